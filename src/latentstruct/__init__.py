@@ -1,0 +1,61 @@
+"""Structured prediction with latent variables: certified structural SVMs and CRFs.
+
+Public names are loaded when first used, so that the command answers at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "latentstruct.estimators": ("CRF", "StructuralSVM", "StructuredEstimator", "StructuredPerceptron"),
+    "latentstruct.exceptions": ("ConvergenceWarning", "FormatError", "InputError"),
+    "latentstruct.features": ("WindowFeatures",),
+    "latentstruct.objective": ("Objective", "build_objective"),
+    "latentstruct.persistence": ("load",),
+    "latentstruct.protocols": ("Result", "Round", "Temperature"),
+    "latentstruct.regularizers": ("L2",),
+    "latentstruct.solvers": (
+        "LBFGS",
+        "BlockAscent",
+        "Bundle",
+        "CuttingPlane",
+        "FrankWolfe",
+        "Perceptron",
+        "Subgradient",
+    ),
+    "latentstruct.tasks": ("CandidateTask", "Chain", "ExampleTask", "Multiclass"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
+
+if TYPE_CHECKING:
+    from latentstruct.estimators import CRF, StructuralSVM, StructuredEstimator, StructuredPerceptron
+    from latentstruct.exceptions import ConvergenceWarning, FormatError, InputError
+    from latentstruct.features import WindowFeatures
+    from latentstruct.objective import Objective, build_objective
+    from latentstruct.persistence import load
+    from latentstruct.protocols import Result, Round, Temperature
+    from latentstruct.regularizers import L2
+    from latentstruct.solvers import (
+        LBFGS,
+        BlockAscent,
+        Bundle,
+        CuttingPlane,
+        FrankWolfe,
+        Perceptron,
+        Subgradient,
+    )
+    from latentstruct.tasks import CandidateTask, Chain, ExampleTask, Multiclass
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'latentstruct' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

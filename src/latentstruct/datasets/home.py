@@ -1,0 +1,72 @@
+"""The folder that holds the data sets."""
+
+import os
+from pathlib import Path
+
+from latentstruct.exceptions import InputError
+
+__all__ = ["ENVIRONMENT_VARIABLE", "data_home", "dataset_file"]
+
+ENVIRONMENT_VARIABLE = "LATENTSTRUCT_DATA"
+
+
+def data_home(path: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder that holds the data sets.
+
+    Parameters
+    ----------
+    path : str or path, optional
+        The folder; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
+
+    Returns
+    -------
+    Path
+        The existing folder.
+
+    Raises
+    ------
+    InputError
+        If no folder is given or it does not exist.
+    """
+    if path is not None and not isinstance(path, str | os.PathLike):
+        raise InputError(f"data_home is {path!r}; expected a string or a path: give the folder's name")
+    given = os.environ.get(ENVIRONMENT_VARIABLE) if path is None else os.fspath(path)
+    if not given:
+        raise InputError(
+            f"no data home is given and the environment variable {ENVIRONMENT_VARIABLE} is not set; expected "
+            f"the folder that holds the data sets: give data_home or set {ENVIRONMENT_VARIABLE}"
+        )
+    home = Path(os.path.expanduser(given))
+    if not os.path.isdir(home):
+        source = f"the environment variable {ENVIRONMENT_VARIABLE}" if path is None else "data_home"
+        raise InputError(
+            f"the data home {given!r} is not a folder; expected the folder that holds the data sets: "
+            f"correct {source}"
+        )
+    return home
+
+
+def dataset_file(home: str | os.PathLike[str] | None, relative: str) -> Path:
+    """Return the path of a file of a data set.
+
+    Parameters
+    ----------
+    home : str, path or None
+        The data home, as for `data_home`.
+    relative : str
+        The path of the file in it.
+
+    Returns
+    -------
+    Path
+        The existing file.
+
+    Raises
+    ------
+    InputError
+        If there is no data home or no such file in it.
+    """
+    path = data_home(home) / relative
+    if not os.path.isfile(path):
+        raise InputError(f"{path} does not exist; expected the data set there: put the file {relative} there")
+    return path

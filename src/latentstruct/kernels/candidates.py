@@ -1,0 +1,53 @@
+"""Pooling over listed candidates (y, h): max or soft max over h inside a group of equal y, then over y.
+
+Candidates are flat; group j holds the candidates groups[j] … groups[j+1] (one y), example i the groups
+examples[i] … examples[i+1]. ε_h and ε_y are the temperatures; exactly 0 is the hard max.
+"""
+
+import math
+
+import numpy as np
+
+from latentstruct.kernels.jit import njit
+
+
+@njit
+def pool(scores, start, stop, temperature, shares):
+    """Return smax_ε of scores[start:stop] and leave each candidate's share of it in `shares`.
+
+    With ε = 0 the first of the highest gets the share 1. If nothing is allowed (all −inf) the value is −inf
+    and all shares are 0.
+    """
+    best = start
+    for j in range(start, stop):
+        shares[j] = 0.0
+        if scores[j] > scores[best]:
+            best = j
+    high = scores[best]
+    if high == -np.inf:
+        return high
+    if temperature == 0.0:
+        shares[best] = 1.0
+        return high
+    total = 0.0
+    for j in range(start, stop):
+        shares[j] = math.exp((scores[j] - high) / temperature)
+        total += shares[j]
+    for j in range(start, stop):
+        shares[j] /= total
+    return high + temperature * math.log(total)
+
+
+@njit
+def pool_candidates(scores, groups, examples, output_temperature, latent_temperature, values, shares):
+    """values[i] = smax_{ε_y} over y of smax_{ε_h} over h; shares = the candidates' probabilities."""
+    n_groups = groups.shape[0] - 1
+    group_scores = np.empty(n_groups)
+    group_shares = np.empty(n_groups)
+    for j in range(n_groups):
+        group_scores[j] = pool(scores, groups[j], groups[j + 1], latent_temperature, shares)
+    for i in range(examples.shape[0] - 1):
+        values[i] = pool(group_scores, examples[i], examples[i + 1], output_temperature, group_shares)
+        for j in range(examples[i], examples[i + 1]):
+            for c in range(groups[j], groups[j + 1]):
+                shares[c] *= group_shares[j]

@@ -1,0 +1,356 @@
+"""Dynamic programming on chains: best labelling, log-partition function and marginals.
+
+Scores are flat, (N, S) for all tokens of all sequences; sequence k has the rows offsets[k] … offsets[k+1]. All
+unary terms (inputs, bias, start, end, loss) are already in the scores. u_t(y) is a unary score, A the (S, S)
+transition scores, ε the temperature.
+"""
+
+import math
+
+import numpy as np
+
+from latentstruct.kernels.jit import njit
+
+
+@njit
+def add_costs(scores, labels, costs):
+    """Scores[t, y] += costs[labels[t], y]; a label of −1 adds nothing."""
+    for t in range(scores.shape[0]):
+        if labels[t] >= 0:
+            for y in range(scores.shape[1]):
+                scores[t, y] += costs[labels[t], y]
+
+
+@njit
+def add_ends(scores, offsets, start, end):
+    """Add the start scores to each first token and the end scores to each last one."""
+    for k in range(offsets.shape[0] - 1):
+        if offsets[k + 1] > offsets[k]:
+            for y in range(scores.shape[1]):
+                scores[offsets[k], y] += start[y]
+                scores[offsets[k + 1] - 1, y] += end[y]
+
+
+@njit
+def best_previous(previous, transitions, out):
+    """out[y] = max_z previous[z] + A[z, y], four sources at a time so that loads are shared."""
+    n = previous.shape[0]
+    for y in range(n):
+        out[y] = previous[0] + transitions[0, y]
+    z = 1
+    while z + 4 <= n:
+        p0, p1, p2, p3 = previous[z], previous[z + 1], previous[z + 2], previous[z + 3]
+        for y in range(n):
+            a = p0 + transitions[z, y]
+            b = p1 + transitions[z + 1, y]
+            c = p2 + transitions[z + 2, y]
+            d = p3 + transitions[z + 3, y]
+            a = a if a > b else b
+            c = c if c > d else d
+            a = a if a > c else c
+            out[y] = a if a > out[y] else out[y]
+        z += 4
+    while z < n:
+        p0 = previous[z]
+        for y in range(n):
+            a = p0 + transitions[z, y]
+            out[y] = a if a > out[y] else out[y]
+        z += 1
+
+
+@njit
+def viterbi(scores, offsets, transitions, labels, values):
+    """Best labelling of each sequence and its score (0 for an empty one).
+
+    Only maxima are kept on the way forward; the source of each is found again on the way back, along one path
+    only. Ties go to the lowest label.
+    """
+    n = scores.shape[1]
+    longest = 1
+    for k in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[k + 1] - offsets[k])
+    best = np.empty((longest, n))
+    arrive = np.empty(n)
+    for k in range(offsets.shape[0] - 1):
+        first, length = offsets[k], offsets[k + 1] - offsets[k]
+        values[k] = 0.0
+        if length == 0:
+            continue
+        best[0] = scores[first]
+        for t in range(1, length):
+            best_previous(best[t - 1], transitions, arrive)
+            for y in range(n):
+                best[t, y] = arrive[y] + scores[first + t, y]
+        y = 0
+        for z in range(1, n):
+            if best[length - 1, z] > best[length - 1, y]:
+                y = z
+        values[k] = best[length - 1, y]
+        labels[first + length - 1] = y
+        for t in range(length - 1, 0, -1):
+            z_best, top = 0, best[t - 1, 0] + transitions[0, y]
+            for z in range(1, n):
+                value = best[t - 1, z] + transitions[z, y]
+                if value > top:
+                    z_best, top = z, value
+            y = z_best
+            labels[first + t - 1] = y
+
+
+@njit
+def viterbi_by_errors(scores, offsets, transitions, truth, labels, values, losses):
+    """Maximise Δ(y)·(1 + s(y) − s(truth)) for the Hamming loss Δ, exactly.
+
+    best[t, e, y] is the best score of the first t + 1 labels with e errors among them, ending in y; the product
+    is then maximised over the number of errors. values[k] is the maximum (≥ 0, reached by the truth) and
+    losses[k] the number of errors of its labelling.
+    """
+    n = scores.shape[1]
+    for k in range(offsets.shape[0] - 1):
+        first, length = offsets[k], offsets[k + 1] - offsets[k]
+        values[k] = 0.0
+        losses[k] = 0.0
+        if length == 0:
+            continue
+        best = np.full((length, length + 1, n), -np.inf)
+        true_score = 0.0
+        for t in range(length):
+            true_score += scores[first + t, truth[first + t]]
+            if t > 0:
+                true_score += transitions[truth[first + t - 1], truth[first + t]]
+        for y in range(n):
+            best[0, 0 if y == truth[first] else 1, y] = scores[first, y]
+        for t in range(1, length):
+            for y in range(n):
+                wrong = 0 if y == truth[first + t] else 1
+                for e in range(wrong, t + 2):
+                    top = -np.inf
+                    for z in range(n):
+                        top = max(top, best[t - 1, e - wrong, z] + transitions[z, y])
+                    best[t, e, y] = top + scores[first + t, y]
+        errors, y = 0, truth[first + length - 1]
+        for e in range(1, length + 1):
+            for z in range(n):
+                value = e * (1.0 + best[length - 1, e, z] - true_score)
+                if value > values[k]:
+                    values[k] = value
+                    errors, y = e, z
+        losses[k] = errors
+        for t in range(length - 1, -1, -1):
+            labels[first + t] = y
+            if t > 0:
+                if y != truth[first + t]:
+                    errors -= 1
+                top, z_best = -np.inf, 0
+                for z in range(n):
+                    value = best[t - 1, errors, z] + transitions[z, y]
+                    if value > top:
+                        top, z_best = value, z
+                y = z_best
+
+
+@njit
+def spread(scores):
+    """Largest difference between two scores of one row."""
+    widest = 0.0
+    for t in range(scores.shape[0]):
+        low, high = scores[t, 0], scores[t, 0]
+        for y in range(scores.shape[1]):
+            low = min(low, scores[t, y])
+            high = max(high, scores[t, y])
+        widest = max(widest, high - low)
+    return widest
+
+
+@njit
+def forward_backward(scores, offsets, potentials, transposed, top, temperature, forward, arrive, values):
+    """Pool all labellings at ε in the linear domain, normalised at each step.
+
+    `potentials` is exp((A − top)/ε), top = max A. On return `scores` holds the marginals μ_t(y), `forward` the
+    normalised forward messages α_t, and `arrive` the vectors v_t with P(z, y at t−1, t) =
+    α_{t−1}(z)·potentials(z, y)·v_t(y) (zero at first tokens); values[k] = ε log Z. An entry of α is at least
+    exp(−spread/ε)/S of the largest, so nothing underflows while spread(u) + spread(A) < 600 ε.
+    """
+    n = scores.shape[1]
+    backward = np.empty(n)
+    for k in range(offsets.shape[0] - 1):
+        first, last = offsets[k], offsets[k + 1]
+        log_z = 0.0
+        for t in range(first, last):
+            high = scores[t, 0]
+            for y in range(1, n):
+                high = max(high, scores[t, y])
+            for y in range(n):
+                arrive[t, y] = math.exp((scores[t, y] - high) / temperature)
+            if t == first:
+                forward[t] = arrive[t]
+            else:
+                forward[t] = 0.0
+                for z in range(n):
+                    mass = forward[t - 1, z]
+                    for y in range(n):
+                        forward[t, y] += mass * potentials[z, y]
+                for y in range(n):
+                    forward[t, y] *= arrive[t, y]
+                log_z += top / temperature
+            total = 0.0
+            for y in range(n):
+                total += forward[t, y]
+            for y in range(n):
+                forward[t, y] /= total
+                arrive[t, y] /= total
+            log_z += math.log(total) + high / temperature
+        values[k] = temperature * log_z
+        backward[:] = 1.0
+        for t in range(last - 1, first - 1, -1):
+            for y in range(n):
+                scores[t, y] = forward[t, y] * backward[y]
+                arrive[t, y] *= backward[y]
+            if t > first:
+                backward[:] = 0.0
+                for y in range(n):
+                    mass = arrive[t, y]
+                    for z in range(n):
+                        backward[z] += mass * transposed[y, z]
+            else:
+                arrive[t] = 0.0
+
+
+@njit
+def log_sum_exp(a):
+    """Return log Σ exp a, −inf for an all −inf input."""
+    high = a.max()
+    if high == -np.inf:
+        return high
+    total = 0.0
+    for value in a:
+        total += math.exp(value - high)
+    return high + math.log(total)
+
+
+@njit
+def forward_backward_log(scores, offsets, transitions, temperature, weights, pairs, together, values):
+    """Pool all labellings at ε with messages kept as logarithms: slower, for any range of scores.
+
+    On return `scores` holds the marginals; weights[k] times the pair marginals are added to pairs[0] if
+    `together`, else to pairs[k].
+    """
+    n = scores.shape[1]
+    work = np.empty(n)
+    for k in range(offsets.shape[0] - 1):
+        first, last = offsets[k], offsets[k + 1]
+        values[k] = 0.0
+        if last == first:
+            continue
+        length = last - first
+        forward = np.empty((length, n))
+        backward = np.zeros((length, n))
+        for t in range(length):
+            for y in range(n):
+                forward[t, y] = scores[first + t, y] / temperature
+                if t > 0:
+                    for z in range(n):
+                        work[z] = forward[t - 1, z] + transitions[z, y] / temperature
+                    forward[t, y] += log_sum_exp(work)
+        log_z = log_sum_exp(forward[length - 1])
+        values[k] = temperature * log_z
+        out = pairs[0] if together else pairs[k]
+        for t in range(length - 1, 0, -1):
+            for z in range(n):
+                for y in range(n):
+                    work[y] = (transitions[z, y] + scores[first + t, y]) / temperature + backward[t, y]
+                    out[z, y] += weights[k] * math.exp(forward[t - 1, z] + work[y] - log_z)
+                backward[t - 1, z] = log_sum_exp(work)
+        for t in range(length):
+            for y in range(n):
+                scores[first + t, y] = math.exp(forward[t, y] + backward[t, y] - log_z)
+
+
+@njit
+def scale_rows(matrix, offsets, weights):
+    """Multiply the rows of sequence k by weights[k]."""
+    for k in range(offsets.shape[0] - 1):
+        for t in range(offsets[k], offsets[k + 1]):
+            for y in range(matrix.shape[1]):
+                matrix[t, y] *= weights[k]
+
+
+@njit
+def pair_marginals(forward, arrive, offsets, potentials, out):
+    """out[k, z, y] = Σ_t P(z, y at t−1, t) in sequence k, from the messages of `forward_backward`."""
+    for k in range(offsets.shape[0] - 1):
+        for t in range(offsets[k] + 1, offsets[k + 1]):
+            for z in range(potentials.shape[0]):
+                for y in range(potentials.shape[1]):
+                    out[k, z, y] += forward[t - 1, z] * potentials[z, y] * arrive[t, y]
+
+
+@njit
+def labelling_atoms(labels, offsets, tokens, n_labels, transitions, bias, start, end, pointers, atoms):
+    """Write the joint features of each sequence's labelling as atoms.
+
+    `tokens[k]` is the input row of the first token of sequence k; transitions, bias, start and end are the weight
+    numbers at which these blocks begin (−1: there is no such block).
+    """
+    a = 0
+    for k in range(offsets.shape[0] - 1):
+        pointers[k] = a
+        first, last = offsets[k], offsets[k + 1]
+        for t in range(first, last):
+            atoms.row[a], atoms.column[a] = tokens[k] + t - first, labels[t]
+            a += 1
+        for t in range(first + 1, last):
+            atoms.row[a], atoms.column[a] = -1, transitions + labels[t - 1] * n_labels + labels[t]
+            a += 1
+        if bias >= 0:
+            for t in range(first, last):
+                atoms.row[a], atoms.column[a] = -1, bias + labels[t]
+                a += 1
+        if start >= 0 and last > first:
+            atoms.row[a], atoms.column[a] = -1, start + labels[first]
+            a += 1
+        if end >= 0 and last > first:
+            atoms.row[a], atoms.column[a] = -1, end + labels[last - 1]
+            a += 1
+    pointers[offsets.shape[0] - 1] = a
+    atoms.value[:a] = 1.0
+
+
+@njit
+def labelling_costs(labels, truth, offsets, costs, out):
+    """out[k] = Σ_t costs[truth_t, label_t] over sequence k."""
+    for k in range(offsets.shape[0] - 1):
+        out[k] = 0.0
+        for t in range(offsets[k], offsets[k + 1]):
+            out[k] += costs[truth[t], labels[t]]
+
+
+@njit
+def put_label_atoms(a, row, column, values, atoms):
+    """Write one atom for each label y at column + y; return the next free position."""
+    for y in range(values.shape[0]):
+        atoms.row[a], atoms.column[a], atoms.value[a] = row, column + y, values[y]
+        a += 1
+    return a
+
+
+@njit
+def expected_atoms(marginals, pairs, offsets, tokens, transitions, bias, start, end, pointers, atoms):
+    """Write the expected joint features of each sequence as atoms; arguments as in `labelling_atoms`."""
+    n = marginals.shape[1]
+    a = 0
+    for k in range(offsets.shape[0] - 1):
+        pointers[k] = a
+        first, last = offsets[k], offsets[k + 1]
+        for t in range(first, last):
+            a = put_label_atoms(a, tokens[k] + t - first, 0, marginals[t], atoms)
+        for z in range(n):
+            a = put_label_atoms(a, -1, transitions + z * n, pairs[k, z], atoms)
+        if bias >= 0:
+            for t in range(first, last):
+                a = put_label_atoms(a, -1, bias, marginals[t], atoms)
+        if start >= 0 and last > first:
+            a = put_label_atoms(a, -1, start, marginals[first], atoms)
+        if end >= 0 and last > first:
+            a = put_label_atoms(a, -1, end, marginals[last - 1], atoms)
+    pointers[offsets.shape[0] - 1] = a

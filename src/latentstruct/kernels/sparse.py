@@ -1,0 +1,30 @@
+"""Products of selected rows of a CSR matrix with feature-major weights, and their transposes."""
+
+from latentstruct.kernels.jit import njit
+
+
+@njit
+def rows_times_weights(indptr, indices, data, selected, weights, out):
+    """out[k] = x_{selected[k]} W; weights is (d, S), out is (len(selected), S)."""
+    n_labels = weights.shape[1]
+    for k in range(selected.shape[0]):
+        row = selected[k]
+        out[k, :] = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            value = data[entry]
+            feature = indices[entry]
+            for label in range(n_labels):
+                out[k, label] += value * weights[feature, label]
+
+
+@njit
+def add_rows_transposed(indptr, indices, data, selected, coefficients, out):
+    """Out += Σ_k x_{selected[k]}ᵀ coefficients[k]; coefficients is (len(selected), S), out is (d, S)."""
+    n_labels = out.shape[1]
+    for k in range(selected.shape[0]):
+        row = selected[k]
+        for entry in range(indptr[row], indptr[row + 1]):
+            value = data[entry]
+            feature = indices[entry]
+            for label in range(n_labels):
+                out[feature, label] += value * coefficients[k, label]

@@ -1,0 +1,189 @@
+"""Scores of predicted chunks, by the rules of the CoNLL shared tasks."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from latentstruct.exceptions import InputError
+
+__all__ = ["ChunkScore", "ChunkScores", "chunk_scores", "chunk_spans"]
+
+_POSITIONS = frozenset("BIESO")
+
+
+@dataclass(frozen=True)
+class ChunkScore:
+    """How well the chunks of one type were found.
+
+    The ratios lie between 0 and 1, and are 0 where the denominator is.
+
+    Parameters
+    ----------
+    precision : float
+        The share of the predicted chunks that are true.
+    recall : float
+        The share of the true chunks that were predicted.
+    f1 : float
+        The harmonic mean of precision and recall.
+    n_true, n_predicted, n_correct : int
+        The numbers of chunks.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    n_true: int
+    n_predicted: int
+    n_correct: int
+
+
+@dataclass(frozen=True)
+class ChunkScores(ChunkScore):
+    """How well the chunks of all types were found.
+
+    Parameters
+    ----------
+    precision, recall, f1, n_true, n_predicted, n_correct
+        As for `ChunkScore`, over the chunks of all types.
+    accuracy : float
+        The share of the tokens whose tag was predicted exactly.
+    n_tokens : int
+        The number of tokens.
+    by_type : dict of str to ChunkScore
+        The scores of each type that occurs in truth or prediction, in alphabetical order.
+    """
+
+    accuracy: float
+    n_tokens: int
+    by_type: dict[str, ChunkScore]
+
+
+def _parts(tag: object) -> tuple[str, str]:
+    """Split a tag into its position letter and its type."""
+    if not isinstance(tag, str):
+        raise InputError(
+            f"a tag is {tag!r}; expected text such as 'B-NP' or 'O': give tags, not their numbers"
+        )
+    position, _, kind = tag.partition("-")
+    if position not in _POSITIONS:
+        raise InputError(
+            f"a tag is {tag!r}; expected O, or B, I, E or S with a hyphen and a type, such as 'B-NP': "
+            "write the chunks in the IOB1, IOB2 or BIOES scheme"
+        )
+    return position, kind if position != "O" else ""
+
+
+def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return the chunks of one sentence, whether tagged in the IOB1, IOB2, IOE or BIOES scheme.
+
+    As in the evaluation of the CoNLL shared tasks, a chunk need not be well formed. A token that is not O
+    opens a chunk if it is the first one, if its tag is B or S, if the tag before is O, E or S, or if the type
+    changes; every other token continues the chunk before it.
+
+    Parameters
+    ----------
+    tags : sequence of str
+        The tags of the tokens, such as ``B-NP``, ``I-NP`` and ``O``; the type may be left out.
+
+    Returns
+    -------
+    list of (str, int, int)
+        The type, the first position and the position after the last of each chunk, in order.
+
+    Examples
+    --------
+    >>> chunk_spans(["B-NP", "I-NP", "O", "I-VP", "I-NP"])
+    [('NP', 0, 2), ('VP', 3, 4), ('NP', 4, 5)]
+    """
+    if isinstance(tags, str):
+        raise InputError(
+            f"the tags are the string {tags!r}; expected a sequence of tags: give a list of strings"
+        )
+    spans: list[tuple[str, int, int]] = []
+    before, kind_before, start = "O", "", 0
+    for i, tag in enumerate(tags):
+        position, kind = _parts(tag)
+        if position == "O" or position in "BS" or before in "OES" or kind != kind_before:
+            if before != "O":
+                spans.append((kind_before, start, i))
+            start = i
+        before, kind_before = position, kind
+    if before != "O":
+        spans.append((kind_before, start, len(tags)))
+    return spans
+
+
+def _ratios(n_true: int, n_predicted: int, n_correct: int) -> tuple[float, float, float, int, int, int]:
+    """Return the fields of a `ChunkScore` in order."""
+    precision = n_correct / n_predicted if n_predicted else 0.0
+    recall = n_correct / n_true if n_true else 0.0
+    f1 = 2 * n_correct / (n_true + n_predicted) if n_correct else 0.0
+    return precision, recall, f1, n_true, n_predicted, n_correct
+
+
+def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> ChunkScores:
+    """Compare predicted chunks with the true ones; a chunk counts if its type and both its ends are right.
+
+    Parameters
+    ----------
+    true : iterable of sequences of str
+        The true tags of each sentence.
+    predicted : iterable of sequences of str
+        The predicted tags of each sentence.
+
+    Returns
+    -------
+    ChunkScores
+        The scores over all chunks and for each type.
+
+    Raises
+    ------
+    InputError
+        If the sentences do not match or a tag is none of O, B, I, E and S with a type.
+
+    See Also
+    --------
+    chunk_spans : The rules by which tags become chunks.
+
+    Examples
+    --------
+    >>> scores = chunk_scores([["B-NP", "I-NP", "O"]], [["B-NP", "I-NP", "B-VP"]])
+    >>> scores.precision, scores.recall, scores.by_type["NP"].f1
+    (0.5, 1.0, 1.0)
+    """
+    true_sentences, predicted_sentences = list(true), list(predicted)
+    if len(true_sentences) != len(predicted_sentences):
+        raise InputError(
+            f"there are {len(predicted_sentences)} predicted sentences; expected {len(true_sentences)} as in "
+            "the truth: predict the same sentences"
+        )
+    n_true: Counter[str] = Counter()
+    n_predicted: Counter[str] = Counter()
+    n_correct: Counter[str] = Counter()
+    n_tokens = n_equal = 0
+    for i, (tags, guesses) in enumerate(zip(true_sentences, predicted_sentences, strict=True)):
+        if isinstance(tags, str) or isinstance(guesses, str):
+            raise InputError(
+                f"sentence {i} is the string {(tags if isinstance(tags, str) else guesses)!r}; expected a "
+                "sequence of tags: give a list of sentences, each a list of tags"
+            )
+        if len(tags) != len(guesses):
+            raise InputError(
+                f"sentence {i} has {len(guesses)} predicted tags; expected {len(tags)} as in the truth: "
+                "predict the same sentences"
+            )
+        spans, found = chunk_spans(tags), chunk_spans(guesses)
+        n_true.update(span[0] for span in spans)
+        n_predicted.update(span[0] for span in found)
+        n_correct.update(span[0] for span in set(spans).intersection(found))
+        n_tokens += len(tags)
+        n_equal += sum(tag == guess for tag, guess in zip(tags, guesses, strict=True))
+    return ChunkScores(
+        *_ratios(n_true.total(), n_predicted.total(), n_correct.total()),
+        accuracy=n_equal / n_tokens if n_tokens else 0.0,
+        n_tokens=n_tokens,
+        by_type={
+            kind: ChunkScore(*_ratios(n_true[kind], n_predicted[kind], n_correct[kind]))
+            for kind in sorted(n_true.keys() | n_predicted.keys())
+        },
+    )

@@ -1,0 +1,126 @@
+"""The one objective of all methods: Ω(w) + Σ_i c_i [f⁺_i(w) − f⁻_i(w)]."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from latentstruct.exceptions import InputError
+from latentstruct.oracles import CountingOracle, FixedOracle, SlackOracle, TaskOracle
+from latentstruct.planes import Planes
+from latentstruct.protocols import Regularizer, Task, Temperature
+from latentstruct.ragged import Vector
+from latentstruct.regularizers import L2
+
+Rescaling = Literal["margin", "slack"]
+
+
+@dataclass
+class Objective:
+    """Ω(w) + Σ_i c_i [f⁺_i(w) − f⁻_i(w)], both sides convex and answered by planes.
+
+    Attributes
+    ----------
+    regularizer : Regularizer
+        Ω.
+    plus, minus : Oracle
+        The two sides; every plane of minus must also be below plus (f⁻_i ≤ f⁺_i).
+    """
+
+    regularizer: Regularizer
+    plus: Any
+    minus: Any
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return self.plus.n_examples
+
+    @property
+    def n_features(self) -> int:
+        """Number of weights, d."""
+        return self.plus.n_features
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """What a solver may rely on: of {"convex", "smooth", "planes", "l2"}."""
+        found = set()
+        if isinstance(self.minus, FixedOracle):
+            found.add("convex")
+        if self.plus.smooth and self.minus.smooth:
+            found.add("smooth")
+        if hasattr(self.plus, "planes"):
+            found.add("planes")
+        if isinstance(self.regularizer, L2):
+            found.add("l2")
+        return frozenset(found)
+
+    def value(self, w: Vector) -> float:
+        """Return the objective at w."""
+        return self.regularizer.value(w) + self.plus.total(w)(w) - self.minus.total(w)(w)
+
+    def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
+        """Return the objective and a (sub)gradient of it at w."""
+        plus, minus = self.plus.total(w), self.minus.total(w)
+        value = self.regularizer.value(w) + plus(w) - minus(w)
+        return value, self.regularizer.gradient(w) + plus.slope - minus.slope
+
+    def linearized_at(self, w: Vector) -> "Objective":
+        """Replace f⁻ by its planes at w: a convex upper bound that touches the objective at w."""
+        return replace(self, minus=FixedOracle(self.minus.planes(w), self.minus.weights))
+
+    def smoothed(self, output_temperature: float) -> "Objective":
+        """Pool the outputs of the plus side at another temperature."""
+        return replace(self, plus=self.plus.smoothed(output_temperature))
+
+    def counted(self) -> "Objective":
+        """Return the same objective with the calls of its plus side counted from zero."""
+        return replace(self, plus=CountingOracle(self.plus))
+
+
+def build_objective(
+    task: Task,
+    batch: Any,
+    weights: Vector,
+    temperature: Temperature,
+    margin: bool = True,
+    rescaling: Rescaling = "margin",
+    regularizer: Regularizer | None = None,
+) -> Objective:
+    """Compose the objective of a task on a labelled batch.
+
+    Parameters
+    ----------
+    task : Task
+        A task that has learned its data.
+    batch : Batch
+        Examples with their outputs.
+    weights : ndarray of shape (n,)
+        c_i.
+    temperature : Temperature
+        ε_y and ε_h.
+    margin : bool
+        Whether the loss enters (m = 1) or not (m = 0).
+    rescaling : {"margin", "slack"}
+        How it enters.
+    regularizer : Regularizer
+        Ω, by default ½‖w‖².
+    """
+    regularizer = L2() if regularizer is None else regularizer
+    if rescaling == "slack":
+        if temperature != Temperature() or not margin or task.latent:
+            raise InputError(
+                f"rescaling='slack' is defined for the hard max with a margin and without latents, but temperature is "
+                f"{tuple(temperature)}, margin is {margin} and latent is {task.latent}; use rescaling='margin'"
+            )
+        plus: Any = SlackOracle(task, batch, weights)
+        nothing = Planes.zero(batch.n_examples, task.n_features)
+        # The rows must be those of the plus side, because its first planes are taken from here.
+        nothing.rows = plus.truth.rows
+        return Objective(regularizer, plus, FixedOracle(nothing, weights))
+    plus = TaskOracle(task, batch, weights, "augmented" if margin else "free", temperature)
+    clamped = TaskOracle(task, batch, weights, "clamped", temperature)
+    if task.latent:
+        return Objective(regularizer, plus, clamped)
+    known = clamped.planes(np.zeros(task.n_features))
+    return Objective(regularizer, plus, FixedOracle(known, weights))

@@ -1,0 +1,225 @@
+"""Models on disk: a folder with model.json and weights.safetensors, never anything that runs."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from latentstruct import estimators, regularizers, solvers, tasks
+from latentstruct.exceptions import FormatError, InputError
+
+FORMAT, VERSION = "latentstruct-model", 1
+SETTINGS, WEIGHTS = "model.json", "weights.safetensors"
+FITTED = (
+    "objective_",
+    "lower_bound_",
+    "gap_",
+    "relative_gap_",
+    "certified_",
+    "n_rounds_",
+    "n_oracle_calls_",
+    "stop_reason_",
+)
+
+ESTIMATORS = ("CRF", "StructuralSVM", "StructuredEstimator", "StructuredPerceptron")
+PARTS = {
+    name: getattr(module, name)
+    for module, names in (
+        (tasks, ("Chain", "Multiclass")),
+        (solvers, solvers.__all__),
+        (regularizers, ("L2", "NoRegularizer")),
+        (estimators, ESTIMATORS),
+    )
+    for name in names
+}
+
+
+class ModelFile(msgspec.Struct, forbid_unknown_fields=True):
+    """Contents of model.json."""
+
+    format: str
+    version: int
+    library: str
+    estimator: str
+    params: dict[str, Any]
+    task: str
+    state: Any
+    fitted: dict[str, Any]
+    extra: Any = None
+
+
+def encode(value: Any, name: str) -> Any:
+    """Turn a parameter into JSON, tagging what JSON has no word for."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return {"$array": value.tolist()}
+    if isinstance(value, list):
+        return [encode(item, name) for item in value]
+    if isinstance(value, tuple):
+        return {"$tuple": [encode(item, name) for item in value]}
+    if isinstance(value, dict):
+        return {"$dict": [[encode(key, name), encode(item, name)] for key, item in value.items()]}
+    kind = type(value).__name__
+    if PARTS.get(kind) is type(value):
+        params = value.get_params(deep=False)
+        return {"$object": kind, "params": {key: encode(item, key) for key, item in params.items()}}
+    raise InputError(
+        f"cannot save {name}={value!r}: only numbers, strings, arrays, lists, tuples, dicts and the library's own "
+        "tasks and solvers go into a model file"
+    )
+
+
+def decode(value: Any) -> Any:
+    """Undo `encode`; raise KeyError, TypeError or ValueError on anything else."""
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$float" in value:
+        return float(value["$float"])
+    if "$array" in value:
+        return np.array(value["$array"])
+    if "$tuple" in value:
+        return tuple(decode(item) for item in value["$tuple"])
+    if "$dict" in value:
+        return {decode(key): decode(item) for key, item in value["$dict"]}
+    return PARTS[value["$object"]](**{key: decode(item) for key, item in value["params"].items()})
+
+
+def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
+    """Write a trained estimator to the folder `path`.
+
+    Parameters
+    ----------
+    path : path
+        A folder, made if needed; an earlier model there is replaced.
+    estimator : estimator
+        A fitted estimator. A task of your own is named, not stored: give it to `load` again.
+    extra : JSON-able, optional
+        Kept beside the model, for instance the state of a feature extractor.
+    """
+    from latentstruct import __version__
+
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file, but a model is a folder: choose another name")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / SETTINGS).exists():
+        raise InputError(f"{folder} holds other files and no model: choose a new or empty folder")
+    params = estimator.get_params(deep=False)
+    task = params.pop("task")
+    own = PARTS.get(type(task).__name__) is type(task)
+    file = ModelFile(
+        FORMAT,
+        VERSION,
+        __version__,
+        type(estimator).__name__,
+        {
+            **{key: encode(item, key) for key, item in params.items()},
+            "task": encode(task, "task") if own else None,
+        },
+        type(task).__name__,
+        encode(estimator.task_.state(), "state") if hasattr(estimator.task_, "state") else None,
+        {name: encode(getattr(estimator, name), name) for name in FITTED},
+        extra,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    # Each file appears whole or not at all; the settings come last, so a folder without them is no model.
+    _replace(folder / WEIGHTS, lambda target: save_file({"coef": estimator.coef_}, target))
+    _replace(folder / SETTINGS, lambda target: target.write_bytes(msgspec.json.encode(file)))
+
+
+def _replace(path: Path, write: Any) -> None:
+    partial = path.with_name(path.name + ".part")
+    write(partial)
+    os.replace(partial, path)
+
+
+def read_settings(path: str | Path) -> ModelFile:
+    """Read and check model.json of a model folder."""
+    folder = Path(path)
+    if not folder.exists():
+        raise InputError(f"there is no model at {folder}: give the folder that training wrote")
+    try:
+        raw = (folder / SETTINGS).read_bytes()
+        file = msgspec.json.decode(raw, type=ModelFile)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FormatError(
+            f"{folder} is not a readable latentstruct model ({error}): give the folder that training wrote, or train "
+            "again"
+        ) from error
+    if file.format != FORMAT or file.version != VERSION:
+        raise FormatError(
+            f"{folder} has format {file.format!r} version {file.version}, but this version reads {FORMAT!r} version "
+            f"{VERSION}: train again or use the version that wrote it ({file.library})"
+        )
+    return file
+
+
+def _read_weights(folder: Path) -> np.ndarray:
+    try:
+        weights = load_file(folder / WEIGHTS)["coef"]
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise FormatError(
+            f"{folder / WEIGHTS} is damaged or not a weights file ({error!r}): copy the model again or train again"
+        ) from error
+    if weights.ndim != 1 or weights.dtype != np.float64 or not np.isfinite(weights).all():
+        raise FormatError(
+            f"{folder / WEIGHTS} must hold one vector of finite float64 weights, found {weights.dtype} of shape "
+            f"{weights.shape}"
+        )
+    return weights
+
+
+def load(path: str | Path, task: Any = None) -> Any:
+    """Read a model that `save` wrote. Nothing in the files is executed.
+
+    Parameters
+    ----------
+    path : path
+        The model's folder.
+    task : Task, optional
+        Needed for a model with a task of your own: an equal task that has learned (``task.learn``) or that
+        defines ``restore``.
+
+    Returns
+    -------
+    estimator
+        Ready to predict.
+    """
+    folder, file = Path(path), read_settings(path)
+    weights = _read_weights(folder)
+    if task is None and file.params.get("task") is None:
+        raise InputError(
+            f"the model at {folder} has the task {file.task!r}, which is not part of the library: give it as task="
+        )
+    try:
+        if file.estimator not in ESTIMATORS:
+            raise ValueError(f"unknown estimator {file.estimator!r}")
+        params = {key: decode(item) for key, item in file.params.items()}
+        params["task"] = params["task"] if task is None else task
+        estimator = PARTS[file.estimator](**params)
+        if file.state is not None:
+            estimator.task.restore(decode(file.state))
+        for name in FITTED:
+            setattr(estimator, name, decode(file.fitted[name]))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise FormatError(
+            f"{folder / SETTINGS} does not describe a model of this library ({error!r}): copy the model again or train "
+            "again"
+        ) from error
+    if len(weights) != estimator.task.n_features:
+        raise FormatError(
+            f"{folder} has {len(weights)} weights but its task needs {estimator.task.n_features}: the files do not "
+            "belong together"
+        )
+    estimator.task_, estimator.coef_, estimator.history_ = estimator.task, weights, []
+    return estimator

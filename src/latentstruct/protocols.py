@@ -1,0 +1,184 @@
+"""What the parts of the library ask of each other.
+
+A *task* knows one structure and no solver; a *solver* knows objectives and planes and no structure; an estimator
+only composes them. `latentstruct.testing` checks these contracts for people who write their own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+from latentstruct.planes import Plane, Planes
+from latentstruct.ragged import Indices, Vector
+
+Mode = Literal["free", "augmented", "clamped"]
+
+
+class Temperature(NamedTuple):
+    """Temperatures of the pooling: ε_y over outputs and ε_h over latents; exactly 0 is the hard max."""
+
+    output: float = 0.0
+    latent: float = 0.0
+
+
+class Prediction(NamedTuple):
+    """What was decoded for one example: output y, latent h (None where there is none) and score."""
+
+    y: Any
+    h: Any
+    score: float
+
+
+@runtime_checkable
+class Batch(Protocol):
+    """Examples prepared once by a task; only that task looks inside."""
+
+    n_examples: int
+    labelled: bool
+
+
+class Task(Protocol):
+    """One structure: features, loss and inference.
+
+    `learn` is called once with the training data and fixes what the structure needs to know (labels, number of
+    features); `prepare` turns examples into a batch any number of times afterwards.
+
+    Modes: *free* pools s(y, h); *augmented* pools s(y, h) + Δ_i(y, h); *clamped* pools s(y_i, h). Each
+    plane must be tight at the w it was asked at, and below the function everywhere if `exact`.
+    """
+
+    latent: bool
+    """Whether something stays hidden when y is known, so that the clamped side is not linear."""
+    n_features: int
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Look at the training data; raise InputError if it cannot be used."""
+
+    def prepare(self, X: Any, Y: Any = None) -> Batch:
+        """Validate examples and lay them out in flat arrays."""
+
+    def planes(
+        self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None
+    ) -> Planes:
+        """Return one supporting plane for each asked example."""
+
+    def total(self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
+        """Return the weighted sum of all examples' planes without an n × d matrix."""
+
+    def decode(self, batch: Any, w: Vector, temperature: Temperature) -> Sequence[Prediction]:
+        """Return the best output of each example."""
+
+    def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
+        """Return Δ(y_i, ŷ_i) for each example."""
+
+    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
+        """Return a quality in [0, 1] that people of the field expect (accuracy for labels)."""
+
+
+class Oracle(Protocol):
+    """One side of an objective: a weighted sum of convex functions, answered by planes.
+
+    Requires w of shape (n_features,), finite. Ensures planes that are tight at w, and below everywhere unless they
+    are marked inexact.
+    """
+
+    n_examples: int
+    n_features: int
+    weights: Vector
+
+    def total(self, w: Vector) -> Plane:
+        """Return the weighted sum of the supporting planes at w."""
+
+    def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
+        """Return the supporting planes of the asked examples at w, without their weights."""
+
+
+class Regularizer(Protocol):
+    """A convex Ω(w)."""
+
+    def value(self, w: Vector) -> float:
+        """Return Ω(w)."""
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return a subgradient of Ω at w."""
+
+    def prox(self, w: Vector, step: float) -> Vector:
+        """Return argmin_v ½‖v − w‖² + step·Ω(v)."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One line of a solver's history.
+
+    `objective` and `gap` are those of the best weights so far. They are marked as an estimate while the solver has
+    only asked its oracles at changing weights; the last round never is.
+    """
+
+    round: int
+    objective: float
+    lower_bound: float
+    gap: float
+    oracle_calls: int
+    seconds: float
+    estimate: bool = False
+
+
+@dataclass
+class Result:
+    """What a solver returns.
+
+    Attributes
+    ----------
+    w : ndarray of shape (d,)
+        The best weights found.
+    objective : float
+        Their true objective.
+    lower_bound : float
+        A value no weights can go below, −inf if the solver has none.
+    oracle_calls : int
+        How many times an example was put to the augmented oracle.
+    n_rounds : int
+        Rounds of the solver.
+    reason : str
+        Why it stopped: "converged", "max_rounds", "max_seconds", "stalled", "interrupted", "callback".
+    certified : bool
+        Whether the bound is one (exact inference throughout); otherwise the gap is an estimate.
+    history : list of Round
+        A line for each round.
+    state : object
+        What a later call may be given to go on from here.
+    """
+
+    w: Vector
+    objective: float
+    lower_bound: float
+    oracle_calls: int
+    n_rounds: int
+    reason: str
+    certified: bool
+    history: list[Round]
+    state: Any = None
+
+    @property
+    def gap(self) -> float:
+        """Absolute gap between objective and bound."""
+        return self.objective - self.lower_bound
+
+
+Callback = Callable[[Round], bool | None]
+"""Called after each round; a true answer stops the solver."""
+
+
+class Solver(Protocol):
+    """A minimiser of objectives.
+
+    `needs` is a subset of {"convex", "smooth", "planes", "l2"}; an objective without these properties is refused
+    in words before the first round.
+    """
+
+    needs: frozenset[str]
+
+    def minimize(
+        self, objective: Any, w0: Vector | None = None, *, state: Any = None, callback: Callback | None = None
+    ) -> Result:
+        """Minimise from w0 (zero if None), or go on from an earlier result's state."""

@@ -1,0 +1,26 @@
+"""Ragged data as flat values and offsets: item k of n holds the positions offsets[k] … offsets[k+1]."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+def offsets_from_lengths(lengths: Iterable[int]) -> Indices:
+    """Return the offsets (n + 1,) of items with the given lengths."""
+    sizes = np.fromiter(lengths, dtype=np.int64)
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+def positions(offsets: Indices, items: Indices) -> tuple[Indices, Indices]:
+    """Return the flat positions of the chosen items, in their order, and the offsets among them."""
+    lengths = offsets[items + 1] - offsets[items]
+    chosen = offsets_from_lengths(lengths)
+    flat = np.arange(chosen[-1], dtype=np.int64)
+    flat += np.repeat(offsets[items] - chosen[:-1], lengths)
+    return flat, chosen

@@ -1,0 +1,10 @@
+"""Minimisers of objectives: one module each."""
+
+from latentstruct.solvers.block_ascent import BlockAscent
+from latentstruct.solvers.bundle import Bundle
+from latentstruct.solvers.cutting_plane import CuttingPlane
+from latentstruct.solvers.frank_wolfe import FrankWolfe
+from latentstruct.solvers.lbfgs import LBFGS
+from latentstruct.solvers.stochastic import Perceptron, Subgradient
+
+__all__ = ["LBFGS", "BlockAscent", "Bundle", "CuttingPlane", "FrankWolfe", "Perceptron", "Subgradient"]

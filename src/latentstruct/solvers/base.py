@@ -1,0 +1,185 @@
+"""What all solvers share: checking needs, watching progress, keeping the best weights, stopping."""
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from latentstruct.exceptions import InputError
+from latentstruct.objective import Objective
+from latentstruct.protocols import Callback, Result, Round
+from latentstruct.ragged import Vector
+
+MEANINGS = {
+    "convex": "a convex objective (no latent variables, or a linearised clamped side)",
+    "smooth": "a smooth objective (an output temperature above 0)",
+    "planes": "one plane for each example",
+    "l2": "the regulariser ½‖w‖²",
+}
+
+
+class Monitor:
+    """Keeps what a solver has reached and says when to stop.
+
+    Parameters
+    ----------
+    objective : Objective
+        Counted objective.
+    tol : float
+        Relative gap (P − D)/|P| at which the solver has converged.
+    max_rounds, max_seconds : number
+        Limits.
+    callback : callable, optional
+        Called with each round.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        tol: float,
+        max_rounds: int,
+        max_seconds: float,
+        callback: Callback | None = None,
+    ) -> None:
+        self.counted = objective.plus
+        self.tol, self.max_rounds, self.max_seconds, self.callback = tol, max_rounds, max_seconds, callback
+        self.best: Vector | None = None
+        self.current: Vector | None = None
+        self.objective = math.inf
+        self.lower_bound = -math.inf
+        self.certified = True
+        self.history: list[Round] = []
+        self.reason = ""
+        self.state: Any = None
+        self._began = time.perf_counter()
+
+    def offer(self, w: Vector, objective: float) -> None:
+        """Report the true objective at w; the best w is kept."""
+        if not math.isfinite(objective):
+            raise InputError(
+                f"the objective became {objective}: the inputs or C are too large in scale; standardise the features"
+            )
+        if objective < self.objective:
+            self.objective, self.best = objective, w.copy()
+
+    def bound(self, value: float, exact: bool = True) -> None:
+        """Report a value below the minimum."""
+        self.certified = self.certified and exact
+        self.lower_bound = max(self.lower_bound, value)
+
+    @property
+    def gap(self) -> float:
+        """Distance between the best objective and the best bound."""
+        return self.objective - self.lower_bound
+
+    def is_small(self, gap: float) -> bool:
+        """Tell whether a gap meets the tolerance at the present objective."""
+        scale = abs(self.objective) if math.isfinite(self.objective) else abs(self.lower_bound) + gap
+        return gap <= self.tol * max(scale, 1e-12)
+
+    def close_round(self, estimate: tuple[float, float] | None = None) -> bool:
+        """Record a round and tell whether to stop.
+
+        `estimate` is an objective and a bound to show while the true ones are not known.
+        """
+        rounded = len(self.history) + 1
+        seconds = time.perf_counter() - self._began
+        shown, bound = (self.objective, self.lower_bound) if estimate is None else estimate
+        calls = self.counted.tally.calls
+        line = Round(rounded, shown, bound, shown - bound, calls, seconds, estimate is not None)
+        self.history.append(line)
+        asked_to_stop = self.callback is not None and bool(self.callback(line))
+        if estimate is None and self.is_small(self.gap):
+            self.reason = "converged"
+        elif asked_to_stop:
+            self.reason = "callback"
+        elif rounded >= self.max_rounds:
+            self.reason = "max_rounds"
+        elif seconds >= self.max_seconds:
+            self.reason = "max_seconds"
+        return bool(self.reason)
+
+    def result(self) -> Result:
+        """Return what was reached."""
+        assert self.best is not None
+        return Result(
+            self.best,
+            self.objective,
+            self.lower_bound,
+            self.counted.tally.calls,
+            len(self.history),
+            self.reason or "stalled",
+            self.certified,
+            self.history,
+            self.state,
+        )
+
+
+class BaseSolver(BaseEstimator):
+    """A solver's frame; subclasses define `needs`, their parameters and `_run`.
+
+    Subclasses have at least the parameters `tol`, `max_rounds` and `max_seconds`.
+    """
+
+    needs: frozenset[str] = frozenset()
+    tol: float
+    max_rounds: int
+    max_seconds: float
+
+    def check(self, objective: Objective) -> None:
+        """Raise unless the objective has what this solver needs and the parameters make sense."""
+        missing = sorted(self.needs - objective.properties)
+        if missing:
+            wanted = " and ".join(MEANINGS[need] for need in missing)
+            raise InputError(
+                f"{type(self).__name__} needs {wanted}, which this objective does not have; use solver='auto' or one "
+                "that fits"
+            )
+        for name in ("tol", "max_rounds", "max_seconds"):
+            value = getattr(self, name)
+            if not value > 0:
+                raise InputError(f"{name} must be above 0, found {value!r}")
+
+    def minimize(
+        self,
+        objective: Objective,
+        w0: Vector | None = None,
+        *,
+        state: Any = None,
+        callback: Callback | None = None,
+    ) -> Result:
+        """Minimise the objective.
+
+        Parameters
+        ----------
+        objective : Objective
+            What to minimise.
+        w0 : ndarray of shape (d,), optional
+            Where to start; zero by default.
+        state : object, optional
+            `Result.state` of an earlier call on the same data.
+        callback : callable, optional
+            Called with a `Round` after each round; a true answer stops the solver.
+
+        Returns
+        -------
+        Result
+            With the best weights so far, also after Ctrl-C.
+        """
+        self.check(objective)
+        counted = objective.counted()
+        monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback)
+        start = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+        try:
+            self._run(counted, monitor, start, state)
+        except KeyboardInterrupt:
+            monitor.reason = "interrupted"
+        if monitor.best is None:
+            last = start if monitor.current is None else monitor.current
+            monitor.offer(last, counted.value(last))
+        return monitor.result()
+
+    def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
+        raise TypeError(f"{type(self).__name__} does not define _run()")

@@ -1,0 +1,61 @@
+"""The n-slack cutting plane algorithm of the structural SVM paper."""
+
+from typing import Any
+
+import numpy as np
+
+from latentstruct.objective import Objective
+from latentstruct.ragged import Vector
+from latentstruct.solvers.base import BaseSolver, Monitor
+from latentstruct.solvers.dual import DualPoint
+
+
+class CuttingPlane(BaseSolver):
+    """n-slack cutting planes (Algorithm 1 of the structural SVM paper): a working set for each example.
+
+    A round asks the oracle for every example, adds the planes violated by more than the examples' share of the
+    tolerated gap to the working sets, and solves the QP over all working sets again, by warm-started SMO over the
+    blocks. Slack rescaling needs nothing special: its planes are planes.
+
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        Relative gap (P − D)/P to certify.
+    max_rounds, max_seconds : number
+        Limits.
+    inner_tol : float, default=0.1
+        The QP is solved to this share of the gap that the round found.
+    max_sweeps : int, default=1000
+        Sweeps over all working sets for one QP at most.
+    max_planes : int, default=500
+        Size of an example's working set.
+    """
+
+    needs = frozenset({"convex", "planes", "l2"})
+
+    def __init__(
+        self,
+        tol: float = 1e-3,
+        max_rounds: int = 1000,
+        max_seconds: float = float("inf"),
+        inner_tol: float = 0.1,
+        max_sweeps: int = 1000,
+        max_planes: int = 500,
+    ) -> None:
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.inner_tol = inner_tol
+        self.max_sweeps = max_sweeps
+        self.max_planes = max_planes
+
+    def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
+        point = DualPoint(objective, monitor, w, state, self.max_planes)
+        while True:
+            gap = float(point.certify().sum())
+            if monitor.close_round():
+                return
+            violated = np.flatnonzero(point.oracle.weights > 0)
+            for _ in range(self.max_sweeps):
+                if point.ascend(violated, steps=100).sum() <= self.inner_tol * gap:
+                    break

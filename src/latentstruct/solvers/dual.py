@@ -1,0 +1,89 @@
+"""The dual point that block solvers share: planes of each example, their mass, and w as its image.
+
+For ½‖w‖² + Σ_i c_i f_i(w) − l·w − k with planes (g_ip, b_ip) of f_i and masses α_i in the simplex,
+w(α) = l − Σ c_i α_ip g_ip, D(α) = −½‖w(α)‖² + Σ c_i α_ip b_ip − k and, at w = w(α),
+P(w) − D(α) = Σ_i c_i [f_i(w) − Σ_p α_ip (b_ip + g_ip·w)].
+"""
+
+import numpy as np
+
+from latentstruct.objective import Objective
+from latentstruct.planes import Planes, PlaneStore
+from latentstruct.ragged import Indices, Vector
+from latentstruct.solvers.base import Monitor
+
+
+class DualPoint:
+    """A dual point over the planes found so far, and the oracle that finds more.
+
+    Parameters
+    ----------
+    objective : Objective
+        A convex objective with L2.
+    monitor : Monitor
+        Told of objective and bound.
+    w0 : ndarray of shape (d,)
+        If not zero, planes at w0 are added at once.
+    store : PlaneStore, optional
+        Planes and masses of an earlier call on the same data.
+    most : int
+        Planes kept for an example.
+    """
+
+    def __init__(
+        self, objective: Objective, monitor: Monitor, w0: Vector, store: PlaneStore | None, most: int
+    ) -> None:
+        self.oracle = objective.plus
+        self.monitor = monitor
+        self.every = np.arange(objective.n_examples)
+        self.linear = objective.minus.total(w0)
+        if store is None:
+            # A plane of the clamped side is below the augmented side too, and starts at w = 0 when it is linear.
+            store = PlaneStore(objective.minus.planes(w0), self.oracle.weights, most)
+        else:
+            store.weights = self.oracle.weights
+        self.store = monitor.state = store
+        self.w = np.empty(0)
+        self.refresh()
+        if w0.any():
+            self.store.append(self.every, self.oracle.planes(w0), self.w)
+
+    def refresh(self) -> None:
+        """Compute w and Σ c α b afresh from the masses, clearing the rounding of many small updates."""
+        combined = self.store.combination()
+        self.w = self.linear.slope - combined.slope
+        self.offset = combined.offset
+        self.monitor.current = self.w
+
+    @property
+    def value(self) -> float:
+        """D(α)."""
+        return -0.5 * float(self.w @ self.w) + self.offset - self.linear.offset
+
+    def ask(self, rows: Indices) -> Planes:
+        """Ask the oracle for planes of the listed examples at w and keep them."""
+        planes = self.oracle.planes(self.w, rows)
+        self.monitor.certified = self.monitor.certified and planes.exact
+        self.store.append(rows, planes, self.w)
+        return planes
+
+    def ascend(self, rows: Indices, rule: str = "smo", steps: int = 5) -> Vector:
+        """Raise D over the kept planes of the listed examples; return their gaps before."""
+        gaps, change = self.store.ascend(rows, self.w, rule, steps)
+        self.offset += change
+        return gaps
+
+    def certify(self) -> Vector:
+        """Ask all examples at one w: true objective and bound; return the examples' weighted gaps."""
+        self.refresh()
+        bound, heights = self.value, self.store.mean_heights(self.every, self.w)
+        w = self.w.copy()
+        gaps = self.oracle.weights * (self.ask(self.every).values - heights)
+        self.monitor.bound(bound)
+        self.monitor.offer(w, bound + float(gaps.sum()))
+        return gaps
+
+    def shuffled_parts(self, rng: np.random.Generator, parts: int) -> list[Indices]:
+        """Split the examples into random parts of nearly equal size."""
+        order = rng.permutation(len(self.every))
+        return [part for part in np.array_split(order, min(parts, len(order))) if len(part)]

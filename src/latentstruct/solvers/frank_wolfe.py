@@ -1,0 +1,119 @@
+"""Block-coordinate Frank-Wolfe."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from latentstruct.exceptions import InputError
+from latentstruct.objective import Objective
+from latentstruct.ragged import Indices, Vector
+from latentstruct.solvers.base import BaseSolver, Monitor
+from latentstruct.solvers.dual import DualPoint
+
+
+class FrankWolfe(BaseSolver):
+    """Block-coordinate Frank-Wolfe with exact line search (Lacoste-Julien et al. 2013, Osokin et al. 2016).
+
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        Relative duality gap (P − D)/P to certify.
+    max_rounds, max_seconds : number
+        Limits; a round asks n examples.
+    step : {"pairwise", "away", "plain"}, default="pairwise"
+        Move mass to the new plane from the worst one; away from the worst plane where that promises more; or from
+        all planes alike.
+    gap_sampling : bool, default=False
+        Choose examples in proportion to the gap they last had, instead of a random order.
+    average : bool, default=False
+        Report the average of the iterates (weights growing with time), which converges faster for plain steps.
+    batches : int, default=8
+        Parts in which a round asks the oracle.
+    certify_every : int, default=10
+        Rounds between two certificates (each asks all examples at one w).
+    max_planes : int, default=50
+        Planes kept for an example.
+    random_state : int, default=0
+        Seed.
+    """
+
+    needs = frozenset({"convex", "planes", "l2"})
+
+    def __init__(
+        self,
+        tol: float = 1e-3,
+        max_rounds: int = 2000,
+        max_seconds: float = float("inf"),
+        step: Literal["pairwise", "away", "plain"] = "pairwise",
+        gap_sampling: bool = False,
+        average: bool = False,
+        batches: int = 8,
+        certify_every: int = 10,
+        max_planes: int = 50,
+        random_state: int = 0,
+    ) -> None:
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.step = step
+        self.gap_sampling = gap_sampling
+        self.average = average
+        self.batches = batches
+        self.certify_every = certify_every
+        self.max_planes = max_planes
+        self.random_state = random_state
+
+    def check(self, objective: Objective) -> None:
+        """Raise unless objective and parameters fit."""
+        super().check(objective)
+        if self.step not in ("pairwise", "away", "plain"):
+            raise InputError(f"step must be 'pairwise', 'away' or 'plain', found {self.step!r}")
+
+    def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
+        rng = np.random.default_rng(self.random_state)
+        point = DualPoint(objective, monitor, w, state, self.max_planes)
+        gaps = np.full(objective.n_examples, np.inf)
+        mean_w, mean_offset, steps = point.w.copy(), point.offset, 0
+        while True:
+            point.store.tick()
+            for rows in self._parts(point, rng, gaps):
+                point.ask(rows)
+                gaps[rows] = point.ascend(rows, self.step)
+                steps += 1
+                if self.average:
+                    share = 2.0 / (steps + 1)
+                    mean_w += share * (point.w - mean_w)
+                    mean_offset += share * (point.offset - mean_offset)
+            gap = float(gaps.sum())
+            bound = point.value
+            due = (len(monitor.history) + 1) % self.certify_every == 0 or gap <= self.tol * abs(bound + gap)
+            if due:
+                self._certify(objective, monitor, point, gaps, mean_w, mean_offset)
+            if monitor.close_round(None if due else (bound + gap, bound)):
+                break
+        if not due:
+            self._certify(objective, monitor, point, gaps, mean_w, mean_offset)
+
+    def _certify(
+        self,
+        objective: Objective,
+        monitor: Monitor,
+        point: DualPoint,
+        gaps: Vector,
+        mean_w: Vector,
+        mean_offset: float,
+    ) -> None:
+        gaps[:] = point.certify()
+        if self.average:
+            # An average of dual points is a dual point, and w is linear in it.
+            monitor.bound(-0.5 * float(mean_w @ mean_w) + mean_offset - point.linear.offset)
+            monitor.offer(mean_w, objective.value(mean_w))
+
+    def _parts(self, point: DualPoint, rng: np.random.Generator, gaps: Vector) -> list[Indices]:
+        if not self.gap_sampling or not np.isfinite(gaps).all() or gaps.sum() <= 0:
+            return point.shuffled_parts(rng, self.batches)
+        size = max(1, len(gaps) // self.batches)
+        # A floor keeps every example in reach: its gap may have grown since it was last asked.
+        shares = np.maximum(gaps, 0.0) + 0.1 * gaps.mean()
+        shares /= shares.sum()
+        return [rng.choice(len(gaps), size, replace=False, p=shares) for _ in range(self.batches)]

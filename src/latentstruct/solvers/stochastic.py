@@ -1,0 +1,162 @@
+"""Stochastic subgradient descent and the averaged perceptron."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from latentstruct.exceptions import InputError
+from latentstruct.objective import Objective
+from latentstruct.ragged import Vector
+from latentstruct.solvers.base import BaseSolver, Monitor
+
+
+class Subgradient(BaseSolver):
+    """Stochastic or full subgradient descent; no bound, so it stops when the objective no longer falls.
+
+    Parameters
+    ----------
+    tol : float, default=1e-4
+        Stop when the best objective fell by less than this share over `patience` rounds.
+    max_rounds, max_seconds : number
+        Limits; a round asks about n examples.
+    step : {"pegasos", "plain"}, default="pegasos"
+        η_t = 1/t, right for ½‖w‖², or η_t = learning_rate/√t.
+    learning_rate : float, default=1.0
+        For plain steps.
+    batch_size : int, optional
+        Examples a step, drawn without replacement; by default n/20. n itself gives the full subgradient.
+    average : bool, default=True
+        Report the average of the iterates with weights growing as t.
+    patience : int, default=20
+        See `tol`.
+    random_state : int, default=0
+        Seed.
+    """
+
+    def __init__(
+        self,
+        tol: float = 1e-4,
+        max_rounds: int = 500,
+        max_seconds: float = float("inf"),
+        step: Literal["pegasos", "plain"] = "pegasos",
+        learning_rate: float = 1.0,
+        batch_size: int | None = None,
+        average: bool = True,
+        patience: int = 20,
+        random_state: int = 0,
+    ) -> None:
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.step = step
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.average = average
+        self.patience = patience
+        self.random_state = random_state
+
+    def check(self, objective: Objective) -> None:
+        """Raise unless objective and parameters fit."""
+        super().check(objective)
+        if self.step not in ("pegasos", "plain"):
+            raise InputError(f"step must be 'pegasos' or 'plain', found {self.step!r}")
+        if not self.learning_rate > 0:
+            raise InputError(f"learning_rate must be above 0, found {self.learning_rate!r}")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, found {self.batch_size!r}")
+
+    def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
+        rng = np.random.default_rng(self.random_state)
+        n, weights = objective.n_examples, objective.plus.weights
+        size = min(n, self.batch_size or max(1, n // 20))
+        mean, t = w.copy(), 0
+        best_values: list[float] = []
+        while True:
+            for rows in np.array_split(rng.permutation(n), max(1, n // size)):
+                t += 1
+                rate = 1.0 / t if self.step == "pegasos" else self.learning_rate / np.sqrt(t)
+                # The part's planes stand for those of all examples.
+                scale = rate * n / len(rows)
+                gradient = objective.regularizer.gradient(w)
+                plus, minus = objective.plus.planes(w, rows), objective.minus.planes(w, rows)
+                w = w - rate * gradient
+                plus.add_to(w, -scale * weights[rows])
+                minus.add_to(w, scale * weights[rows])
+                mean += (2.0 / (t + 1)) * (w - mean)
+            monitor.current = w
+            reported = mean if self.average else w
+            monitor.offer(reported, objective.value(reported))
+            if monitor.close_round():
+                return
+            best_values.append(monitor.objective)
+            if len(best_values) > self.patience:
+                before = best_values[-1 - self.patience]
+                if before - monitor.objective <= self.tol * abs(before):
+                    monitor.reason = "stalled"
+                    return
+
+
+class Perceptron(BaseSolver):
+    """Averaged structured perceptron (Collins 2002): online updates w += φ(x_i, y_i) − φ(x_i, ŷ).
+
+    It has no objective of its own but Σ_i c_i [f⁺_i − f⁻_i] without a margin, which is 0 when all training
+    examples are predicted rightly; it stops there or at `max_rounds`.
+
+    Parameters
+    ----------
+    max_rounds, max_seconds : number
+        Limits; a round is a pass over all examples.
+    average : bool, default=True
+        Return the average of the weights after each example instead of the last.
+    tol : float, default=1e-12
+        Objective taken as 0.
+    random_state : int, default=0
+        Seed of the order.
+    """
+
+    needs = frozenset({"planes"})
+
+    def __init__(
+        self,
+        max_rounds: int = 20,
+        max_seconds: float = float("inf"),
+        average: bool = True,
+        tol: float = 1e-12,
+        random_state: int = 0,
+    ) -> None:
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.average = average
+        self.tol = tol
+        self.random_state = random_state
+
+    def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
+        rng = np.random.default_rng(self.random_state)
+        weights = objective.plus.weights
+        # The mean of w over time is w − late/t, where late adds each update times the steps before it.
+        late, t = np.zeros_like(w), 0
+        monitor.bound(0.0)
+        while True:
+            total, before = 0.0, w.copy()
+            for i in rng.permutation(objective.n_examples):
+                rows = np.array([i])
+                plus, minus = objective.plus.planes(w, rows), objective.minus.planes(w, rows)
+                total += weights[i] * float(plus.values[0] - minus.values[0])
+                plus.add_to(w, -weights[rows])
+                minus.add_to(w, weights[rows])
+                plus.add_to(late, -t * weights[rows])
+                minus.add_to(late, t * weights[rows])
+                t += 1
+            monitor.current = w
+            self._keep_last(monitor, w - late / t if self.average else w, objective)
+            # Equal scores alone do not make a prediction right (all are equal at w = 0): w must have come to rest.
+            if total <= 0.0 and np.array_equal(w, before):
+                monitor.reason = "converged"
+            if monitor.close_round() or monitor.reason:
+                return
+
+    @staticmethod
+    def _keep_last(monitor: Monitor, w: Vector, objective: Objective) -> None:
+        # Without a regulariser w = 0 would have the lowest objective: later weights are better, not lower ones.
+        monitor.objective = np.inf
+        monitor.offer(w, objective.value(w))

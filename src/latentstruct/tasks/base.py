@@ -1,0 +1,386 @@
+"""What all tasks share, and the two open ones: `CandidateTask` and `ExampleTask`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from latentstruct.exceptions import InputError
+from latentstruct.kernels.candidates import pool_candidates
+from latentstruct.kernels.planes import Atoms, Rows
+from latentstruct.planes import Plane, Planes
+from latentstruct.protocols import Mode, Prediction, Temperature
+from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.tasks.inputs import check_matrix
+
+
+def check_examples(X: Any, Y: Any) -> None:
+    """Raise unless X is a non-empty collection and Y, if given, has as many items."""
+    try:
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+    except (TypeError, IndexError) as error:
+        raise InputError(f"X must be a collection of examples, found {type(X).__name__}") from error
+    if n == 0:
+        raise InputError("X is empty: at least one example is needed")
+    if Y is None:
+        return
+    try:
+        m = len(Y)
+    except TypeError as error:
+        raise InputError(f"Y must be a collection of outputs, found {type(Y).__name__}") from error
+    if n != m:
+        raise InputError(f"X has {n} examples but Y has {m} outputs: give one output for each example")
+
+
+def require_labels(batch: Any, mode: Mode) -> None:
+    """Raise if a mode that needs the true outputs is asked of a batch without them."""
+    if mode != "free" and not batch.labelled:
+        raise InputError(f"mode {mode!r} needs the true outputs: prepare the batch with Y")
+
+
+class BaseTask(BaseEstimator):
+    """Defaults for tasks; parameters are kept as given, what `learn` finds ends in an underscore."""
+
+    latent: bool = False
+    n_features: int
+
+    def total(self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
+        """Return the weighted sum of all examples' planes."""
+        return self.planes(batch, w, mode, temperature).total(weights)
+
+    def planes(
+        self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None
+    ) -> Planes:
+        """Return one supporting plane for each asked example."""
+        raise TypeError(f"{type(self).__name__} does not define planes()")
+
+    def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
+        """Return Δ(y_i, ŷ_i) for each example."""
+        raise TypeError(f"{type(self).__name__} does not define loss()")
+
+    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
+        """Return 1 − the mean loss."""
+        return 1.0 - float(np.average(self.loss(Y_true, Y_pred), weights=sample_weight))
+
+
+@dataclass
+class CandidateBatch:
+    """Candidates of all examples, flat: features, groups of equal y, losses."""
+
+    features: sparse.csr_array
+    rows: Rows
+    groups: Indices
+    examples: Indices
+    losses: Vector
+    true_candidates: NDArray[np.bool_]
+    outputs: list[Any]
+    latents: list[Any]
+    labelled: bool
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.examples) - 1
+
+    def select(self, rows: Indices | None) -> tuple[Indices, Indices, Indices]:
+        """Return the chosen candidates, and groups and examples among them."""
+        if rows is None:
+            return np.arange(self.groups[-1]), self.groups, self.examples
+        chosen_groups, examples = positions(self.examples, rows)
+        candidates, groups = positions(self.groups, chosen_groups)
+        return candidates, groups, examples
+
+
+class CandidateTask(BaseTask):
+    """A structure whose candidates (y, h) can be listed for each example: everything is then exact.
+
+    Subclasses define `candidates` and, unless the 0/1 loss will do, `output_loss`. With one candidate for each y
+    there is nothing latent; several candidates of equal y are its latent completions.
+
+    Examples
+    --------
+    >>> class NearestRank(CandidateTask):
+    ...     def candidates(self, x):
+    ...         return [0, 1, 2], None, np.outer(np.arange(3) - 1.0, x)
+    ...
+    ...     def output_loss(self, y, y_hat, h_hat):
+    ...         return abs(y - y_hat)
+    """
+
+    def candidates(self, x: Any) -> tuple[Sequence[Any], Sequence[Any] | None, Any]:
+        """List the candidates of one example.
+
+        Returns
+        -------
+        outputs : sequence of length K
+            y of each candidate.
+        latents : sequence of length K or None
+            h of each candidate; None if there are no latents.
+        features : array or sparse array of shape (K, d)
+            φ(x, y, h) of each candidate.
+        """
+        raise TypeError(f"{type(self).__name__} does not define candidates()")
+
+    def output_loss(self, y: Any, y_hat: Any, h_hat: Any) -> float:
+        """Return Δ(y, ŷ, ĥ) ≥ 0; by default 0 if y == ŷ, else 1."""
+        return float(y != y_hat)
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find the number of features and whether anything is latent from the first example."""
+        check_examples(X, Y)
+        _, latents, features = self.candidates(X[0])
+        self.n_features = check_matrix(features, "features of example 0").shape[1]
+        self.latent = latents is not None
+
+    def prepare(self, X: Any, Y: Any = None) -> CandidateBatch:
+        """List the candidates of all examples and lay them out group by group."""
+        check_examples(X, Y)
+        matrices, outputs, latents, group_sizes, groups_per_example = [], [], [], [], []
+        for i, x in enumerate(X):
+            ys, hs, features = self.candidates(x)
+            matrix = sparse.csr_array(check_matrix(features, f"features of example {i}"))
+            if matrix.shape != (len(ys), self.n_features) or len(ys) == 0:
+                raise InputError(
+                    f"example {i} lists {len(ys)} candidates with features of shape {matrix.shape}; expected at least "
+                    f"one candidate and shape ({len(ys)}, {self.n_features})"
+                )
+            order, sizes = self._grouped(ys)
+            if (hs is not None) != self.latent or (hs is None and len(sizes) < len(ys)):
+                raise InputError(
+                    f"the candidates of example {i} are ambiguous: outputs must be distinct where latents is None, and "
+                    "latents must be given for all examples or for none"
+                )
+            matrices.append(matrix[order])
+            outputs.extend(ys[j] for j in order)
+            latents.extend(None if hs is None else hs[j] for j in order)
+            group_sizes.extend(sizes)
+            groups_per_example.append(len(sizes))
+        features = sparse.vstack(matrices, format="csr")
+        groups, examples = offsets_from_lengths(group_sizes), offsets_from_lengths(groups_per_example)
+        rows = Rows(
+            features.indptr.astype(np.int64), features.indices.astype(np.uint32), np.array(features.data)
+        )
+        losses, known = self._losses(Y, outputs, latents, groups, examples)
+        return CandidateBatch(features, rows, groups, examples, losses, known, outputs, latents, Y is not None)
+
+    @staticmethod
+    def _grouped(ys: Sequence[Any]) -> tuple[list[int], list[int]]:
+        members: dict[Any, list[int]] = {}
+        for j, y in enumerate(ys):
+            members.setdefault(y, []).append(j)
+        return [j for group in members.values() for j in group], [len(group) for group in members.values()]
+
+    def _losses(
+        self, Y: Any, outputs: list[Any], latents: list[Any], groups: Indices, examples: Indices
+    ) -> tuple[Vector, NDArray[np.bool_]]:
+        losses, known = np.zeros(len(outputs)), np.zeros(len(outputs), dtype=bool)
+        for i, y in enumerate([] if Y is None else Y):
+            for c in range(groups[examples[i]], groups[examples[i + 1]]):
+                losses[c] = self.output_loss(y, outputs[c], latents[c])
+                known[c] = outputs[c] == y
+            span = slice(groups[examples[i]], groups[examples[i + 1]])
+            if not known[span].any():
+                raise InputError(f"the output {y!r} of example {i} is not among its candidates")
+            if not np.isfinite(losses[span]).all() or (losses[span] < 0).any():
+                raise InputError(f"the losses of example {i} must be finite and ≥ 0, found {losses[span]}")
+        return losses, known
+
+    def _pooled(
+        self, batch: CandidateBatch, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None
+    ) -> tuple[Indices, Indices, Indices, Vector, Vector]:
+        require_labels(batch, mode)
+        candidates, groups, examples = batch.select(rows)
+        scores = batch.features @ w if rows is None else batch.features[candidates] @ w
+        if mode == "augmented":
+            scores = scores + batch.losses[candidates]
+        elif mode == "clamped":
+            scores = np.where(batch.true_candidates[candidates], scores, -np.inf)
+        values, shares = np.empty(len(examples) - 1), np.empty(len(candidates))
+        pool_candidates(scores, groups, examples, temperature.output, temperature.latent, values, shares)
+        return candidates, groups, examples, values, shares
+
+    def planes(
+        self,
+        batch: CandidateBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        rows: Indices | None = None,
+    ) -> Planes:
+        """Return one supporting plane for each asked example: its mean candidate."""
+        candidates, groups, examples, values, shares = self._pooled(batch, w, mode, temperature, rows)
+        kept = shares > 0.0
+        counts = np.add.reduceat(kept.astype(np.int64), groups[examples[:-1]])
+        atoms = Atoms(
+            candidates[kept].astype(np.int32), np.zeros(kept.sum(), dtype=np.int32), shares[kept].copy()
+        )
+        planes = Planes(batch.rows, offsets_from_lengths(counts), atoms, values, values, self.n_features)
+        if temperature == Temperature() and mode == "augmented":
+            planes.offsets = batch.losses[candidates[kept]]
+        elif temperature == Temperature():
+            planes.offsets = np.zeros(len(values))
+        else:
+            planes.offsets = values - planes.dot(w)
+        return planes
+
+    def total(
+        self, batch: CandidateBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector
+    ) -> Plane:
+        """Return the weighted sum of all examples' planes."""
+        plane = self.planes(batch, w, mode, temperature).total(weights)
+        if temperature != Temperature() and mode == "augmented":
+            _, groups, examples, _, shares = self._pooled(batch, w, mode, temperature, None)
+            expected = np.add.reduceat(shares * batch.losses, groups[examples[:-1]])
+            plane.entropy = plane.offset - float(weights @ expected)
+        elif temperature != Temperature():
+            plane.entropy = plane.offset
+        return plane
+
+    def slack_planes(self, batch: CandidateBatch, w: Vector, rows: Indices) -> Planes:
+        """Return the candidates that maximise Δ·(1 + s − s_i), with offsets Δ."""
+        candidates, groups, examples = batch.select(rows)
+        starts = groups[examples[:-1]]
+        scores = batch.features[candidates] @ w
+        true_scores = scores[batch.true_candidates[candidates]]
+        sizes = np.diff(groups[examples])
+        product = batch.losses[candidates] * (1.0 + scores - np.repeat(true_scores, sizes))
+        values, shares = np.empty(len(rows)), np.empty(len(candidates))
+        whole = np.append(starts, len(candidates))
+        pool_candidates(product, whole, np.arange(len(rows) + 1), 0.0, 0.0, values, shares)
+        best = candidates[shares > 0.0]
+        atoms = Atoms(best.astype(np.int32), np.zeros(len(best), dtype=np.int32), np.ones(len(best)))
+        return Planes(
+            batch.rows, np.arange(len(rows) + 1), atoms, batch.losses[best], values, self.n_features
+        )
+
+    def decode(self, batch: CandidateBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the best y of each example (latents pooled at ε_h), and its best h."""
+        hard_y = Temperature(0.0, temperature.latent)
+        _, groups, examples, values, shares = self._pooled(batch, w, "free", hard_y, None)
+        starts = groups[examples]
+        best = [int(a + shares[a:b].argmax()) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        return [
+            Prediction(batch.outputs[c], batch.latents[c], float(value))
+            for c, value in zip(best, values, strict=True)
+        ]
+
+    def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
+        """Return Δ(y_i, ŷ_i) for each example, the latent taken as unknown (None)."""
+        return np.array([self.output_loss(y, y_hat, None) for y, y_hat in zip(Y_true, Y_pred, strict=True)])
+
+
+@dataclass
+class ExampleBatch:
+    """Examples as the user gave them."""
+
+    X: list[Any]
+    Y: list[Any] | None
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.X)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the true outputs are known."""
+        return self.Y is not None
+
+
+class ExampleTask(BaseTask):
+    """A structure given by the four functions of the structural SVM paper, one example at a time.
+
+    Subclasses define `joint_feature`, `output_loss`, `argmax` and `loss_augmented_argmax`; plain Python is enough.
+    Only the hard max is available (temperature 0). If the argmax is approximate, set ``exact = False``: bounds
+    are then reported as estimates.
+    """
+
+    exact: bool = True
+
+    def joint_feature(self, x: Any, y: Any) -> Any:
+        """Return Ψ(x, y): an array of shape (d,) or a sparse array of shape (1, d)."""
+        raise TypeError(f"{type(self).__name__} does not define joint_feature()")
+
+    def output_loss(self, y: Any, y_hat: Any) -> float:
+        """Return Δ(y, ŷ) ≥ 0."""
+        raise TypeError(f"{type(self).__name__} does not define output_loss()")
+
+    def argmax(self, x: Any, w: Vector) -> Any:
+        """Return argmax_y w·Ψ(x, y)."""
+        raise TypeError(f"{type(self).__name__} does not define argmax()")
+
+    def loss_augmented_argmax(self, x: Any, y: Any, w: Vector) -> Any:
+        """Return argmax_ŷ Δ(y, ŷ) + w·Ψ(x, ŷ)."""
+        raise TypeError(f"{type(self).__name__} does not define loss_augmented_argmax()")
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find the number of features from the first example."""
+        check_examples(X, Y)
+        self.n_features = self._features(X[0], Y[0], "example 0").shape[1]
+
+    def prepare(self, X: Any, Y: Any = None) -> ExampleBatch:
+        """Keep the examples as they are."""
+        check_examples(X, Y)
+        return ExampleBatch(list(X), None if Y is None else list(Y))
+
+    def _features(self, x: Any, y: Any, name: str) -> sparse.csr_array:
+        vector = self.joint_feature(x, y)
+        if not sparse.issparse(vector):
+            vector = np.asarray(vector)
+            vector = vector[None] if vector.ndim == 1 else vector
+        return sparse.csr_array(check_matrix(vector, f"joint_feature of {name}"))
+
+    def _answer(self, batch: ExampleBatch, i: int, w: Vector, mode: Mode) -> tuple[Any, float]:
+        x = batch.X[i]
+        if mode == "free":
+            return self.argmax(x, w), 0.0
+        assert batch.Y is not None
+        if mode == "clamped":
+            return batch.Y[i], 0.0
+        y = self.loss_augmented_argmax(x, batch.Y[i], w)
+        return y, float(self.output_loss(batch.Y[i], y))
+
+    def planes(
+        self,
+        batch: ExampleBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        rows: Indices | None = None,
+    ) -> Planes:
+        """Return one supporting plane for each asked example."""
+        require_labels(batch, mode)
+        if temperature != Temperature():
+            raise InputError(
+                f"{type(self).__name__} knows the hard max only, but temperature {tuple(temperature)} was asked: use "
+                "a structural SVM, or write the structure as a CandidateTask"
+            )
+        lines, losses = [], []
+        for i in range(batch.n_examples) if rows is None else rows:
+            y, loss = self._answer(batch, int(i), w, mode)
+            line = self._features(batch.X[i], y, f"example {i}")
+            if line.shape != (1, self.n_features):
+                raise InputError(
+                    f"joint_feature of example {i} has shape {line.shape}, expected (1, {self.n_features}) as for the "
+                    "first example"
+                )
+            lines.append(line)
+            losses.append(loss)
+        slopes, offsets = sparse.vstack(lines, format="csr"), np.array(losses)
+        return Planes.from_matrix(slopes, offsets, offsets + slopes @ w, self.exact)
+
+    def decode(self, batch: ExampleBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the best output of each example."""
+        found = [(x, self.argmax(x, w)) for x in batch.X]
+        return [
+            Prediction(y, None, float((self._features(x, y, f"example {i}") @ w)[0]))
+            for i, (x, y) in enumerate(found)
+        ]
+
+    def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
+        """Return Δ(y_i, ŷ_i) for each example."""
+        return np.array([self.output_loss(y, y_hat) for y, y_hat in zip(Y_true, Y_pred, strict=True)])

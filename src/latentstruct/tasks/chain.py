@@ -1,0 +1,406 @@
+"""Chains: sequences of tokens, one label a token, neighbouring labels depend on each other."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import chain as concatenate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from latentstruct.exceptions import InputError
+from latentstruct.kernels import chain as kernels
+from latentstruct.kernels.planes import Atoms
+from latentstruct.planes import Plane, Planes
+from latentstruct.protocols import Mode, Prediction, Temperature
+from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.tasks.base import BaseTask, check_examples, require_labels
+from latentstruct.tasks.inputs import InputRows, check_matrix
+from latentstruct.tasks.labels import LabelSet, as_list
+
+# exp(−600) is the smallest share a linear-domain message may lose without reaching denormal numbers.
+LINEAR_DOMAIN_SPREAD = 600.0
+
+
+@dataclass
+class ChainBatch:
+    """All tokens of all sequences, flat: inputs (N, d), offsets (n + 1,), label numbers (N,)."""
+
+    inputs: InputRows
+    offsets: Indices
+    truth: NDArray[np.int64] | None
+
+    @property
+    def n_examples(self) -> int:
+        """Number of sequences."""
+        return len(self.offsets) - 1
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the true labels are known."""
+        return self.truth is not None
+
+
+@dataclass
+class Selection:
+    """Some sequences of a batch with their scores, compact: what the kernels work on."""
+
+    rows: Indices
+    offsets: Indices
+    truth: NDArray[np.int64] | None
+    scores: NDArray[np.float64]
+
+
+@dataclass
+class Pooled:
+    """Soft pooling of sequences: ε log Z, marginals (N, S) and pair marginals."""
+
+    values: Vector
+    marginals: NDArray[np.float64]
+    pairs: NDArray[np.float64]
+
+
+class Chain(BaseTask):
+    """Sequence labelling: s(y) = Σ_t w_{y_t}·x_t + Σ_t A[y_{t−1}, y_t] [+ start + end + bias].
+
+    Parameters
+    ----------
+    labels : sequence of hashable, optional
+        All labels that may occur, in the order of the model; by default those of the training data.
+    costs : None, mapping or array of shape (S, S), default=None
+        Cost of labelling one token wrongly: 1 each (Hamming loss), the cost of missing each true label, or a
+        matrix (true, predicted). The loss of a sequence is the sum over its tokens.
+    start, end : bool, default=False
+        Weights for the label of the first and of the last token.
+    bias : bool, default=False
+        A weight for each label on its own.
+
+    Notes
+    -----
+    X is a list of arrays or CSR arrays (T, d), Y a list of label sequences of length T (T may be 0). Weight number
+    f·S + y belongs to input f and label y; then come the S² transitions (from, to) and the optional start, end
+    and bias weights, S each.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[Hashable] | None = None,
+        costs: Any = None,
+        start: bool = False,
+        end: bool = False,
+        bias: bool = False,
+    ) -> None:
+        self.labels = labels
+        self.costs = costs
+        self.start = start
+        self.end = end
+        self.bias = bias
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find the labels and the number of inputs."""
+        check_examples(X, Y)
+        sequences = [self._labels(y, k) for k, y in enumerate(Y)]
+        if not any(sequences):
+            raise InputError("all sequences are empty: at least one token is needed to train")
+        labels = LabelSet.learn(concatenate.from_iterable(sequences), self.labels)
+        if -1 in labels.index:
+            raise InputError(
+                "the label -1 is reserved for tokens whose label is unknown, and all labels must be known here: "
+                "rename it, or leave those sequences out"
+            )
+        self._set(labels, check_matrix(X[0], "X[0]").shape[1])
+
+    def _set(self, labels: LabelSet, n_inputs: int) -> None:
+        n = len(labels)
+        self.labels_, self.n_inputs_ = labels, n_inputs
+        self.costs_ = labels.costs(self.costs)
+        self.transitions_at_ = n_inputs * n
+        end = self.transitions_at_ + n * n
+        blocks = []
+        for wanted in (self.start, self.end, self.bias):
+            blocks.append(end if wanted else -1)
+            end += n if wanted else 0
+        self.start_at_, self.end_at_, self.bias_at_ = blocks
+        self.n_features = end
+
+    def state(self) -> dict[str, Any]:
+        """Return what `learn` found, for saving."""
+        return {"labels": self.labels_.labels, "n_inputs": self.n_inputs_}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self._set(LabelSet(state["labels"]), int(state["n_inputs"]))
+
+    @staticmethod
+    def _labels(y: Any, k: int) -> list[Any]:
+        if isinstance(y, str) or not hasattr(y, "__len__") or np.ndim(y) == 0 and not isinstance(y, (list, tuple)):
+            raise InputError(f"Y[{k}] must be a sequence of labels, one for each token, found {y!r}")
+        return as_list(y)
+
+    def prepare(self, X: Any, Y: Any = None) -> ChainBatch:
+        """Validate sequences and lay all tokens out in one matrix."""
+        check_examples(X, Y)
+        tokens, offsets = self._stack(X)
+        truth = None if Y is None else self._encode(Y, offsets)
+        return ChainBatch(InputRows(tokens, len(self.labels_)), offsets, truth)
+
+    def _stack(self, X: Any) -> tuple[Any, Indices]:
+        """Return all tokens as one checked matrix and the sequences' offsets."""
+        matrices = [x if isinstance(x, np.ndarray) or sparse.issparse(x) else np.asarray(x) for x in X]
+        fits = [x.ndim == 2 and x.shape[1] == self.n_inputs_ for x in matrices]
+        if all(fits):
+            stack = sparse.vstack if any(sparse.issparse(x) for x in matrices) else np.concatenate
+            try:
+                tokens = check_matrix(stack(matrices), "X")
+                return tokens, offsets_from_lengths(x.shape[0] for x in matrices)
+            except (InputError, TypeError, ValueError):
+                # Checked one by one, the sequence at fault is named.
+                for k, x in enumerate(matrices):
+                    check_matrix(x, f"X[{k}]")
+                raise
+        k = fits.index(False)
+        width = check_matrix(matrices[k], f"X[{k}]").shape[1]
+        raise InputError(
+            f"X[{k}] has {width} features but the model has {self.n_inputs_}: every sequence needs the same features "
+            "as in training"
+        )
+
+    def _encode(self, Y: Any, offsets: Indices) -> NDArray[np.int64]:
+        sequences = [self._labels(y, k) for k, y in enumerate(Y)]
+        for k, y in enumerate(sequences):
+            if len(y) != offsets[k + 1] - offsets[k]:
+                raise InputError(
+                    f"Y[{k}] has {len(y)} labels but X[{k}] has {offsets[k + 1] - offsets[k]} tokens: give one label "
+                    "for each token"
+                )
+        return self.labels_.encode(list(concatenate.from_iterable(sequences)))
+
+    def _transitions(self, w: Vector) -> NDArray[np.float64]:
+        n = len(self.labels_)
+        return w[self.transitions_at_ : self.transitions_at_ + n * n].reshape(n, n)
+
+    def _select(self, batch: ChainBatch, w: Vector, mode: Mode, rows: Indices | None) -> Selection:
+        require_labels(batch, mode)
+        n = len(self.labels_)
+        if rows is None:
+            rows, tokens, offsets, truth = np.arange(batch.n_examples), None, batch.offsets, batch.truth
+        else:
+            tokens, offsets = positions(batch.offsets, rows)
+            truth = None if batch.truth is None else batch.truth[tokens]
+        scores = batch.inputs.times(w[: self.transitions_at_].reshape(-1, n), tokens)
+        if self.bias_at_ >= 0:
+            scores += w[self.bias_at_ : self.bias_at_ + n]
+        if self.start_at_ >= 0 or self.end_at_ >= 0:
+            zero = np.zeros(n)
+            start = w[self.start_at_ : self.start_at_ + n] if self.start_at_ >= 0 else zero
+            end = w[self.end_at_ : self.end_at_ + n] if self.end_at_ >= 0 else zero
+            kernels.add_ends(scores, offsets, start, end)
+        if mode == "augmented":
+            kernels.add_costs(scores, truth, self.costs_)
+        return Selection(rows, offsets, truth, scores)
+
+    def _labelling_planes(
+        self, batch: ChainBatch, chosen: Selection, labels: NDArray[np.int64], offsets: Vector, values: Vector
+    ) -> Planes:
+        per_token = 2 + (self.bias_at_ >= 0)
+        room = per_token * len(labels) + 2 * len(values)
+        atoms = Atoms(np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32), np.empty(room))
+        pointers = np.empty(len(values) + 1, dtype=np.int64)
+        kernels.labelling_atoms(
+            labels,
+            chosen.offsets,
+            batch.offsets[chosen.rows],
+            len(self.labels_),
+            self.transitions_at_,
+            self.bias_at_,
+            self.start_at_,
+            self.end_at_,
+            pointers,
+            atoms,
+        )
+        atoms = Atoms(*(part[: pointers[-1]] for part in atoms))
+        return Planes(batch.inputs.rows, pointers, atoms, offsets, values, self.n_features)
+
+    def _best(self, chosen: Selection, w: Vector) -> tuple[NDArray[np.int64], Vector]:
+        labels = np.empty(len(chosen.scores), dtype=np.int64)
+        values = np.empty(len(chosen.rows))
+        kernels.viterbi(chosen.scores, chosen.offsets, self._transitions(w), labels, values)
+        return labels, values
+
+    def planes(
+        self,
+        batch: ChainBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        rows: Indices | None = None,
+    ) -> Planes:
+        """Return one supporting plane for each asked sequence."""
+        if mode == "clamped":
+            return self._clamped_planes(batch, w, rows)
+        chosen = self._select(batch, w, mode, rows)
+        if temperature.output > 0:
+            return self._soft_planes(batch, w, chosen, temperature.output)
+        labels, values = self._best(chosen, w)
+        losses = np.zeros(len(values))
+        if mode == "augmented":
+            kernels.labelling_costs(labels, chosen.truth, chosen.offsets, self.costs_, losses)
+        return self._labelling_planes(batch, chosen, labels, losses, values)
+
+    def _clamped_planes(self, batch: ChainBatch, w: Vector, rows: Indices | None) -> Planes:
+        require_labels(batch, "clamped")
+        assert batch.truth is not None
+        rows = np.arange(batch.n_examples) if rows is None else rows
+        tokens, offsets = positions(batch.offsets, rows)
+        nothing = np.zeros((0, len(self.labels_)))
+        chosen = Selection(rows, offsets, batch.truth[tokens], nothing)
+        planes = self._labelling_planes(
+            batch, chosen, batch.truth[tokens], np.zeros(len(rows)), np.zeros(len(rows))
+        )
+        planes.values = planes.dot(w)
+        return planes
+
+    def _pool(
+        self, chosen: Selection, w: Vector, temperature: float, weights: Vector, together: bool
+    ) -> Pooled:
+        """Pool softly; the marginals take the place of the scores, weighted if pairs are added `together`."""
+        n = len(self.labels_)
+        transitions = self._transitions(w)
+        values = np.empty(len(chosen.rows))
+        pairs = np.zeros((1 if together else len(chosen.rows), n, n))
+        scores, offsets = chosen.scores, chosen.offsets
+        top = float(transitions.max())
+        wide = kernels.spread(scores) + float(np.ptp(transitions)) >= LINEAR_DOMAIN_SPREAD * temperature
+        if wide:
+            kernels.forward_backward_log(
+                scores, offsets, np.ascontiguousarray(transitions), temperature, weights, pairs, together, values
+            )
+            if together:
+                kernels.scale_rows(scores, offsets, weights)
+            return Pooled(values, scores, pairs)
+        potentials = np.exp((transitions - top) / temperature)
+        forward, arrive = np.empty_like(scores), np.empty_like(scores)
+        kernels.forward_backward(
+            scores,
+            offsets,
+            potentials,
+            np.ascontiguousarray(potentials.T),
+            top,
+            temperature,
+            forward,
+            arrive,
+            values,
+        )
+        if together:
+            kernels.scale_rows(scores, offsets, weights)
+            kernels.scale_rows(arrive, offsets, weights)
+            # Rows of first tokens are zero, so that no pair reaches across two sequences.
+            pairs[0] = (forward[:-1].T @ arrive[1:]) * potentials
+        else:
+            kernels.pair_marginals(forward, arrive, offsets, potentials, pairs)
+        return Pooled(values, scores, pairs)
+
+    def _soft_planes(self, batch: ChainBatch, w: Vector, chosen: Selection, temperature: float) -> Planes:
+        pooled = self._pool(chosen, w, temperature, np.ones(len(chosen.rows)), together=False)
+        n = len(self.labels_)
+        per_token = n * (1 + (self.bias_at_ >= 0))
+        room = per_token * len(pooled.marginals) + (n * n + 2 * n) * len(chosen.rows)
+        atoms = Atoms(np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32), np.empty(room))
+        pointers = np.empty(len(chosen.rows) + 1, dtype=np.int64)
+        kernels.expected_atoms(
+            pooled.marginals,
+            pooled.pairs,
+            chosen.offsets,
+            batch.offsets[chosen.rows],
+            self.transitions_at_,
+            self.bias_at_,
+            self.start_at_,
+            self.end_at_,
+            pointers,
+            atoms,
+        )
+        atoms = Atoms(*(part[: pointers[-1]] for part in atoms))
+        planes = Planes(
+            batch.inputs.rows, pointers, atoms, pooled.values, pooled.values, self.n_features
+        )
+        planes.offsets = pooled.values - planes.dot(w)
+        return planes
+
+    def _fill_label_blocks(
+        self, slope: Vector, marginals: NDArray, pairs: NDArray, offsets: Indices
+    ) -> None:
+        n = len(self.labels_)
+        slope[self.transitions_at_ : self.transitions_at_ + n * n] = pairs.ravel()
+        filled = offsets[:-1][np.diff(offsets) > 0], offsets[1:][np.diff(offsets) > 0] - 1
+        if self.start_at_ >= 0:
+            slope[self.start_at_ : self.start_at_ + n] = marginals[filled[0]].sum(axis=0)
+        if self.end_at_ >= 0:
+            slope[self.end_at_ : self.end_at_ + n] = marginals[filled[1]].sum(axis=0)
+        if self.bias_at_ >= 0:
+            slope[self.bias_at_ : self.bias_at_ + n] = marginals.sum(axis=0)
+
+    def total(
+        self, batch: ChainBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector
+    ) -> Plane:
+        """Return the weighted sum of all sequences' planes."""
+        if temperature.output == 0 or mode == "clamped":
+            return super().total(batch, w, mode, temperature, weights)
+        chosen = self._select(batch, w, mode, None)
+        pooled = self._pool(chosen, w, temperature.output, weights, together=True)
+        slope = np.zeros(self.n_features)
+        slope[: self.transitions_at_] = batch.inputs.transposed_times(pooled.marginals).ravel()
+        self._fill_label_blocks(slope, pooled.marginals, pooled.pairs[0], batch.offsets)
+        offset = float(weights @ pooled.values) - float(slope @ w)
+        loss = float((pooled.marginals * self.costs_[batch.truth]).sum()) if mode == "augmented" else 0.0
+        return Plane(slope, offset, entropy=offset - loss)
+
+    def slack_planes(self, batch: ChainBatch, w: Vector, rows: Indices) -> Planes:
+        """Return the labellings that maximise Δ·(1 + s − s_i) for the Hamming loss, with offsets Δ."""
+        if not np.array_equal(self.costs_, 1.0 - np.eye(len(self.labels_))):
+            raise InputError(
+                "slack rescaling on chains is exact for the Hamming loss only, but costs were given: use "
+                "rescaling='margin' or costs=None"
+            )
+        chosen = self._select(batch, w, "free", rows)
+        labels = np.empty(len(chosen.scores), dtype=np.int64)
+        values, losses = np.empty(len(rows)), np.empty(len(rows))
+        kernels.viterbi_by_errors(
+            chosen.scores, chosen.offsets, self._transitions(w), chosen.truth, labels, values, losses
+        )
+        return self._labelling_planes(batch, chosen, labels, losses, values)
+
+    def decode(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the best labelling of each sequence."""
+        labels, values = self._best(self._select(batch, w, "free", None), w)
+        decoded, ends = self.labels_.decode(labels), batch.offsets.tolist()
+        return [
+            Prediction(decoded[start:end], None, value)
+            for start, end, value in zip(ends[:-1], ends[1:], values.tolist(), strict=True)
+        ]
+
+    def marginals(
+        self, batch: ChainBatch, w: Vector, temperature: Temperature
+    ) -> list[NDArray[np.float64]]:
+        """Return the label probabilities of each token at ε_y, a list of arrays (T, S)."""
+        chosen = self._select(batch, w, "free", None)
+        pooled = self._pool(chosen, w, temperature.output, np.ones(batch.n_examples), together=True)
+        return np.split(pooled.marginals, batch.offsets[1:-1])
+
+    def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
+        """Return the sum of each sequence's token costs."""
+        truth, predicted, offsets = self._aligned(Y_true, Y_pred)
+        out = np.empty(len(offsets) - 1)
+        kernels.labelling_costs(predicted, truth, offsets, self.costs_, out)
+        return out
+
+    def _aligned(self, Y_true: Any, Y_pred: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], Indices]:
+        check_examples(Y_pred, Y_true)
+        offsets = offsets_from_lengths(len(y) for y in Y_pred)
+        return self._encode(Y_true, offsets), self._encode(Y_pred, offsets), offsets
+
+    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
+        """Return the share of tokens with the right label."""
+        truth, predicted, offsets = self._aligned(Y_true, Y_pred)
+        weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))
+        return float(np.average(truth == predicted, weights=weights))

@@ -1,0 +1,96 @@
+"""Inputs of label × input models: a dense or CSR matrix of rows with feature-major weights (d, S)."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from latentstruct.exceptions import InputError
+from latentstruct.kernels.planes import Rows
+from latentstruct.kernels.sparse import add_rows_transposed, rows_times_weights
+from latentstruct.ragged import Indices
+
+# Share of non-zeros below which adding up sparse rows is faster than a dense product.
+# Measured with 128 inputs × 26 labels: 0.76 ms against 1.3 ms at 0.25; even at about 0.5.
+SPARSE_BELOW = 0.4
+
+
+def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
+    """Return X as a finite two-dimensional float64 array or CSR array, or raise an error that names `name`."""
+    if sparse.issparse(X):
+        matrix = sparse.csr_array(X, dtype=np.float64)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        values = matrix.data
+    else:
+        try:
+            matrix = np.ascontiguousarray(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{name} must be a numeric matrix: {error}") from error
+        values = matrix
+    if matrix.ndim != 2:
+        raise InputError(
+            f"{name} must have two dimensions (items, features), found shape {matrix.shape}; "
+            "reshape one feature with x.reshape(-1, 1)"
+        )
+    if not np.isfinite(values).all():
+        where = np.argwhere(~np.isfinite(matrix.toarray() if sparse.issparse(matrix) else matrix))[0]
+        raise InputError(
+            f"{name} has a value that is not finite at row {where[0]}, column {where[1]}: remove or impute it"
+        )
+    return matrix
+
+
+class InputRows:
+    """All input rows of a batch: dense where that is faster, and as CSR for planes and sparse products.
+
+    Parameters
+    ----------
+    matrix : ndarray or csr_array of shape (N, d)
+        The rows.
+    n_labels : int
+        S: weight (feature f, label y) is number f·S + y.
+    """
+
+    def __init__(self, matrix: NDArray[np.float64] | sparse.csr_array, n_labels: int) -> None:
+        self.n_labels = n_labels
+        self.shape = matrix.shape
+        if (self.shape[1] + n_labels + 3) * n_labels >= 2**31:
+            raise InputError(
+                f"{self.shape[1]} features and {n_labels} labels make more than 2**31 weights: use fewer features"
+            )
+        size = max(1, self.shape[0] * self.shape[1])
+        self.dense = not sparse.issparse(matrix) and np.count_nonzero(matrix) >= SPARSE_BELOW * size
+        self.matrix = matrix if self.dense else sparse.csr_array(matrix)
+
+    @cached_property
+    def compressed(self) -> tuple[Indices, NDArray[np.int32], NDArray[np.float64]]:
+        """Row pointers, features and values of the CSR form."""
+        matrix = sparse.csr_array(self.matrix)
+        return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), np.array(matrix.data)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows as planes refer to them."""
+        indptr, indices, data = self.compressed
+        return Rows(indptr, indices.astype(np.uint32) * np.uint32(self.n_labels), data)
+
+    def times(self, weights: NDArray[np.float64], selected: Indices | None = None) -> NDArray[np.float64]:
+        """Return the products x_r W of the selected rows, shape (len(selected), S)."""
+        if self.dense:
+            return (self.matrix if selected is None else self.matrix[selected]) @ weights
+        selected = np.arange(self.shape[0]) if selected is None else selected
+        out = np.empty((len(selected), self.n_labels))
+        rows_times_weights(*self.compressed, selected, weights, out)
+        return out
+
+    def transposed_times(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Xᵀ coefficients for coefficients (N, S), shape (d, S)."""
+        if self.dense:
+            return self.matrix.T @ coefficients
+        out = np.zeros((self.shape[1], self.n_labels))
+        add_rows_transposed(*self.compressed, np.arange(self.shape[0]), coefficients, out)
+        return out

@@ -1,0 +1,119 @@
+"""Label sets: any hashable labels as the numbers 0 … S−1, and the costs of confusing them."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.exceptions import InputError
+
+
+def as_list(values: Any) -> list[Any]:
+    """Return a sequence of labels as a list of plain Python objects."""
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+class LabelSet:
+    """An ordered set of labels.
+
+    Parameters
+    ----------
+    labels : sequence of hashable
+        The labels; their order gives their numbers.
+
+    Attributes
+    ----------
+    values : ndarray of shape (S,)
+        The labels, of a natural type where numpy has one, else as objects.
+    """
+
+    def __init__(self, labels: Sequence[Hashable]) -> None:
+        self.labels = as_list(labels)
+        self.index = {label: number for number, label in enumerate(self.labels)}
+        if len(self.index) != len(self.labels):
+            raise InputError(f"labels must be distinct, found {self.labels!r}: drop the repeated ones")
+        kinds = {type(label) for label in self.labels}
+        if len(kinds) == 1 and kinds <= {int, float, str, bool}:
+            self.values: NDArray = np.array(self.labels)
+        else:
+            self.values = np.empty(len(self.labels), dtype=object)
+            self.values[:] = self.labels
+
+    @classmethod
+    def learn(cls, seen: Iterable[Hashable], declared: Sequence[Hashable] | None = None) -> "LabelSet":
+        """Collect the labels of the training data, or take the declared ones and check that they suffice."""
+        try:
+            found = dict.fromkeys(seen)
+        except TypeError as error:
+            raise InputError(
+                f"labels must be hashable ({error}): use numbers, strings or tuples"
+            ) from error
+        if any(label != label for label in found):
+            raise InputError("labels contain NaN, which equals no label: remove or relabel those items")
+        if declared is not None:
+            labels = cls(declared)
+            for label in found:
+                labels.number(label)
+            return labels
+        try:
+            return cls(sorted(found))  # type: ignore[type-var]
+        except TypeError:
+            # Labels of mixed kinds have no order of their own: that of first appearance.
+            return cls(list(found))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def number(self, label: Hashable) -> int:
+        """Return the number of one label."""
+        try:
+            return self.index[label]
+        except KeyError:
+            shown = ", ".join(repr(known) for known in self.labels[:10])
+            more = f", … ({len(self)} in all)" if len(self) > 10 else ""
+            raise InputError(
+                f"unknown label {label!r}: the known labels are {shown}{more}. Declare every label that may occur "
+                "with the task's labels=[...] before training, or remove the item"
+            ) from None
+        except TypeError:
+            raise InputError(f"label {label!r} is not hashable: use a number, string or tuple") from None
+
+    def encode(self, labels: Any) -> NDArray[np.int64]:
+        """Return the numbers of a sequence of labels."""
+        plain = as_list(labels)
+        try:
+            return np.fromiter((self.index[label] for label in plain), dtype=np.int64, count=len(plain))
+        except (KeyError, TypeError):
+            return np.array([self.number(label) for label in plain], dtype=np.int64)
+
+    def decode(self, numbers: NDArray[np.int64]) -> NDArray:
+        """Return the labels of an array of numbers."""
+        return self.values[numbers]
+
+    def costs(self, costs: Any) -> NDArray[np.float64]:
+        """Return the cost matrix (true, predicted).
+
+        Parameters
+        ----------
+        costs : None, mapping or array of shape (S, S)
+            None is 0/1; a mapping gives the cost of missing each true label (1 where it is silent); a matrix
+            is in the order of the labels.
+        """
+        n = len(self)
+        if costs is None:
+            return 1.0 - np.eye(n)
+        if isinstance(costs, Mapping):
+            missed = np.ones(n)
+            for label, cost in costs.items():
+                missed[self.number(label)] = cost
+            costs = missed[:, None] * (1.0 - np.eye(n))
+        matrix = np.array(costs, dtype=np.float64)
+        if matrix.shape != (n, n):
+            raise InputError(
+                f"costs must have shape ({n}, {n}), one row a true and one column a predicted label in the order "
+                f"{self.labels[:10]!r}, found {matrix.shape}"
+            )
+        if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
+            raise InputError("costs must be finite and non-negative with zeros on the diagonal")
+        return matrix
