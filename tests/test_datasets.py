@@ -11,9 +11,7 @@ from latentstruct.datasets import data_home, load_conll2000, load_ocr_letters
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.metrics import chunk_scores
 
-needs_data = pytest.mark.skipif(
-    not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set"
-)
+needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 
 
 def letters(**change):
@@ -51,13 +49,9 @@ def zipped(files):
 def test_home(tmp_path, monkeypatch):
     monkeypatch.setenv("LATENTSTRUCT_DATA", str(tmp_path / "absent"))
     assert data_home(tmp_path) == tmp_path
-    with pytest.raises(
-        InputError, match=r"absent' is not a folder; .*: correct the environment variable LATENT"
-    ):
+    with pytest.raises(InputError, match=r"absent' is not a folder; .*: correct the environment variable LATENT"):
         data_home()
-    with pytest.raises(
-        InputError, match=r"data home 'x' is not a folder; expected the folder .*: correct data_home"
-    ):
+    with pytest.raises(InputError, match=r"data home 'x' is not a folder; expected the folder .*: correct data_home"):
         data_home("x")
     with pytest.raises(InputError, match=r"is not a folder"):
         data_home("x" * 300)
@@ -70,16 +64,12 @@ def test_home(tmp_path, monkeypatch):
             monkeypatch.delenv("LATENTSTRUCT_DATA")
         else:
             monkeypatch.setenv("LATENTSTRUCT_DATA", empty)
-        with pytest.raises(
-            InputError, match=r"variable LATENTSTRUCT_DATA is not set; expected .*: give data_home or"
-        ):
+        with pytest.raises(InputError, match=r"variable LATENTSTRUCT_DATA is not set; expected .*: give data_home or"):
             data_home()
 
 
 def test_missing_files(tmp_path):
-    with pytest.raises(
-        InputError, match=r"letters.npz does not exist; .*: put the file ocr_letters/letters.npz"
-    ):
+    with pytest.raises(InputError, match=r"letters.npz does not exist; .*: put the file ocr_letters/letters.npz"):
         load_ocr_letters(tmp_path)
     with pytest.raises(InputError, match=r"conll2000.zip does not exist"):
         load_conll2000(tmp_path)
@@ -147,9 +137,7 @@ CHUNKS = b"The DT B-NP\ncat NN I-NP\n\nsat VBD B-VP\n\n"
 
 
 def test_conll2000(tmp_path):
-    home = put(
-        tmp_path, "conll2000/conll2000.zip", zipped([("a/train.txt", CHUNKS), ("test.txt", CHUNKS * 2)])
-    )
+    home = put(tmp_path, "conll2000/conll2000.zip", zipped([("a/train.txt", CHUNKS), ("test.txt", CHUNKS * 2)]))
     train, test = load_conll2000(home), load_conll2000(home, subset="test")
     assert train.tokens == [[("The", "DT"), ("cat", "NN")], [("sat", "VBD")]]
     assert train.Y == [["B-NP", "I-NP"], ["B-VP"]]

@@ -69,10 +69,7 @@ def slow_names(sentence, i, window, affixes, shape, bigrams):
 
 def names_of(template, matrix):
     names = template.get_feature_names_out()
-    return [
-        {names[c] for c in matrix.indices[matrix.indptr[i] : matrix.indptr[i + 1]]}
-        for i in range(matrix.shape[0])
-    ]
+    return [{names[c] for c in matrix.indices[matrix.indptr[i] : matrix.indptr[i + 1]]} for i in range(matrix.shape[0])]
 
 
 def test_template_by_hand():
@@ -143,16 +140,13 @@ def test_matches_the_spelled_out_template(sentences, options):
     assert len(matrices) == len(sentences)
     for sentence, matrix in zip(sentences, matrices, strict=True):
         assert matrix.shape == (len(sentence), len(template.vocabulary_))
-        assert names_of(template, matrix) == [
-            slow_names(sentence, i, **options) for i in range(len(sentence))
-        ]
+        assert names_of(template, matrix) == [slow_names(sentence, i, **options) for i in range(len(sentence))]
         assert matrix.dtype == np.float64
         assert (matrix.data == 1).all()
         matrix.check_format(full_check=True)
         assert matrix.has_canonical_format
         assert all(
-            (np.diff(matrix.indices[a:b]) > 0).all()
-            for a, b in zip(matrix.indptr, matrix.indptr[1:], strict=False)
+            (np.diff(matrix.indices[a:b]) > 0).all() for a, b in zip(matrix.indptr, matrix.indptr[1:], strict=False)
         )
     names = list(template.vocabulary_)
     assert names == sorted(names)
@@ -199,9 +193,7 @@ def test_state_round_trip(sentences, options):
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=3),
-        lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["format", "names"]), inner)
-        ),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["format", "names"]), inner),
         max_leaves=5,
     )
 )
@@ -282,9 +274,7 @@ def test_transform_checks_the_columns():
     with pytest.raises(NotFittedError):
         template.transform(CAT)
     template.fit(CAT)
-    with pytest.raises(
-        InputError, match=r"token 0 of sentence 0 has 1 columns; expected 2 as in the training"
-    ):
+    with pytest.raises(InputError, match=r"token 0 of sentence 0 has 1 columns; expected 2 as in the training"):
         template.transform([[("a",)]])
     assert template.transform([]) == []
     matrix, offsets = template.transform_flat([[], []])

@@ -19,9 +19,9 @@ from latentstruct.formats import (
     write_conll,
 )
 
-WORD = st.text(
-    st.characters(codec="utf-8", exclude_characters="\t\n\r\x0b\x0c \ufeff"), min_size=1, max_size=8
-).filter(lambda text: not text.startswith("-DOCSTART-"))
+WORD = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r\x0b\x0c \ufeff"), min_size=1, max_size=8).filter(
+    lambda text: not text.startswith("-DOCSTART-")
+)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -122,9 +122,7 @@ def test_conll_malformed(tmp_path, data, message):
 
 @pytest.mark.parametrize("reader", [read_conll, read_svmlight, read_csv, read_classes])
 def test_unreadable_files(tmp_path, reader):
-    with pytest.raises(
-        InputError, match=r"absent.csv does not exist; expected a readable file: check the path"
-    ):
+    with pytest.raises(InputError, match=r"absent.csv does not exist; expected a readable file: check the path"):
         reader(tmp_path / "absent.csv")
     with pytest.raises(InputError, match=r"is a directory; expected a file: give the path of one file in it"):
         reader(str(tmp_path))
@@ -133,9 +131,7 @@ def test_unreadable_files(tmp_path, reader):
     for path in ("", "a\0b", Path("a\0b")):
         with pytest.raises(InputError, match=r"the path is .*; expected text without null characters: give"):
             reader(path)
-    with pytest.raises(
-        InputError, match=r"cannot be read \(.*\); expected a readable file: check its permissions"
-    ):
+    with pytest.raises(InputError, match=r"cannot be read \(.*\); expected a readable file: check its permissions"):
         reader(tmp_path / ("x" * 300))
 
 
@@ -150,9 +146,7 @@ def test_damaged_compression(tmp_path, reader):
         with pytest.raises(FormatError, match=r"data\.gz:\d+: "):
             reader(path)
     path = spell(whole[:5], tmp_path, "data.gz")
-    with pytest.raises(
-        FormatError, match=r"data.gz:1: the gzip data cannot be read .*; expected a complete gzip"
-    ):
+    with pytest.raises(FormatError, match=r"data.gz:1: the gzip data cannot be read .*; expected a complete gzip"):
         reader(path)
 
 
@@ -214,9 +208,7 @@ def test_write_conll_refuses(tmp_path, sentences, labels, message):
 
 
 def test_write_conll_unwritable(tmp_path):
-    with pytest.raises(
-        InputError, match=r"cannot be written \(.*\); expected a file in an existing, writable"
-    ):
+    with pytest.raises(InputError, match=r"cannot be written \(.*\); expected a file in an existing, writable"):
         write_conll(tmp_path / "no" / "x", [[("a",)]], [["b"]])
     with pytest.raises(InputError, match="cannot be written"):
         write_conll(tmp_path, [[("a",)]], [["b"]])
@@ -306,9 +298,7 @@ def test_svmlight_malformed(tmp_path, data, message):
 
 
 def test_svmlight_zero_based_malformed(tmp_path):
-    with pytest.raises(
-        FormatError, match=r"found the index in '-0:1'; expected at least 0: number them from 0"
-    ):
+    with pytest.raises(FormatError, match=r"found the index in '-0:1'; expected at least 0: number them from 0"):
         read_svmlight(spell("1 -0:1\n", tmp_path), zero_based=True)
     with pytest.raises(FormatError, match=r"expected at most 2147483646"):
         read_svmlight(spell("1 2147483647:1\n", tmp_path), zero_based=True)
@@ -326,8 +316,7 @@ def test_svmlight_zero_based_malformed(tmp_path):
 def test_svmlight_round_trip(tmp_path_factory, rows, zero_based):
     first = 0 if zero_based else 1
     text = "".join(
-        f"{label} " + " ".join(f"{k + first}:{v!r}" for k, v in sorted(pairs.items())) + "\n"
-        for label, pairs in rows
+        f"{label} " + " ".join(f"{k + first}:{v!r}" for k, v in sorted(pairs.items())) + "\n" for label, pairs in rows
     )
     path = spell(text, tmp_path_factory.mktemp("svm"))
     X, y = read_svmlight(path, 41, zero_based=zero_based)
@@ -408,9 +397,7 @@ def test_csv_round_trip(tmp_path_factory, rows, kind):
     delimiter = "," if kind == ".csv" else "\t"
     header = [f"f{k}" for k in range(len(rows[0]) - 1)]
     lines = [[*header, "y"], *(list(map(repr, row)) for row in rows)]
-    path = spell(
-        "\n".join(delimiter.join(line) for line in lines), tmp_path_factory.mktemp("csv"), f"t{kind}"
-    )
+    path = spell("\n".join(delimiter.join(line) for line in lines), tmp_path_factory.mktemp("csv"), f"t{kind}")
     X, y, names = read_csv(path)
     np.testing.assert_array_equal(X, [row[:-1] for row in rows])
     assert y.tolist() == [row[-1] for row in rows]

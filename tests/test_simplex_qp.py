@@ -125,9 +125,7 @@ def test_coordinates_of_very_different_size(k):
 def test_nearly_parallel_planes():
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        planes = 1e3 * rng.standard_normal(12) + 10.0 ** rng.uniform(-5.0, 0.0) * rng.standard_normal(
-            (50, 12)
-        )
+        planes = 1e3 * rng.standard_normal(12) + 10.0 ** rng.uniform(-5.0, 0.0) * rng.standard_normal((50, 12))
         compare_with_reference(gram(planes), rng.standard_normal(50), random_start(rng, 50))
 
 
@@ -188,9 +186,7 @@ def test_solution_does_not_depend_on_the_scale(exponent):
     np.testing.assert_allclose(alpha, expected, atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("h_exponent", "b_exponent"), [(-300, 0), (0, -300), (300, 0), (0, 300), (300, -300)]
-)
+@pytest.mark.parametrize(("h_exponent", "b_exponent"), [(-300, 0), (0, -300), (300, 0), (0, 300), (300, -300)])
 def test_extreme_ratios_stay_finite(h_exponent, b_exponent):
     for seed in range(10):
         rng = np.random.default_rng(seed)

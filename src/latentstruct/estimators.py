@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Self
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.objective import Objective, Rescaling, build_objective
-from latentstruct.protocols import Callback, Regularizer, Result, Round, Temperature
+from latentstruct.protocols import Callback, Prediction, Regularizer, Result, Round, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.regularizers import L2, NoRegularizer
 from latentstruct.solvers import LBFGS, BlockAscent, Bundle, CuttingPlane, FrankWolfe, Perceptron, Subgradient
@@ -27,6 +28,13 @@ SOLVERS: dict[str, type[BaseSolver]] = {
     "subgradient": Subgradient,
     "lbfgs": LBFGS,
 }
+
+
+# Parameters that change nothing in the planes of single examples.
+STATE_FREE = ("C", "solver", "tol", "max_rounds", "max_seconds", "warm_start", "verbose")
+
+
+DECODED_TOGETHER = 512
 
 
 def choose_solver(objective: Objective) -> BaseSolver:
@@ -96,8 +104,8 @@ class BaseStructuredEstimator(BaseEstimator):
     def _temperature(self) -> Temperature:
         return Temperature()
 
-    def _objective(self, batch: Any, weights: Vector) -> Objective:
-        return build_objective(self.task_, batch, weights, self._temperature())
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        return build_objective(task, batch, weights, self._temperature())
 
     def _solver(self, objective: Objective) -> BaseSolver:
         if isinstance(self.solver, str):
@@ -109,6 +117,8 @@ class BaseStructuredEstimator(BaseEstimator):
                 raise InputError(
                     f"unknown solver {self.solver!r}: choose 'auto', {', '.join(map(repr, SOLVERS))} or give a solver"
                 )
+        elif isinstance(self.solver, type) or not hasattr(self.solver, "minimize"):
+            raise InputError(f"solver must be a name or a solver such as BlockAscent(), found {self.solver!r}")
         else:
             solver = clone(self.solver)
         limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
@@ -119,7 +129,10 @@ class BaseStructuredEstimator(BaseEstimator):
             raise InputError(f"C must be a finite number above 0, found {self.C!r}")
         if sample_weight is None:
             return np.full(n_examples, float(self.C))
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        try:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"sample_weight must be numbers: {error}") from error
         if weights.shape != (n_examples,):
             raise InputError(f"sample_weight must have shape ({n_examples},), found {weights.shape}")
         if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
@@ -143,32 +156,48 @@ class BaseStructuredEstimator(BaseEstimator):
         self
             Also after Ctrl-C, with the best weights so far.
         """
+        if isinstance(self.task, type) or not hasattr(self.task, "learn"):
+            raise InputError(f"task must be a task such as Chain(), found {self.task!r}")
+        if Y is None:
+            raise InputError("Y is missing: training needs one output for each example")
         task = clone(self.task)
         task.learn(X, Y)
         batch = task.prepare(X, Y)
-        w0, state = self._start(task, X, Y)
-        self.task_ = task
-        objective = self._objective(batch, self._weights(batch.n_examples, sample_weight))
+        objective = self._objective(task, batch, self._weights(batch.n_examples, sample_weight))
+        solver = self._solver(objective)
+        fingerprint = self._fingerprint(solver, X, Y) if self.warm_start else ""
+        w0, state = self._start(task, fingerprint)
         if callback is None and self.verbose:
             callback = print_round
-        result = self._solver(objective).minimize(objective, w0, state=state, callback=callback)
+        result = solver.minimize(objective, w0, state=state, callback=callback)
+        self.task_ = task
         self._take(result)
-        self._state = (_fingerprint(X, Y), result.state) if self.warm_start else None
+        self._state = (fingerprint, result.state) if self.warm_start else None
         if hasattr(task, "n_inputs_"):
             self.n_features_in_ = task.n_inputs_
         self._warn(result)
         return self
 
-    def _start(self, task: Any, X: Any, Y: Any) -> tuple[Vector | None, Any]:
+    def _start(self, task: Any, fingerprint: str) -> tuple[Vector | None, Any]:
         """Return weights and solver state to start from: those of an earlier fit if they still fit."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None, None
         same_structure = len(self.coef_) == task.n_features and _state_of(self.task_) == _state_of(task)
         if not same_structure:
             return None, None
-        fingerprint, state = self._state or (None, None)
-        # Planes belong to the data they were found on; weights may serve for other data too.
-        return self.coef_, state if fingerprint == _fingerprint(X, Y) else None
+        # Planes belong to the data and settings they were found with; weights may serve for others too.
+        earlier, state = getattr(self, "_state", None) or ("", None)
+        return self.coef_, state if earlier == fingerprint else None
+
+    def _fingerprint(self, solver: BaseSolver, X: Any, Y: Any) -> str:
+        """Return a checksum of all that a solver's state depends on: data, solver and what shapes planes."""
+        settings = {
+            name: value
+            for name, value in self.get_params().items()
+            if name.split("__")[0] not in STATE_FREE and not hasattr(value, "get_params")
+        }
+        parts = (type(solver).__name__, joblib.hash(X), joblib.hash(Y), joblib.hash(settings))
+        return ":".join(map(str, parts))
 
     def _take(self, result: Result) -> None:
         self.coef_ = result.w
@@ -188,9 +217,24 @@ class BaseStructuredEstimator(BaseEstimator):
                 stacklevel=3,
             )
 
-    def _decoded(self, X: Any) -> Any:
+    def _decoded(self, X: Any) -> list[Prediction]:
         check_is_fitted(self, "coef_")
-        return self.task_.decode(self.task_.prepare(X), self.coef_, self._temperature())
+        if hasattr(X, "shape") or not hasattr(X, "__len__") or len(X) <= DECODED_TOGETHER:
+            blocks = [X]
+        else:
+            # Laid out block by block, the inputs stay in the cache between copying, checking and scoring.
+            blocks = [X[start : start + DECODED_TOGETHER] for start in range(0, len(X), DECODED_TOGETHER)]
+        try:
+            batches = (self.task_.prepare(block) for block in blocks)
+            return [
+                prediction
+                for batch in batches
+                for prediction in self.task_.decode(batch, self.coef_, self._temperature())
+            ]
+        except InputError:
+            # Asked for all at once, the error names the example by its place in X.
+            self.task_.prepare(X)
+            raise
 
     def predict(self, X: Any) -> Any:
         """Return the best output of each example."""
@@ -218,11 +262,13 @@ class BaseStructuredEstimator(BaseEstimator):
 
     def loss(self, X: Any, Y: Any) -> Vector:
         """Return the loss Δ(y_i, ŷ_i) of each example's prediction."""
-        return self.task_.loss(Y, self.predict(X))
+        predicted = self.predict(X)
+        return self.task_.loss(Y, predicted)
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Return the task's quality measure of the predictions (accuracy for labels)."""
-        return self.task_.score(Y, self.predict(X), sample_weight)
+        predicted = self.predict(X)
+        return self.task_.score(Y, predicted, sample_weight)
 
     def save(self, path: str | Path) -> None:
         """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`)."""
@@ -234,15 +280,6 @@ class BaseStructuredEstimator(BaseEstimator):
 
 def _state_of(task: Any) -> Any:
     return task.state() if hasattr(task, "state") else None
-
-
-def _fingerprint(X: Any, Y: Any) -> str:
-    """Return a checksum of the data, to tell whether two calls of fit saw the same."""
-    import hashlib
-
-    from joblib import hash as joblib_hash
-
-    return hashlib.sha256(f"{joblib_hash(X)}{joblib_hash(Y)}".encode()).hexdigest()
 
 
 class StructuredEstimator(BaseStructuredEstimator):
@@ -307,20 +344,16 @@ class StructuredEstimator(BaseStructuredEstimator):
         try:
             temperature = Temperature(*(float(value) for value in self.temperature))
         except (TypeError, ValueError) as error:
-            raise InputError(
-                f"temperature must be a pair (output, latent), found {self.temperature!r}"
-            ) from error
+            raise InputError(f"temperature must be a pair (output, latent), found {self.temperature!r}") from error
         if not all(math.isfinite(value) and value >= 0 for value in temperature):
             raise InputError(f"temperatures must be finite and ≥ 0, found {self.temperature!r}")
         return temperature
 
-    def _objective(self, batch: Any, weights: Vector) -> Objective:
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
         if self.rescaling not in ("margin", "slack"):
             raise InputError(f"rescaling must be 'margin' or 'slack', found {self.rescaling!r}")
         regularizer = L2() if self.regularizer is None else self.regularizer
-        return build_objective(
-            self.task_, batch, weights, self._temperature(), self.margin, self.rescaling, regularizer
-        )
+        return build_objective(task, batch, weights, self._temperature(), self.margin, self.rescaling, regularizer)
 
 
 class StructuralSVM(BaseStructuredEstimator):
@@ -375,10 +408,10 @@ class StructuralSVM(BaseStructuredEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def _objective(self, batch: Any, weights: Vector) -> Objective:
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
         if self.rescaling not in ("margin", "slack"):
             raise InputError(f"rescaling must be 'margin' or 'slack', found {self.rescaling!r}")
-        return build_objective(self.task_, batch, weights, Temperature(), rescaling=self.rescaling)
+        return build_objective(task, batch, weights, Temperature(), rescaling=self.rescaling)
 
 
 class CRF(BaseStructuredEstimator):
@@ -423,8 +456,8 @@ class CRF(BaseStructuredEstimator):
     def _temperature(self) -> Temperature:
         return Temperature(1.0, 0.0)
 
-    def _objective(self, batch: Any, weights: Vector) -> Objective:
-        return build_objective(self.task_, batch, weights, self._temperature(), margin=False)
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        return build_objective(task, batch, weights, self._temperature(), margin=False)
 
 
 class StructuredPerceptron(BaseStructuredEstimator):
@@ -470,14 +503,13 @@ class StructuredPerceptron(BaseStructuredEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def _objective(self, batch: Any, weights: Vector) -> Objective:
-        return build_objective(
-            self.task_, batch, weights, Temperature(), margin=False, regularizer=NoRegularizer()
-        )
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        return build_objective(task, batch, weights, Temperature(), margin=False, regularizer=NoRegularizer())
 
     def _solver(self, objective: Objective) -> BaseSolver:
         seconds = math.inf if self.max_seconds is None else self.max_seconds
-        return Perceptron(self.max_rounds or 20, seconds, self.average, random_state=self.random_state)
+        rounds = 20 if self.max_rounds is None else self.max_rounds
+        return Perceptron(rounds, seconds, self.average, random_state=self.random_state)
 
     def _warn(self, result: Result) -> None:
         # Ending at max_rounds is the ordinary way for a perceptron.

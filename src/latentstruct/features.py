@@ -408,9 +408,7 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         if pointers[-1] <= np.iinfo(np.int32).max:
             pointers = pointers.astype(np.int32)
         indices = found[known]
-        matrix = csr_array(
-            (np.ones(len(indices)), indices, pointers), shape=(n_tokens, len(self.vocabulary_))
-        )
+        matrix = csr_array((np.ones(len(indices)), indices, pointers), shape=(n_tokens, len(self.vocabulary_)))
         matrix.has_canonical_format = True
         return matrix
 
@@ -418,9 +416,7 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
 def _flatten(sentences: Sentences, n_columns: int | None) -> tuple[list[list[str]], NDArray[np.int64]]:
     """Return the columns of all tokens as flat lists, and where each sentence begins."""
     if isinstance(sentences, str):
-        raise InputError(
-            "the sentences are one string; expected a list of sentences of token tuples: split it"
-        )
+        raise InputError("the sentences are one string; expected a list of sentences of token tuples: split it")
     given = list(sentences)
     for i, sentence in enumerate(given):
         if isinstance(sentence, str) or not hasattr(sentence, "__len__"):
@@ -459,15 +455,11 @@ def _flatten(sentences: Sentences, n_columns: int | None) -> tuple[list[list[str
     for k, column in enumerate(columns):
         if any(not issubclass(kind, str) for kind in set(map(type, column))):
             position = next(p for p, value in enumerate(column) if not isinstance(value, str))
-            raise fail(
-                position, f"has {column[position]!r:.60} in column {k}; expected text: convert it to str"
-            )
+            raise fail(position, f"has {column[position]!r:.60} in column {k}; expected text: convert it to str")
     return columns, offsets
 
 
-def _number_values(
-    values: list[str], offsets: NDArray[np.int64], centre: NDArray[np.int64], window: int
-) -> _Column:
+def _number_values(values: list[str], offsets: NDArray[np.int64], centre: NDArray[np.int64], window: int) -> _Column:
     """Number the distinct values of a column and put the markers around the sentences."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     distinct = list(numbers)
@@ -493,9 +485,7 @@ def _number_values(
     return _Column(distinct, [value.translate(_NAME_ESCAPES) for value in distinct] + markers, padded)
 
 
-def _window_attribute(
-    k: int, column: _Column, centre: NDArray[np.int64], group: tuple[int, ...]
-) -> _Attribute:
+def _window_attribute(k: int, column: _Column, centre: NDArray[np.int64], group: tuple[int, ...]) -> _Attribute:
     """Return the attribute of a column's values at a group of offsets."""
     codes = column.padded[centre + group[0]]
     for offset in group[1:]:

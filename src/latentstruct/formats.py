@@ -67,9 +67,7 @@ def _path_text(path: object) -> str:
         raise InputError(f"the path is {_show(path)}; expected a string or a path: give the file's name")
     text = os.fspath(path)
     if not isinstance(text, str) or not text or "\0" in text:
-        raise InputError(
-            f"the path is {_show(text)}; expected text without null characters: give the file's name"
-        )
+        raise InputError(f"the path is {_show(text)}; expected text without null characters: give the file's name")
     return text
 
 
@@ -201,9 +199,7 @@ class ColumnSentences:
                 "give a file whose lines hold the word and its label"
             )
         rest = [column for k, column in enumerate(self.columns) if k != position]
-        return _split(list(zip(*rest, strict=True)), self.offsets), _split(
-            self.columns[position], self.offsets
-        )
+        return _split(list(zip(*rest, strict=True)), self.offsets), _split(self.columns[position], self.offsets)
 
 
 def _split(values: list[Any], offsets: NDArray[np.int64]) -> list[list[Any]]:
@@ -231,9 +227,7 @@ class _Decoder(dict[bytes, str]):
         return text
 
 
-def parse_conll(
-    lines: Iterable[tuple[int, bytes]], name: str, columns: Sequence[int] | None = None
-) -> ColumnSentences:
+def parse_conll(lines: Iterable[tuple[int, bytes]], name: str, columns: Sequence[int] | None = None) -> ColumnSentences:
     """Parse the numbered lines of a token-column text.
 
     Parameters
@@ -475,9 +469,7 @@ def _explain_pairs(name: str, line: int, pairs: list[bytes], first: int, last: i
             cure = "number the features from 1, or ask for zero_based=True" if first else "number them from 0"
             _fail(name, line, f"found the index in {shown}; expected at least {first}: {cure}")
         if index > largest:
-            cure = (
-                "renumber the features" if last is None else "give a larger n_features or remove the feature"
-            )
+            cure = "renumber the features" if last is None else "give a larger n_features or remove the feature"
             _fail(name, line, f"found the index in {shown}; expected at most {largest}: {cure}")
         if index <= previous:
             _fail(
@@ -525,9 +517,7 @@ def read_svmlight(
     """
     name = _source_name(path)
     if n_features is not None and (
-        isinstance(n_features, bool)
-        or not isinstance(n_features, int | np.integer)
-        or not 1 <= n_features <= MAX_INDEX
+        isinstance(n_features, bool) or not isinstance(n_features, int | np.integer) or not 1 <= n_features <= MAX_INDEX
     ):
         raise InputError(
             f"n_features is {_show(n_features)}; expected a whole number from 1 to {MAX_INDEX}: "
@@ -714,8 +704,7 @@ def read_csv(path: FilePath, label: str | None = None) -> tuple[NDArray[np.float
                 _fail(
                     name,
                     number,
-                    f"found {len(cells)} cells; expected {width} as in the header: complete or correct the "
-                    "row",
+                    f"found {len(cells)} cells; expected {width} as in the header: complete or correct the row",
                 )
             text = cells.pop(position).strip()
             if not text:

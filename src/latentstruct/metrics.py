@@ -61,9 +61,7 @@ class ChunkScores(ChunkScore):
 def _parts(tag: object) -> tuple[str, str]:
     """Split a tag into its position letter and its type."""
     if not isinstance(tag, str):
-        raise InputError(
-            f"a tag is {tag!r}; expected text such as 'B-NP' or 'O': give tags, not their numbers"
-        )
+        raise InputError(f"a tag is {tag!r}; expected text such as 'B-NP' or 'O': give tags, not their numbers")
     position, _, kind = tag.partition("-")
     if position not in _POSITIONS:
         raise InputError(
@@ -96,9 +94,7 @@ def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     [('NP', 0, 2), ('VP', 3, 4), ('NP', 4, 5)]
     """
     if isinstance(tags, str):
-        raise InputError(
-            f"the tags are the string {tags!r}; expected a sequence of tags: give a list of strings"
-        )
+        raise InputError(f"the tags are the string {tags!r}; expected a sequence of tags: give a list of strings")
     spans: list[tuple[str, int, int]] = []
     before, kind_before, start = "O", "", 0
     for i, tag in enumerate(tags):

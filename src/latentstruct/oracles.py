@@ -10,6 +10,8 @@ from latentstruct.planes import Plane, Planes, PlaneStore
 from latentstruct.protocols import Mode, Oracle, Task, Temperature
 from latentstruct.ragged import Indices, Vector
 
+HARD = Temperature()
+
 
 @dataclass
 class TaskOracle:
@@ -19,7 +21,7 @@ class TaskOracle:
     batch: Any
     weights: Vector
     mode: Mode
-    temperature: Temperature = Temperature()
+    temperature: Temperature = HARD
 
     def __post_init__(self) -> None:
         self.n_examples = self.batch.n_examples
@@ -62,8 +64,7 @@ class SlackOracle:
     def __post_init__(self) -> None:
         self.n_examples = self.batch.n_examples
         self.n_features = self.task.n_features
-        hard = Temperature()
-        self.truth = self.task.planes(self.batch, np.zeros(self.n_features), "clamped", hard)
+        self.truth = self.task.planes(self.batch, np.zeros(self.n_features), "clamped", HARD)
 
     def _argmax(self, w: Vector, rows: Indices) -> Planes:
         direct = getattr(self.task, "slack_planes", None)
@@ -73,11 +74,12 @@ class SlackOracle:
         best: Planes | None = None
         best_product = np.full(len(rows), -np.inf)
         for scale in self.scales:
-            found = self.task.planes(self.batch, w / scale, "augmented", Temperature(), rows)
+            found = self.task.planes(self.batch, w / scale, "augmented", HARD, rows)
             product = found.offsets * (1.0 + found.dot(w) - true_score)
             better = product > best_product
             # A sum of the kept and the newly found planes, each with a factor of 0 or 1, chooses row by row.
-            best = found if best is None else found.scaled(1.0 * better) + best.scaled(1.0 * ~better)
+            chosen = better.astype(np.float64)
+            best = found if best is None else found.scaled(chosen) + best.scaled(1.0 - chosen)
             best_product = np.where(better, product, best_product)
         assert best is not None
         best.exact = False

@@ -1,5 +1,6 @@
 """Models on disk: a folder with model.json and weights.safetensors, never anything that runs."""
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ class ModelFile(msgspec.Struct, forbid_unknown_fields=True):
     task: str
     state: Any
     fitted: dict[str, Any]
+    weights_sha256: str
     extra: Any = None
 
 
@@ -60,8 +62,8 @@ def encode(value: Any, name: str) -> Any:
         return value
     if isinstance(value, float):
         return value if np.isfinite(value) else {"$float": repr(value)}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return {"$array": value.tolist()}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+        return {"$array": encode(value.tolist(), name)}
     if isinstance(value, list):
         return [encode(item, name) for item in value]
     if isinstance(value, tuple):
@@ -87,7 +89,7 @@ def decode(value: Any) -> Any:
     if "$float" in value:
         return float(value["$float"])
     if "$array" in value:
-        return np.array(value["$array"])
+        return np.array(decode(value["$array"]))
     if "$tuple" in value:
         return tuple(decode(item) for item in value["$tuple"])
     if "$dict" in value:
@@ -114,6 +116,11 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         raise InputError(f"{folder} is a file, but a model is a folder: choose another name")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / SETTINGS).exists():
         raise InputError(f"{folder} holds other files and no model: choose a new or empty folder")
+    if PARTS.get(type(estimator).__name__) is not type(estimator):
+        raise InputError(
+            f"cannot save a {type(estimator).__name__}, which is not part of the library: only "
+            f"{', '.join(ESTIMATORS)} go into a model file"
+        )
     params = estimator.get_params(deep=False)
     task = params.pop("task")
     own = PARTS.get(type(task).__name__) is type(task)
@@ -129,12 +136,21 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         type(task).__name__,
         encode(estimator.task_.state(), "state") if hasattr(estimator.task_, "state") else None,
         {name: encode(getattr(estimator, name), name) for name in FITTED},
+        _checksum(estimator.coef_),
         extra,
     )
+    try:
+        raw = msgspec.json.encode(file)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InputError(f"the model does not fit into JSON ({error}): use plain labels and parameters") from error
     folder.mkdir(parents=True, exist_ok=True)
     # Each file appears whole or not at all; the settings come last, so a folder without them is no model.
     _replace(folder / WEIGHTS, lambda target: save_file({"coef": estimator.coef_}, target))
-    _replace(folder / SETTINGS, lambda target: target.write_bytes(msgspec.json.encode(file)))
+    _replace(folder / SETTINGS, lambda target: target.write_bytes(raw))
+
+
+def _checksum(weights: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(weights).data).hexdigest()
 
 
 def _replace(path: Path, write: Any) -> None:
@@ -151,7 +167,7 @@ def read_settings(path: str | Path) -> ModelFile:
     try:
         raw = (folder / SETTINGS).read_bytes()
         file = msgspec.json.decode(raw, type=ModelFile)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(
             f"{folder} is not a readable latentstruct model ({error}): give the folder that training wrote, or train "
             "again"
@@ -211,15 +227,21 @@ def load(path: str | Path, task: Any = None) -> Any:
             estimator.task.restore(decode(file.state))
         for name in FITTED:
             setattr(estimator, name, decode(file.fitted[name]))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        n_features = getattr(estimator.task, "n_features", None)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise FormatError(
             f"{folder / SETTINGS} does not describe a model of this library ({error!r}): copy the model again or train "
             "again"
         ) from error
-    if len(weights) != estimator.task.n_features:
+    if n_features is None:
+        raise InputError(
+            f"the task {file.task!r} of the model at {folder} does not know its number of features: give a "
+            "task= that has learned (task.learn) or that defines restore"
+        )
+    if len(weights) != n_features or _checksum(weights) != file.weights_sha256:
         raise FormatError(
-            f"{folder} has {len(weights)} weights but its task needs {estimator.task.n_features}: the files do not "
-            "belong together"
+            f"{WEIGHTS} in {folder} ({len(weights)} weights) and {SETTINGS} ({n_features}) do not belong together: copy "
+            "the model again or train again"
         )
     estimator.task_, estimator.coef_, estimator.history_ = estimator.task, weights, []
     return estimator

@@ -5,13 +5,13 @@ ones, one for each example that was asked. `PlaneStore` keeps the planes found s
 This is the only module that knows how a slope is represented.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.exceptions import InputError
 from latentstruct.kernels import planes as kernels
 from latentstruct.kernels.planes import Atoms, Rows, Scratch, Slots, Tables
 from latentstruct.ragged import Indices, Vector, positions
@@ -105,9 +105,7 @@ class Planes:
     ) -> "Planes":
         """Make planes from a dense or CSR matrix of slopes (k, d)."""
         matrix = sparse.csr_array(slopes, dtype=np.float64)
-        atoms = Atoms(
-            np.full(matrix.nnz, -1, dtype=np.int32), matrix.indices.astype(np.int32), np.array(matrix.data)
-        )
+        atoms = Atoms(np.full(matrix.nnz, -1, dtype=np.int32), matrix.indices.astype(np.int32), np.array(matrix.data))
         pointers = matrix.indptr.astype(np.int64)
         return cls(no_rows(), pointers, atoms, offsets, values, matrix.shape[1], exact)
 
@@ -182,7 +180,7 @@ class Planes:
             flat[np.arange(len(mine)) + shift_self] = mine
             flat[np.arange(len(theirs)) + shift_other] = theirs
             merged.append(flat)
-        rows = self.rows if len(self.rows.places) or not len(other.rows.places) else other.rows
+        rows = self.rows if len(self.rows.indptr) >= len(other.rows.indptr) else other.rows
         return Planes(
             rows,
             pointers,
@@ -230,6 +228,8 @@ class PlaneStore:
     scratch: Scratch = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.most < 2:
+            raise InputError(f"most must be at least 2 planes an example, found {self.most!r}")
         n, size = len(self.first), min(8, self.most)
         self.slots = Slots(
             np.zeros((n, size), dtype=np.int64),
@@ -247,9 +247,7 @@ class PlaneStore:
 
     @staticmethod
     def _room(n_examples: int, n_atoms: int, n_numbers: int) -> Tables:
-        atoms = Atoms(
-            np.empty(n_atoms, dtype=np.int32), np.empty(n_atoms, dtype=np.int32), np.empty(n_atoms)
-        )
+        atoms = Atoms(np.empty(n_atoms, dtype=np.int32), np.empty(n_atoms, dtype=np.int32), np.empty(n_atoms))
         start, length, room = (np.zeros(n_examples, dtype=np.int64) for _ in range(3))
         numbers = np.empty(n_numbers, dtype=np.uint32)
         return Tables(atoms, start, length, room, numbers, np.zeros(2, dtype=np.int64))
@@ -284,7 +282,8 @@ class PlaneStore:
             return
         # After compaction no table has spare room, so each that gets a plane may have to move.
         atoms = int(tables.length.sum() + 2 * needed.sum())
-        target = self._room(self.n_examples, 3 * atoms, 3 * int(tables.end[1] + numbers))
+        kept = int(self.slots.length.sum())
+        target = self._room(self.n_examples, 3 * atoms, 3 * (kept + numbers))
         kernels.compact(tables, self.slots, target)
         self.tables = target
 
@@ -347,12 +346,5 @@ class PlaneStore:
     def highest(self, w: Vector) -> tuple[Plane, Vector]:
         """Return the weighted sum of each example's highest kept plane, and their heights (n,)."""
         slope, values = np.zeros(self.first.n_features), np.empty(self.n_examples)
-        offset = kernels.add_highest(
-            self.weights, w, self.rows, self.tables, self.slots, self.scratch, slope, values
-        )
+        offset = kernels.add_highest(self.weights, w, self.rows, self.tables, self.slots, self.scratch, slope, values)
         return Plane(slope, offset, exact=self.first.exact), values
-
-
-def stack_slopes(planes: Sequence[Plane]) -> NDArray[np.float64]:
-    """Return the slopes of dense planes as a matrix (k, d)."""
-    return np.stack([plane.slope for plane in planes])

@@ -78,9 +78,7 @@ def load_ocr_letters(data_home: str | os.PathLike[str] | None = None) -> OcrLett
         ) from error
     for name, dimensions in _DIMENSIONS.items():
         if arrays[name].ndim != dimensions:
-            raise FormatError(
-                f"{path}: {name} has {arrays[name].ndim} dimensions; expected {dimensions}: {cure}"
-            )
+            raise FormatError(f"{path}: {name} has {arrays[name].ndim} dimensions; expected {dimensions}: {cure}")
     pixels, labels, lengths, folds = arrays.values()
     if pixels.shape != (len(labels), N_PIXELS):
         raise FormatError(
@@ -93,9 +91,7 @@ def load_ocr_letters(data_home: str | os.PathLike[str] | None = None) -> OcrLett
             f"lengths with the sum {len(labels)}: {cure}"
         )
     if len(folds) != len(lengths):
-        raise FormatError(
-            f"{path}: folds has {len(folds)} entries; expected {len(lengths)}, one a word: {cure}"
-        )
+        raise FormatError(f"{path}: folds has {len(folds)} entries; expected {len(lengths)}, one a word: {cure}")
     for name, values, top in (
         ("pixels", pixels, 1),
         ("labels", labels, N_LETTERS - 1),
@@ -103,8 +99,7 @@ def load_ocr_letters(data_home: str | os.PathLike[str] | None = None) -> OcrLett
     ):
         if values.min() < 0 or values.max() > top:
             raise FormatError(
-                f"{path}: {name} has values from {values.min()} to {values.max()}; expected 0 to {top}: "
-                f"{cure}"
+                f"{path}: {name} has values from {values.min()} to {values.max()}; expected 0 to {top}: {cure}"
             )
     ends = np.cumsum(lengths)[:-1]
     return OcrLetters(np.split(pixels.astype(np.float64), ends), np.split(labels, ends), folds)

@@ -150,61 +150,61 @@ def viterbi_by_errors(scores, offsets, transitions, truth, labels, values, losse
 
 
 @njit
-def spread(scores):
-    """Largest difference between two scores of one row."""
+def center_rows(scores, highs):
+    """Subtract each row's largest score, kept in `highs`; return the largest difference within a row."""
     widest = 0.0
     for t in range(scores.shape[0]):
         low, high = scores[t, 0], scores[t, 0]
         for y in range(scores.shape[1]):
             low = min(low, scores[t, y])
             high = max(high, scores[t, y])
+        for y in range(scores.shape[1]):
+            scores[t, y] -= high
+        highs[t] = high
         widest = max(widest, high - low)
     return widest
 
 
 @njit
-def forward_backward(scores, offsets, potentials, transposed, top, temperature, forward, arrive, values):
+def forward_backward(potentials, highs, offsets, pairwise, transposed, top, temperature, forward, arrive, values):
     """Pool all labellings at ε in the linear domain, normalised at each step.
 
-    `potentials` is exp((A − top)/ε), top = max A. On return `scores` holds the marginals μ_t(y), `forward` the
-    normalised forward messages α_t, and `arrive` the vectors v_t with P(z, y at t−1, t) =
-    α_{t−1}(z)·potentials(z, y)·v_t(y) (zero at first tokens); values[k] = ε log Z. An entry of α is at least
-    exp(−spread/ε)/S of the largest, so nothing underflows while spread(u) + spread(A) < 600 ε.
+    `potentials` is exp((u − highs)/ε) with highs the row maxima, `pairwise` exp((A − top)/ε) with top = max A. On
+    return `potentials` holds the marginals μ_t(y), `forward` the normalised forward messages α_t, and `arrive` the
+    vectors v_t with P(z, y at t−1, t) = α_{t−1}(z)·pairwise(z, y)·v_t(y) (zero at first tokens);
+    values[k] = ε log Z. An entry of α is at least exp(−spread/ε)/S of the largest, so nothing underflows while
+    spread(u) + spread(A) < 600 ε. The exponentials are the caller's because numpy has vectorised ones.
     """
-    n = scores.shape[1]
+    n = potentials.shape[1]
     backward = np.empty(n)
     for k in range(offsets.shape[0] - 1):
         first, last = offsets[k], offsets[k + 1]
         log_z = 0.0
         for t in range(first, last):
-            high = scores[t, 0]
-            for y in range(1, n):
-                high = max(high, scores[t, y])
-            for y in range(n):
-                arrive[t, y] = math.exp((scores[t, y] - high) / temperature)
             if t == first:
-                forward[t] = arrive[t]
+                forward[t] = potentials[t]
             else:
                 forward[t] = 0.0
                 for z in range(n):
                     mass = forward[t - 1, z]
                     for y in range(n):
-                        forward[t, y] += mass * potentials[z, y]
+                        forward[t, y] += mass * pairwise[z, y]
                 for y in range(n):
-                    forward[t, y] *= arrive[t, y]
+                    forward[t, y] *= potentials[t, y]
                 log_z += top / temperature
             total = 0.0
             for y in range(n):
                 total += forward[t, y]
+            scale = 1.0 / total
             for y in range(n):
-                forward[t, y] /= total
-                arrive[t, y] /= total
-            log_z += math.log(total) + high / temperature
+                forward[t, y] *= scale
+                arrive[t, y] = potentials[t, y] * scale
+            log_z += math.log(total) + highs[t] / temperature
         values[k] = temperature * log_z
         backward[:] = 1.0
         for t in range(last - 1, first - 1, -1):
             for y in range(n):
-                scores[t, y] = forward[t, y] * backward[y]
+                potentials[t, y] = forward[t, y] * backward[y]
                 arrive[t, y] *= backward[y]
             if t > first:
                 backward[:] = 0.0
@@ -229,7 +229,7 @@ def log_sum_exp(a):
 
 
 @njit
-def forward_backward_log(scores, offsets, transitions, temperature, weights, pairs, together, values):
+def forward_backward_log(scores, highs, offsets, transitions, temperature, weights, pairs, together, values):
     """Pool all labellings at ε with messages kept as logarithms: slower, for any range of scores.
 
     On return `scores` holds the marginals; weights[k] times the pair marginals are added to pairs[0] if
@@ -253,7 +253,7 @@ def forward_backward_log(scores, offsets, transitions, temperature, weights, pai
                         work[z] = forward[t - 1, z] + transitions[z, y] / temperature
                     forward[t, y] += log_sum_exp(work)
         log_z = log_sum_exp(forward[length - 1])
-        values[k] = temperature * log_z
+        values[k] = temperature * log_z + highs[first:last].sum()
         out = pairs[0] if together else pairs[k]
         for t in range(length - 1, 0, -1):
             for z in range(n):
@@ -276,13 +276,13 @@ def scale_rows(matrix, offsets, weights):
 
 
 @njit
-def pair_marginals(forward, arrive, offsets, potentials, out):
+def pair_marginals(forward, arrive, offsets, pairwise, out):
     """out[k, z, y] = Σ_t P(z, y at t−1, t) in sequence k, from the messages of `forward_backward`."""
     for k in range(offsets.shape[0] - 1):
         for t in range(offsets[k] + 1, offsets[k + 1]):
-            for z in range(potentials.shape[0]):
-                for y in range(potentials.shape[1]):
-                    out[k, z, y] += forward[t - 1, z] * potentials[z, y] * arrive[t, y]
+            for z in range(pairwise.shape[0]):
+                for y in range(pairwise.shape[1]):
+                    out[k, z, y] += forward[t - 1, z] * pairwise[z, y] * arrive[t, y]
 
 
 @njit

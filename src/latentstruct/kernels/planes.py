@@ -21,10 +21,10 @@ PLAIN, AWAY, PAIRWISE, SMO = 0, 1, 2, 3
 
 
 class Rows(NamedTuple):
-    """Input rows shared by planes: CSR with `places` = stride · feature.
+    """Input rows shared by planes: CSR with `places` = stride · feature; no `data` means that all values are 1.
 
     Places are unsigned: signed indices cost a check for negative ones at each access, which made the
-    products below take twice as long.
+    products below take twice as long. One-hot inputs are the rule in text, and need no second array.
     """
 
     indptr: np.ndarray
@@ -49,7 +49,7 @@ class Slots(NamedTuple):
     alpha: np.ndarray  # (n, K)
     used: np.ndarray  # (n, K) clock of the last use
     gram: np.ndarray  # (n, K, K)
-    count: np.ndarray  # (n,)
+    count: np.ndarray  # type: ignore[assignment]  # (n,); hides tuple.count, which nobody needs here
 
 
 class Tables(NamedTuple):
@@ -76,17 +76,27 @@ def row_dot(rows, row, column, vector):
 
     Four sums at a time: one alone would wait for each addition to finish before the next.
     """
-    places = rows.places[rows.indptr[row] : rows.indptr[row + 1]]
-    data = rows.data[rows.indptr[row] : rows.indptr[row + 1]]
+    first, last = rows.indptr[row], rows.indptr[row + 1]
+    places = rows.places[first:last]
     shifted = vector[column:]
     a = b = c = d = 0.0
-    whole = len(data) // 4 * 4
+    whole = len(places) // 4 * 4
+    if len(rows.data) == 0:
+        for k in range(0, whole, 4):
+            a += shifted[places[k]]
+            b += shifted[places[k + 1]]
+            c += shifted[places[k + 2]]
+            d += shifted[places[k + 3]]
+        for k in range(whole, len(places)):
+            a += shifted[places[k]]
+        return (a + b) + (c + d)
+    data = rows.data[first:last]
     for k in range(0, whole, 4):
         a += data[k] * shifted[places[k]]
         b += data[k + 1] * shifted[places[k + 1]]
         c += data[k + 2] * shifted[places[k + 2]]
         d += data[k + 3] * shifted[places[k + 3]]
-    for k in range(whole, len(data)):
+    for k in range(whole, len(places)):
         a += data[k] * shifted[places[k]]
     return (a + b) + (c + d)
 
@@ -94,10 +104,15 @@ def row_dot(rows, row, column, vector):
 @njit
 def row_add(rows, row, column, coefficient, vector):
     """Add coefficient · x_row to `vector` at the weights of `column`."""
-    places = rows.places[rows.indptr[row] : rows.indptr[row + 1]]
-    data = rows.data[rows.indptr[row] : rows.indptr[row + 1]]
+    first, last = rows.indptr[row], rows.indptr[row + 1]
+    places = rows.places[first:last]
     shifted = vector[column:]
-    for k in range(len(data)):
+    if len(rows.data) == 0:
+        for k in range(len(places)):
+            shifted[places[k]] += coefficient
+        return
+    data = rows.data[first:last]
+    for k in range(len(places)):
         shifted[places[k]] += coefficient * data[k]
 
 
@@ -284,9 +299,7 @@ def free_slot(example, weight, w, oldest, rows, tables, slots, memo):
     count = slots.count[example]
     victim, heaviest = -1, 0
     for p in range(count):
-        if slots.alpha[example, p] == 0.0 and (
-            victim < 0 or slots.used[example, p] < slots.used[example, victim]
-        ):
+        if slots.alpha[example, p] == 0.0 and (victim < 0 or slots.used[example, p] < slots.used[example, victim]):
             victim = p
         if slots.alpha[example, p] > slots.alpha[example, heaviest]:
             heaviest = p
@@ -438,23 +451,6 @@ def best_and_worst(count, alpha, heights):
 
 
 @njit
-def best_source(count, best, weight, alpha, heights, gram):
-    """Return the plane whose mass gains most when moved to `best` (second-order choice)."""
-    source, most = -1, 0.0
-    row = gram[best]
-    for p in range(count):
-        slope = heights[best] - heights[p]
-        if alpha[p] <= 0.0 or slope <= 0.0:
-            continue
-        curvature = weight * (row[best] - 2.0 * row[p] + gram[p, p])
-        moved = alpha[p] if slope >= curvature * alpha[p] else slope / curvature
-        gain = moved * (slope - 0.5 * curvature * moved)
-        if gain > most:
-            source, most = p, gain
-    return source
-
-
-@njit
 def toward_vertex(count, vertex, away, weight, alpha, heights, gram):
     """Frank-Wolfe step with exact line search toward a plane, or away from it."""
     cross, square, mean = 0.0, 0.0, 0.0
@@ -490,9 +486,8 @@ def update_block(rule, count, weight, steps, alpha, heights, gram):
     if rule == SMO:
         first = 0.0
         for step in range(steps):
-            best, _ = best_and_worst(count, alpha, heights)
-            source = best_source(count, best, weight, alpha, heights, gram)
-            if source < 0:
+            best, source = best_and_worst(count, alpha, heights)
+            if heights[best] <= heights[source]:
                 return
             gain = move_mass(count, source, best, weight, alpha[source], alpha, heights, gram)
             if step == 0:

@@ -168,9 +168,7 @@ def _delete(position, support, count, factor, ones):
         x, y = factor[p, p + 1], factor[p + 1, p + 1]
         length = np.hypot(x, y)
         cosine, sine = x / length, y / length
-        _rotate(
-            cosine, sine, factor[p, p + 1 : count], factor[p + 1, p + 1 : count], factor[p, p : count - 1]
-        )
+        _rotate(cosine, sine, factor[p, p + 1 : count], factor[p + 1, p + 1 : count], factor[p, p : count - 1])
         x, y = ones[p], ones[p + 1]
         ones[p], ones[p + 1] = cosine * x + sine * y, cosine * y - sine * x
         support[p] = support[p + 1]

@@ -1,5 +1,7 @@
 """Products of selected rows of a CSR matrix with feature-major weights, and their transposes."""
 
+import numpy as np
+
 from latentstruct.kernels.jit import njit
 
 
@@ -7,14 +9,16 @@ from latentstruct.kernels.jit import njit
 def rows_times_weights(indptr, indices, data, selected, weights, out):
     """out[k] = x_{selected[k]} W; weights is (d, S), out is (len(selected), S)."""
     n_labels = weights.shape[1]
+    sums = np.empty(n_labels)
     for k in range(selected.shape[0]):
         row = selected[k]
-        out[k, :] = 0.0
+        sums[:] = 0.0
         for entry in range(indptr[row], indptr[row + 1]):
             value = data[entry]
-            feature = indices[entry]
+            chosen = weights[indices[entry]]
             for label in range(n_labels):
-                out[k, label] += value * weights[feature, label]
+                sums[label] += value * chosen[label]
+        out[k] = sums
 
 
 @njit

@@ -2,10 +2,12 @@
 
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits
 
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
@@ -55,14 +57,14 @@ class Monitor:
         self.state: Any = None
         self._began = time.perf_counter()
 
-    def offer(self, w: Vector, objective: float) -> None:
-        """Report the true objective at w; the best w is kept."""
+    def offer(self, w: Vector, objective: float, copy: bool = True) -> None:
+        """Report the true objective at w; the best w is kept (`copy=False` if w will never change)."""
         if not math.isfinite(objective):
             raise InputError(
                 f"the objective became {objective}: the inputs or C are too large in scale; standardise the features"
             )
         if objective < self.objective:
-            self.objective, self.best = objective, w.copy()
+            self.objective, self.best = objective, w.copy() if copy else w
 
     def bound(self, value: float, exact: bool = True) -> None:
         """Report a value below the minimum."""
@@ -102,8 +104,17 @@ class Monitor:
         return bool(self.reason)
 
     def result(self) -> Result:
-        """Return what was reached."""
+        """Return what was reached; the last line of the history is made to say so."""
         assert self.best is not None
+        if self.history:
+            self.history[-1] = replace(
+                self.history[-1],
+                objective=self.objective,
+                lower_bound=self.lower_bound,
+                gap=self.gap,
+                oracle_calls=self.counted.tally.calls,
+                estimate=False,
+            )
         return Result(
             self.best,
             self.objective,
@@ -139,8 +150,15 @@ class BaseSolver(BaseEstimator):
             )
         for name in ("tol", "max_rounds", "max_seconds"):
             value = getattr(self, name)
-            if not value > 0:
-                raise InputError(f"{name} must be above 0, found {value!r}")
+            if not (isinstance(value, (int, float, np.number)) and value > 0):
+                raise InputError(f"{name} must be a number above 0, found {value!r}")
+
+    def _check_at_least(self, least: int, *names: str) -> None:
+        """Raise unless the named parameters are whole numbers not below `least`."""
+        for name in names:
+            value = getattr(self, name)
+            if not (isinstance(value, (int, np.integer)) and value >= least):
+                raise InputError(f"{name} must be a whole number, at least {least}, found {value!r}")
 
     def minimize(
         self,
@@ -173,7 +191,9 @@ class BaseSolver(BaseEstimator):
         monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback)
         start = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
         try:
-            self._run(counted, monitor, start, state)
+            # BLAS threads wait for each other by spinning: on busy cores, twelve times slower than one thread.
+            with threadpool_limits(limits=1, user_api="blas"):
+                self._run(counted, monitor, start, state)
         except KeyboardInterrupt:
             monitor.reason = "interrupted"
         if monitor.best is None:

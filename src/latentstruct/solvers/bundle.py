@@ -30,8 +30,8 @@ class PlaneBundle:
     minimum without that term (ρ = 0) is the best bound the planes give, so both are kept.
     """
 
-    def __init__(self, linear: Plane, proximity: float, most: int) -> None:
-        self.linear, self.most = linear, most
+    def __init__(self, linear: Plane, proximity: float, most: int, weights: Vector) -> None:
+        self.linear, self.most, self.weights = linear, most, weights
         self.slopes = np.empty((8, len(linear.slope)))
         self.offsets, self.idle = np.empty(8), np.zeros(8, dtype=np.int64)
         self.gram = np.empty((8, 8))
@@ -42,6 +42,17 @@ class PlaneBundle:
     def size(self) -> int:
         """Number of planes."""
         return len(self.far.alpha)
+
+    def rescale(self, weights: Vector) -> bool:
+        """Follow weights c_i that are a multiple of the earlier ones; tell whether they are."""
+        factor = weights.sum() / self.weights.sum()
+        if not np.allclose(weights, factor * self.weights, rtol=1e-12, atol=0.0):
+            return False
+        self.slopes *= factor
+        self.offsets *= factor
+        self.gram *= factor * factor
+        self.weights = weights
+        return True
 
     def add(self, plane: Plane) -> None:
         """Add a plane; when the bundle is full the one idle for longest goes."""
@@ -71,11 +82,14 @@ class PlaneBundle:
             setattr(self, name, wider)
 
     def _aggregate(self) -> None:
-        """Replace all planes by their combination, which keeps the bound."""
-        combined = self.combination(self.far)
-        self.slopes[0], self.offsets[0] = combined.slope, combined.offset
-        self.gram[0, 0] = combined.slope @ combined.slope
-        self.far.alpha, self.near.alpha = np.ones(1), np.ones(1)
+        """Replace all planes by their combinations: the near one for the steps, the far one for the bound."""
+        chosen = [self.near, self.far] if self.near.proximity > 0 and self.most > 2 else [self.near]
+        combined = [self.combination(multipliers) for multipliers in chosen]
+        k = len(combined)
+        self.slopes[:k] = [plane.slope for plane in combined]
+        self.offsets[:k] = [plane.offset for plane in combined]
+        self.gram[:k, :k] = self.slopes[:k] @ self.slopes[:k].T
+        self.near.alpha, self.far.alpha = np.eye(k)[0], np.eye(k)[-1]
 
     def solve(self, centre: Vector) -> None:
         """Find the multipliers of the model's minimum, anywhere and near the centre."""
@@ -166,19 +180,18 @@ class Bundle(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        if not self.proximity >= 0 or self.max_planes < 2 or self.cached_planes < 0:
-            raise InputError(
-                f"Bundle needs proximity ≥ 0, max_planes ≥ 2 and cached_planes ≥ 0, found {self.proximity!r}, "
-                f"{self.max_planes!r} and {self.cached_planes!r}"
-            )
+        if not self.proximity >= 0:
+            raise InputError(f"proximity must be ≥ 0, found {self.proximity!r}")
+        self._check_at_least(2, "max_planes")
+        if self.cached_planes != 0:
+            self._check_at_least(2, "cached_planes")
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         oracle: Any = objective.plus
         if self.cached_planes:
             oracle = CachedOracle(oracle, objective.minus.planes(w), self.cached_planes)
         linear = objective.minus.total(w)
-        bundle = PlaneBundle(linear, self.proximity, self.max_planes) if state is None else state
-        bundle.linear = linear
+        bundle = self._bundle(objective, linear, state)
         monitor.state = bundle
         centre, plane = w, oracle.total(w)
         value = self._value(plane, linear, w)
@@ -201,6 +214,14 @@ class Bundle(BaseSolver):
             monitor.offer(w, reached)
             if value - reached >= 0.1 * (value - expected):
                 centre, value = w, reached
+
+    def _bundle(self, objective: Objective, linear: Plane, state: PlaneBundle | None) -> PlaneBundle:
+        """Go on with an earlier bundle if the examples' weights changed only by a factor, else begin anew."""
+        weights = objective.plus.weights
+        if state is None or not state.rescale(weights):
+            state = PlaneBundle(linear, self.proximity, self.max_planes, weights)
+        state.linear = linear
+        return state
 
     @staticmethod
     def _value(plane: Plane, linear: Plane, w: Vector) -> float:

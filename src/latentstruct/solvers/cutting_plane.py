@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
@@ -48,6 +49,14 @@ class CuttingPlane(BaseSolver):
         self.inner_tol = inner_tol
         self.max_sweeps = max_sweeps
         self.max_planes = max_planes
+
+    def check(self, objective: Objective) -> None:
+        """Raise unless objective and parameters fit."""
+        super().check(objective)
+        self._check_at_least(1, "max_sweeps")
+        self._check_at_least(2, "max_planes")
+        if not 0 < self.inner_tol < 1:
+            raise InputError(f"inner_tol must lie between 0 and 1, found {self.inner_tol!r}")
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         point = DualPoint(objective, monitor, w, state, self.max_planes)

@@ -30,9 +30,7 @@ class DualPoint:
         Planes kept for an example.
     """
 
-    def __init__(
-        self, objective: Objective, monitor: Monitor, w0: Vector, store: PlaneStore | None, most: int
-    ) -> None:
+    def __init__(self, objective: Objective, monitor: Monitor, w0: Vector, store: PlaneStore | None, most: int) -> None:
         self.oracle = objective.plus
         self.monitor = monitor
         self.every = np.arange(objective.n_examples)

@@ -68,6 +68,8 @@ class FrankWolfe(BaseSolver):
         super().check(objective)
         if self.step not in ("pairwise", "away", "plain"):
             raise InputError(f"step must be 'pairwise', 'away' or 'plain', found {self.step!r}")
+        self._check_at_least(1, "batches", "certify_every")
+        self._check_at_least(2, "max_planes")
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         rng = np.random.default_rng(self.random_state)
@@ -77,7 +79,7 @@ class FrankWolfe(BaseSolver):
         while True:
             point.store.tick()
             for rows in self._parts(point, rng, gaps):
-                point.ask(rows)
+                self._ask(point, rows)
                 gaps[rows] = point.ascend(rows, self.step)
                 steps += 1
                 if self.average:
@@ -94,6 +96,13 @@ class FrankWolfe(BaseSolver):
         if not due:
             self._certify(objective, monitor, point, gaps, mean_w, mean_offset)
 
+    def _ask(self, point: DualPoint, rows: Indices) -> None:
+        before = point.w.copy() if self.average else point.w
+        point.ask(rows)
+        # A plane given up with its mass moves w; the mean needs the offset that belongs to it.
+        if self.average and not np.array_equal(before, point.w):
+            point.refresh()
+
     def _certify(
         self,
         objective: Objective,
@@ -108,6 +117,7 @@ class FrankWolfe(BaseSolver):
             # An average of dual points is a dual point, and w is linear in it.
             monitor.bound(-0.5 * float(mean_w @ mean_w) + mean_offset - point.linear.offset)
             monitor.offer(mean_w, objective.value(mean_w))
+            point.refresh()
 
     def _parts(self, point: DualPoint, rng: np.random.Generator, gaps: Vector) -> list[Indices]:
         if not self.gap_sampling or not np.isfinite(gaps).all() or gaps.sum() <= 0:

@@ -65,7 +65,9 @@ def search_line(objective: Objective, start: Point, direction: Vector, step: flo
     low, low_value, low_slope = 0.0, start.value, slope
     high, high_value = np.inf, np.inf
     for _ in range(MAX_TRIALS):
-        trial = evaluate(objective, start.w + step * direction)
+        w = step * direction
+        w += start.w
+        trial = evaluate(objective, w)
         trial_slope = float(trial.gradient @ direction)
         if not trial.value <= start.value + ARMIJO * step * slope:
             high, high_value = step, trial.value
@@ -125,8 +127,12 @@ class LBFGS(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        if self.memory < 1:
-            raise InputError(f"memory must be at least 1, found {self.memory!r}")
+        if not objective.properties & {"smooth", "convex"}:
+            raise InputError(
+                "LBFGS needs a smooth objective (all temperatures above 0) or a convex one (no latent "
+                "variables), and this one is neither: give all temperatures a value above 0"
+            )
+        self._check_at_least(1, "memory")
         if not self.smoothing > 0:
             raise InputError(f"smoothing must be a temperature above 0, found {self.smoothing!r}")
 
@@ -139,9 +145,7 @@ class LBFGS(BaseSolver):
             w = self._descend(objective.smoothed(temperature), monitor, w, hard=objective)
             temperature /= 3.0
 
-    def _descend(
-        self, objective: Objective, monitor: Monitor, w: Vector, hard: Objective | None = None
-    ) -> Vector:
+    def _descend(self, objective: Objective, monitor: Monitor, w: Vector, hard: Objective | None = None) -> Vector:
         point = evaluate(objective, w)
         pairs: deque[tuple[Vector, Vector, float]] = deque(maxlen=self.memory)
         recent: deque[float] = deque(maxlen=10)
@@ -161,7 +165,10 @@ class LBFGS(BaseSolver):
                 if hard is not None:
                     monitor.offer(point.w, hard.value(point.w))
                 return point.w
-            s, y = new.w - point.w, new.gradient - point.gradient
+            # The oldest pair's memory serves the newest: fresh vectors of this size cost more than the subtraction.
+            room = pairs.popleft() if len(pairs) == self.memory else (None, None, 0.0)
+            s = np.subtract(new.w, point.w, out=room[0])
+            y = np.subtract(new.gradient, point.gradient, out=room[1])
             curvature = float(s @ y)
             if curvature > 0:
                 pairs.append((s, y, 1.0 / curvature))
@@ -169,7 +176,7 @@ class LBFGS(BaseSolver):
 
     def _report(self, objective: Objective, monitor: Monitor, point: Point, recent: deque[float]) -> bool:
         monitor.current = point.w
-        monitor.offer(point.w, point.value)
+        monitor.offer(point.w, point.value, copy=False)
         if "convex" in objective.properties:
             monitor.bound(point.bound, point.exact)
         elif len(recent) == 10 and recent[0] - point.value <= 0.01 * self.tol * abs(point.value):

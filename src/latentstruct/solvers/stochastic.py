@@ -158,5 +158,6 @@ class Perceptron(BaseSolver):
     @staticmethod
     def _keep_last(monitor: Monitor, w: Vector, objective: Objective) -> None:
         # Without a regulariser w = 0 would have the lowest objective: later weights are better, not lower ones.
+        value = objective.value(w)
         monitor.objective = np.inf
-        monitor.offer(w, objective.value(w))
+        monitor.offer(w, value)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,9 @@ class CandidateTask(BaseTask):
     def prepare(self, X: Any, Y: Any = None) -> CandidateBatch:
         """List the candidates of all examples and lay them out group by group."""
         check_examples(X, Y)
-        matrices, outputs, latents, group_sizes, groups_per_example = [], [], [], [], []
+        outputs: list[Any] = []
+        latents: list[Any] = []
+        matrices, group_sizes, groups_per_example = [], [], []
         for i, x in enumerate(X):
             ys, hs, features = self.candidates(x)
             matrix = sparse.csr_array(check_matrix(features, f"features of example {i}"))
@@ -161,9 +164,7 @@ class CandidateTask(BaseTask):
             groups_per_example.append(len(sizes))
         features = sparse.vstack(matrices, format="csr")
         groups, examples = offsets_from_lengths(group_sizes), offsets_from_lengths(groups_per_example)
-        rows = Rows(
-            features.indptr.astype(np.int64), features.indices.astype(np.uint32), np.array(features.data)
-        )
+        rows = Rows(features.indptr.astype(np.int64), features.indices.astype(np.uint32), np.array(features.data))
         losses, known = self._losses(Y, outputs, latents, groups, examples)
         return CandidateBatch(features, rows, groups, examples, losses, known, outputs, latents, Y is not None)
 
@@ -215,9 +216,7 @@ class CandidateTask(BaseTask):
         candidates, groups, examples, values, shares = self._pooled(batch, w, mode, temperature, rows)
         kept = shares > 0.0
         counts = np.add.reduceat(kept.astype(np.int64), groups[examples[:-1]])
-        atoms = Atoms(
-            candidates[kept].astype(np.int32), np.zeros(kept.sum(), dtype=np.int32), shares[kept].copy()
-        )
+        atoms = Atoms(candidates[kept].astype(np.int32), np.zeros(kept.sum(), dtype=np.int32), shares[kept].copy())
         planes = Planes(batch.rows, offsets_from_lengths(counts), atoms, values, values, self.n_features)
         if temperature == Temperature() and mode == "augmented":
             planes.offsets = batch.losses[candidates[kept]]
@@ -227,9 +226,7 @@ class CandidateTask(BaseTask):
             planes.offsets = values - planes.dot(w)
         return planes
 
-    def total(
-        self, batch: CandidateBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector
-    ) -> Plane:
+    def total(self, batch: CandidateBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
         """Return the weighted sum of all examples' planes."""
         plane = self.planes(batch, w, mode, temperature).total(weights)
         if temperature != Temperature() and mode == "augmented":
@@ -253,19 +250,16 @@ class CandidateTask(BaseTask):
         pool_candidates(product, whole, np.arange(len(rows) + 1), 0.0, 0.0, values, shares)
         best = candidates[shares > 0.0]
         atoms = Atoms(best.astype(np.int32), np.zeros(len(best), dtype=np.int32), np.ones(len(best)))
-        return Planes(
-            batch.rows, np.arange(len(rows) + 1), atoms, batch.losses[best], values, self.n_features
-        )
+        return Planes(batch.rows, np.arange(len(rows) + 1), atoms, batch.losses[best], values, self.n_features)
 
     def decode(self, batch: CandidateBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best y of each example (latents pooled at ε_h), and its best h."""
         hard_y = Temperature(0.0, temperature.latent)
         _, groups, examples, values, shares = self._pooled(batch, w, "free", hard_y, None)
         starts = groups[examples]
-        best = [int(a + shares[a:b].argmax()) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        best = [int(a + shares[a:b].argmax()) for a, b in pairwise(starts)]
         return [
-            Prediction(batch.outputs[c], batch.latents[c], float(value))
-            for c, value in zip(best, values, strict=True)
+            Prediction(batch.outputs[c], batch.latents[c], float(value)) for c, value in zip(best, values, strict=True)
         ]
 
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
@@ -370,15 +364,15 @@ class ExampleTask(BaseTask):
                 )
             lines.append(line)
             losses.append(loss)
-        slopes, offsets = sparse.vstack(lines, format="csr"), np.array(losses)
+        slopes = sparse.vstack([sparse.csr_array((0, self.n_features)), *lines], format="csr")
+        offsets = np.array(losses, dtype=np.float64)
         return Planes.from_matrix(slopes, offsets, offsets + slopes @ w, self.exact)
 
     def decode(self, batch: ExampleBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best output of each example."""
         found = [(x, self.argmax(x, w)) for x in batch.X]
         return [
-            Prediction(y, None, float((self._features(x, y, f"example {i}") @ w)[0]))
-            for i, (x, y) in enumerate(found)
+            Prediction(y, None, float((self._features(x, y, f"example {i}") @ w)[0])) for i, (x, y) in enumerate(found)
         ]
 
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:

@@ -134,7 +134,7 @@ class Chain(BaseTask):
 
     @staticmethod
     def _labels(y: Any, k: int) -> list[Any]:
-        if isinstance(y, str) or not hasattr(y, "__len__") or np.ndim(y) == 0 and not isinstance(y, (list, tuple)):
+        if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
             raise InputError(f"Y[{k}] must be a sequence of labels, one for each token, found {y!r}")
         return as_list(y)
 
@@ -255,37 +255,37 @@ class Chain(BaseTask):
         tokens, offsets = positions(batch.offsets, rows)
         nothing = np.zeros((0, len(self.labels_)))
         chosen = Selection(rows, offsets, batch.truth[tokens], nothing)
-        planes = self._labelling_planes(
-            batch, chosen, batch.truth[tokens], np.zeros(len(rows)), np.zeros(len(rows))
-        )
+        planes = self._labelling_planes(batch, chosen, batch.truth[tokens], np.zeros(len(rows)), np.zeros(len(rows)))
         planes.values = planes.dot(w)
         return planes
 
-    def _pool(
-        self, chosen: Selection, w: Vector, temperature: float, weights: Vector, together: bool
-    ) -> Pooled:
+    def _pool(self, chosen: Selection, w: Vector, temperature: float, weights: Vector, together: bool) -> Pooled:
         """Pool softly; the marginals take the place of the scores, weighted if pairs are added `together`."""
         n = len(self.labels_)
         transitions = self._transitions(w)
-        values = np.empty(len(chosen.rows))
+        values, highs = np.empty(len(chosen.rows)), np.empty(len(chosen.scores))
         pairs = np.zeros((1 if together else len(chosen.rows), n, n))
         scores, offsets = chosen.scores, chosen.offsets
-        top = float(transitions.max())
-        wide = kernels.spread(scores) + float(np.ptp(transitions)) >= LINEAR_DOMAIN_SPREAD * temperature
-        if wide:
+        widest = kernels.center_rows(scores, highs) + float(np.ptp(transitions))
+        if widest >= LINEAR_DOMAIN_SPREAD * temperature:
             kernels.forward_backward_log(
-                scores, offsets, np.ascontiguousarray(transitions), temperature, weights, pairs, together, values
+                scores, highs, offsets, transitions, temperature, weights, pairs, together, values
             )
             if together:
                 kernels.scale_rows(scores, offsets, weights)
             return Pooled(values, scores, pairs)
-        potentials = np.exp((transitions - top) / temperature)
+        top = float(transitions.max())
+        pairwise = np.exp((transitions - top) / temperature)
+        if temperature != 1.0:
+            scores /= temperature
+        potentials = np.exp(scores, out=scores)
         forward, arrive = np.empty_like(scores), np.empty_like(scores)
         kernels.forward_backward(
-            scores,
-            offsets,
             potentials,
-            np.ascontiguousarray(potentials.T),
+            highs,
+            offsets,
+            pairwise,
+            np.ascontiguousarray(pairwise.T),
             top,
             temperature,
             forward,
@@ -293,13 +293,13 @@ class Chain(BaseTask):
             values,
         )
         if together:
-            kernels.scale_rows(scores, offsets, weights)
+            kernels.scale_rows(potentials, offsets, weights)
             kernels.scale_rows(arrive, offsets, weights)
             # Rows of first tokens are zero, so that no pair reaches across two sequences.
-            pairs[0] = (forward[:-1].T @ arrive[1:]) * potentials
+            pairs[0] = (forward[:-1].T @ arrive[1:]) * pairwise
         else:
-            kernels.pair_marginals(forward, arrive, offsets, potentials, pairs)
-        return Pooled(values, scores, pairs)
+            kernels.pair_marginals(forward, arrive, offsets, pairwise, pairs)
+        return Pooled(values, potentials, pairs)
 
     def _soft_planes(self, batch: ChainBatch, w: Vector, chosen: Selection, temperature: float) -> Planes:
         pooled = self._pool(chosen, w, temperature, np.ones(len(chosen.rows)), together=False)
@@ -321,15 +321,11 @@ class Chain(BaseTask):
             atoms,
         )
         atoms = Atoms(*(part[: pointers[-1]] for part in atoms))
-        planes = Planes(
-            batch.inputs.rows, pointers, atoms, pooled.values, pooled.values, self.n_features
-        )
+        planes = Planes(batch.inputs.rows, pointers, atoms, pooled.values, pooled.values, self.n_features)
         planes.offsets = pooled.values - planes.dot(w)
         return planes
 
-    def _fill_label_blocks(
-        self, slope: Vector, marginals: NDArray, pairs: NDArray, offsets: Indices
-    ) -> None:
+    def _fill_label_blocks(self, slope: Vector, marginals: NDArray, pairs: NDArray, offsets: Indices) -> None:
         n = len(self.labels_)
         slope[self.transitions_at_ : self.transitions_at_ + n * n] = pairs.ravel()
         filled = offsets[:-1][np.diff(offsets) > 0], offsets[1:][np.diff(offsets) > 0] - 1
@@ -340,16 +336,15 @@ class Chain(BaseTask):
         if self.bias_at_ >= 0:
             slope[self.bias_at_ : self.bias_at_ + n] = marginals.sum(axis=0)
 
-    def total(
-        self, batch: ChainBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector
-    ) -> Plane:
+    def total(self, batch: ChainBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
         """Return the weighted sum of all sequences' planes."""
         if temperature.output == 0 or mode == "clamped":
             return super().total(batch, w, mode, temperature, weights)
         chosen = self._select(batch, w, mode, None)
         pooled = self._pool(chosen, w, temperature.output, weights, together=True)
         slope = np.zeros(self.n_features)
-        slope[: self.transitions_at_] = batch.inputs.transposed_times(pooled.marginals).ravel()
+        block = slope[: self.transitions_at_].reshape(-1, len(self.labels_))
+        batch.inputs.transposed_times(pooled.marginals, out=block)
         self._fill_label_blocks(slope, pooled.marginals, pooled.pairs[0], batch.offsets)
         offset = float(weights @ pooled.values) - float(slope @ w)
         loss = float((pooled.marginals * self.costs_[batch.truth]).sum()) if mode == "augmented" else 0.0
@@ -379,9 +374,7 @@ class Chain(BaseTask):
             for start, end, value in zip(ends[:-1], ends[1:], values.tolist(), strict=True)
         ]
 
-    def marginals(
-        self, batch: ChainBatch, w: Vector, temperature: Temperature
-    ) -> list[NDArray[np.float64]]:
+    def marginals(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the label probabilities of each token at ε_y, a list of arrays (T, S)."""
         chosen = self._select(batch, w, "free", None)
         pooled = self._pool(chosen, w, temperature.output, np.ones(batch.n_examples), together=True)

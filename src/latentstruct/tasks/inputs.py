@@ -36,7 +36,10 @@ def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
             f"{name} must have two dimensions (items, features), found shape {matrix.shape}; "
             "reshape one feature with x.reshape(-1, 1)"
         )
-    if not np.isfinite(values).all():
+    # A finite sum proves all values finite in one pass without a mask; only an overflow needs the second look.
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(values.sum()) or np.isfinite(values).all()
+    if not finite:
         where = np.argwhere(~np.isfinite(matrix.toarray() if sparse.issparse(matrix) else matrix))[0]
         raise InputError(
             f"{name} has a value that is not finite at row {where[0]}, column {where[1]}: remove or impute it"
@@ -76,6 +79,8 @@ class InputRows:
     def rows(self) -> Rows:
         """The rows as planes refer to them."""
         indptr, indices, data = self.compressed
+        if (data == 1.0).all():
+            data = data[:0]
         return Rows(indptr, indices.astype(np.uint32) * np.uint32(self.n_labels), data)
 
     def times(self, weights: NDArray[np.float64], selected: Indices | None = None) -> NDArray[np.float64]:
@@ -87,10 +92,9 @@ class InputRows:
         rows_times_weights(*self.compressed, selected, weights, out)
         return out
 
-    def transposed_times(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Xᵀ coefficients for coefficients (N, S), shape (d, S)."""
+    def transposed_times(self, coefficients: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+        """Write Xᵀ coefficients, for coefficients (N, S), into `out` (d, S), which must be zero."""
         if self.dense:
-            return self.matrix.T @ coefficients
-        out = np.zeros((self.shape[1], self.n_labels))
-        add_rows_transposed(*self.compressed, np.arange(self.shape[0]), coefficients, out)
-        return out
+            np.matmul(self.matrix.T, coefficients, out=out)
+        else:
+            add_rows_transposed(*self.compressed, np.arange(self.shape[0]), coefficients, out)

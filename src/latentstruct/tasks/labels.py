@@ -29,16 +29,22 @@ class LabelSet:
     """
 
     def __init__(self, labels: Sequence[Hashable]) -> None:
-        self.labels = as_list(labels)
-        self.index = {label: number for number, label in enumerate(self.labels)}
+        self.labels = [label.item() if isinstance(label, np.generic) else label for label in as_list(labels)]
+        try:
+            self.index = {label: number for number, label in enumerate(self.labels)}
+        except TypeError as error:
+            raise InputError(f"labels must be hashable ({error}): use numbers, strings or tuples") from error
         if len(self.index) != len(self.labels):
             raise InputError(f"labels must be distinct, found {self.labels!r}: drop the repeated ones")
+        self.values: NDArray = np.empty(len(self.labels), dtype=object)
+        for number, label in enumerate(self.labels):
+            # One by one: numpy would take a list of tuples for a matrix.
+            self.values[number] = label
         kinds = {type(label) for label in self.labels}
         if len(kinds) == 1 and kinds <= {int, float, str, bool}:
-            self.values: NDArray = np.array(self.labels)
-        else:
-            self.values = np.empty(len(self.labels), dtype=object)
-            self.values[:] = self.labels
+            natural = np.array(self.labels)
+            # It may lose something: digits of huge numbers, a zero character at the end of a string.
+            self.values = natural if natural.tolist() == self.labels else self.values
 
     @classmethod
     def learn(cls, seen: Iterable[Hashable], declared: Sequence[Hashable] | None = None) -> "LabelSet":
@@ -46,9 +52,7 @@ class LabelSet:
         try:
             found = dict.fromkeys(seen)
         except TypeError as error:
-            raise InputError(
-                f"labels must be hashable ({error}): use numbers, strings or tuples"
-            ) from error
+            raise InputError(f"labels must be hashable ({error}): use numbers, strings or tuples") from error
         if any(label != label for label in found):
             raise InputError("labels contain NaN, which equals no label: remove or relabel those items")
         if declared is not None:
@@ -103,12 +107,16 @@ class LabelSet:
         n = len(self)
         if costs is None:
             return 1.0 - np.eye(n)
-        if isinstance(costs, Mapping):
-            missed = np.ones(n)
-            for label, cost in costs.items():
-                missed[self.number(label)] = cost
-            costs = missed[:, None] * (1.0 - np.eye(n))
-        matrix = np.array(costs, dtype=np.float64)
+        missed = isinstance(costs, Mapping)
+        if missed:
+            given = {self.number(label): cost for label, cost in costs.items()}
+            costs = [given.get(number, 1.0) for number in range(n)]
+        try:
+            matrix = np.array(costs, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"costs must be numbers: {error}") from error
+        if missed:
+            matrix = np.where(np.eye(n, dtype=bool), 0.0, matrix.reshape(n, -1))
         if matrix.shape != (n, n):
             raise InputError(
                 f"costs must have shape ({n}, {n}), one row a true and one column a predicted label in the order "

@@ -58,9 +58,7 @@ class Multiclass(BaseTask):
     Weight number f·S + y belongs to feature f and class y; the S bias weights come last.
     """
 
-    def __init__(
-        self, labels: Sequence[Hashable] | None = None, costs: Any = None, bias: float = 0.0
-    ) -> None:
+    def __init__(self, labels: Sequence[Hashable] | None = None, costs: Any = None, bias: float = 0.0) -> None:
         self.labels = labels
         self.costs = costs
         self.bias = bias
@@ -88,7 +86,7 @@ class Multiclass(BaseTask):
 
     @staticmethod
     def _labels(Y: Any) -> list[Any]:
-        if np.ndim(Y) != 1 and isinstance(Y, np.ndarray):
+        if isinstance(Y, np.ndarray) and Y.ndim != 1:
             raise InputError(f"Y must have one dimension, one class for each example, found shape {Y.shape}")
         return Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
 
@@ -131,9 +129,7 @@ class Multiclass(BaseTask):
             column = np.stack([column, (self.bias_at_ + classes).astype(np.int32)], axis=1).ravel()
             value = np.tile([1.0, float(self.bias)], len(rows))
         pointers = per_plane * np.arange(len(rows) + 1)
-        return Planes(
-            batch.inputs.rows, pointers, Atoms(row, column, value), offsets, values, self.n_features
-        )
+        return Planes(batch.inputs.rows, pointers, Atoms(row, column, value), offsets, values, self.n_features)
 
     def planes(
         self,
@@ -177,18 +173,16 @@ class Multiclass(BaseTask):
         each.offsets = each.values - each.dot(w)
         return each
 
-    def total(
-        self, batch: MulticlassBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector
-    ) -> Plane:
+    def total(self, batch: MulticlassBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
         """Return the weighted sum of all examples' planes."""
         if temperature.output == 0 or mode == "clamped":
             return super().total(batch, w, mode, temperature, weights)
         scores = self._mode_scores(batch, w, mode, None) / temperature.output
         pooled = logsumexp(scores, axis=1)
         shares = np.exp(scores - pooled[:, None]) * weights[:, None]
-        slope = np.empty(self.n_features)
-        inputs = batch.inputs.transposed_times(shares)
-        slope[: inputs.size] = inputs.ravel()
+        slope = np.zeros(self.n_features)
+        block = slope[: self.n_inputs_ * len(self.labels_)].reshape(-1, len(self.labels_))
+        batch.inputs.transposed_times(shares, out=block)
         if self.bias_at_ >= 0:
             slope[self.bias_at_ :] = self.bias * shares.sum(axis=0)
         offset = temperature.output * float(weights @ pooled) - float(slope @ w)
@@ -223,9 +217,7 @@ class Multiclass(BaseTask):
 
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
         """Return the costs Δ(y_i, ŷ_i)."""
-        return self.costs_[
-            self.labels_.encode(self._labels(Y_true)), self.labels_.encode(self._labels(Y_pred))
-        ]
+        return self.costs_[self.labels_.encode(self._labels(Y_true)), self.labels_.encode(self._labels(Y_pred))]
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return the accuracy."""

@@ -1,0 +1,49 @@
+# Every target sets up what it needs and is quick the second time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONSTRAINTS := constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
+
+.PHONY: demo test check lint bench clean
+
+$(VENV)/.made:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.run: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
+	$(PIP) -e '.[plot]'
+	touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	$(PIP) -e '.[test]'
+	touch $@
+
+$(VENV)/.check: $(VENV)/.test
+	$(PIP) -e '.[test,check]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.run
+	$(PIP) -e '.[bench]'
+	touch $@
+
+demo: $(VENV)/.run
+	$(BIN)/latentstruct demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+lint: $(VENV)/.check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: lint test
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,58 @@
+"""Run all benchmarks, or those named: ``python -m benchmarks [--quick] [letters chunking digits decoding growth]``."""
+
+import argparse
+import importlib
+import json
+import platform
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+from latentstruct.exceptions import InputError
+
+SUITES = ("digits", "letters", "decoding", "growth", "chunking")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="which to run (default: all)")
+    parser.add_argument("--quick", action="store_true", help="leave out the largest problems")
+    arguments = parser.parse_args()
+    console = Console()
+    table = Table("work", "ours (CPU s)", "peer (CPU s)", "ratio", "at most", "reached", title="ours / peer, one run")
+    results = []
+    for name in arguments.suites or SUITES:
+        suite = importlib.import_module(f"benchmarks.{name}")
+        try:
+            # CPU time is compared, so idle waiting of BLAS threads must not count; decoding is wall clock.
+            with threadpool_limits(limits=None if name == "decoding" else 1):
+                lines = suite.run(quick=arguments.quick)
+        except InputError as error:
+            console.print(f"{name}: left out ({error})")
+            continue
+        for line in lines:
+            mark = "" if line.at_most is None or line.ratio <= line.at_most else " !"
+            limit = "" if line.at_most is None else f"{line.at_most:g}"
+            table.add_row(
+                line.what,
+                f"{line.ours:.3g}",
+                f"{line.peer:.3g} ({line.peer_name})",
+                f"{line.ratio:.3f}{mark}",
+                limit,
+                line.reached,
+            )
+            results.append({**asdict(line), "ratio": line.ratio})
+            console.print(f"{line.what}: {line.ratio:.3f} (at most {limit}) {line.reached}")
+    console.print(table)
+    folder = Path("results")
+    folder.mkdir(exist_ok=True)
+    machine = platform.processor() or platform.machine()
+    record = {"machine": machine, "python": platform.python_version(), "lines": results}
+    (folder / "benchmarks.json").write_text(json.dumps(record, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,496 @@
+"""What people hand in by mistake: one clear InputError each, with the value, the expectation and the cure."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from latentstruct import (
+    CRF,
+    BlockAscent,
+    CandidateTask,
+    Chain,
+    ExampleTask,
+    InputError,
+    Multiclass,
+    StructuralSVM,
+    StructuredEstimator,
+    StructuredPerceptron,
+)
+
+X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.5, 0.0]])
+Y = ["a", "b", "a", "b"]
+SEQUENCES = [X, X[:2], X[1:]]
+LABELS = [["N", "V", "N", "V"], ["N", "V"], ["V", "N", "V"]]
+
+
+def refuse(message, estimator, *data, **options):
+    with pytest.raises(InputError, match=message) as caught:
+        estimator.fit(*data, **options)
+    assert not hasattr(estimator, "coef_")
+    # One sentence for the user, not a stack of internals.
+    assert 20 < len(str(caught.value)) < 400
+
+
+def damaged(place, value, k=1):
+    """Return the sequences with one value of sequence k replaced."""
+    sequences = [x.copy() for x in SEQUENCES]
+    sequences[k][place] = value
+    return sequences
+
+
+@pytest.mark.parametrize("estimator", [StructuralSVM, CRF, StructuredPerceptron])
+@pytest.mark.parametrize("task", [Multiclass, Chain])
+def test_empty(estimator, task):
+    refuse("X is empty: at least one example is needed", estimator(task()), [], [])
+
+
+@pytest.mark.parametrize(("task", "inputs"), [(Multiclass(), X), (Chain(), SEQUENCES)])
+def test_lengths_of_X_and_Y_differ(task, inputs):
+    outputs = (Y if isinstance(task, Multiclass) else LABELS)[:-1]
+    n, m = len(inputs), len(outputs)
+    refuse(
+        f"X has {n} examples but Y has {m} outputs: give one output for each example",
+        StructuralSVM(task),
+        inputs,
+        outputs,
+    )
+
+
+def test_no_outputs():
+    refuse("Y is missing: training needs one output for each example", StructuralSVM(Multiclass()), X, None)
+    refuse("Y must be a collection of outputs, found int", StructuralSVM(Multiclass()), X, 3)
+
+
+@pytest.mark.parametrize("inputs", [5, 2.5, iter([1, 2]), np.float64(3.0)])
+def test_X_is_no_collection(inputs):
+    refuse("X must be a collection of examples", StructuralSVM(Multiclass()), inputs, Y)
+
+
+def test_one_sequence_of_other_width():
+    refuse(
+        re.escape("X[1] has 3 features but the model has 2: every sequence needs the same features"),
+        StructuralSVM(Chain()),
+        [SEQUENCES[0], np.ones((2, 3)), SEQUENCES[2]],
+        LABELS,
+    )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("estimator", [StructuralSVM, CRF])
+def test_values_that_are_not_finite(value, form, estimator):
+    sequences = [form(x) for x in damaged((1, 0), value)]
+    refuse(
+        re.escape("X[1] has a value that is not finite at row 1, column 0: remove or impute it"),
+        estimator(Chain()),
+        sequences,
+        LABELS,
+    )
+    rows = X.copy()
+    rows[2, 1] = value
+    refuse(
+        "X has a value that is not finite at row 2, column 1: remove or impute it",
+        estimator(Multiclass()),
+        form(rows),
+        Y,
+    )
+
+
+def test_values_that_are_not_finite_in_the_first_sequence():
+    refuse(
+        re.escape("X[0] has a value that is not finite at row 3, column 1"),
+        StructuralSVM(Chain()),
+        damaged((3, 1), np.nan, k=0),
+        LABELS,
+    )
+
+
+def test_values_that_are_not_finite_at_prediction():
+    model = StructuralSVM(Chain()).fit(SEQUENCES, LABELS)
+    with pytest.raises(InputError, match=re.escape("X[1] has a value that is not finite")):
+        model.predict(damaged((0, 0), np.nan))
+
+
+def test_long_inputs_name_the_sequence_too():
+    model = StructuralSVM(Chain()).fit(SEQUENCES, LABELS)
+    many = [x.copy() for x in SEQUENCES * 200]
+    many[555][0, 0] = np.nan
+    with pytest.raises(InputError, match=re.escape("X[555] has a value that is not finite at row 0, column 0")):
+        model.predict(many)
+    many[555] = np.ones((2, 7))
+    with pytest.raises(InputError, match=re.escape("X[555] has 7 features but the model has 2")):
+        model.predict(many)
+
+
+def test_labels_of_other_length():
+    refuse(
+        re.escape("Y[1] has 3 labels but X[1] has 2 tokens: give one label for each token"),
+        StructuralSVM(Chain()),
+        SEQUENCES,
+        [LABELS[0], ["N", "V", "V"], LABELS[2]],
+    )
+
+
+@pytest.mark.parametrize("y", ["NV", 3, None])
+def test_labels_that_are_no_sequence(y):
+    refuse(
+        re.escape(f"Y[1] must be a sequence of labels, one for each token, found {y!r}"),
+        StructuralSVM(Chain()),
+        SEQUENCES,
+        [LABELS[0], y, LABELS[2]],
+    )
+
+
+@pytest.mark.parametrize("C", [0, -1.0, np.nan, np.inf, "1", None, [1.0]])
+@pytest.mark.parametrize("estimator", [StructuralSVM, CRF, StructuredEstimator])
+def test_C(estimator, C):
+    message = re.escape(f"C must be a finite number above 0, found {C!r}")
+    refuse(message, estimator(Multiclass(), C=C), X, Y)
+
+
+def test_unknown_label_at_evaluation():
+    model = StructuralSVM(Multiclass()).fit(X, Y)
+    expected = r"unknown label 'z': the known labels are 'a', 'b'\. Declare every label .* labels=\[\.\.\.\]"
+    for question in (model.score, model.loss):
+        with pytest.raises(InputError, match=expected):
+            question(X, ["a", "b", "z", "a"])
+    chain = StructuralSVM(Chain()).fit(SEQUENCES, LABELS)
+    with pytest.raises(InputError, match="unknown label 'X': the known labels are 'N', 'V'"):
+        chain.score(SEQUENCES, [LABELS[0], ["N", "X"], LABELS[2]])
+
+
+def test_many_known_labels_are_not_all_listed():
+    model = StructuralSVM(Multiclass(labels=range(50))).fit(X, [0, 1, 2, 3])
+    with pytest.raises(InputError, match=r"unknown label 77.* 9, … \(50 in all\)"):
+        model.score(X, [0, 1, 2, 77])
+
+
+def test_undeclared_label():
+    refuse("unknown label 'b': the known labels are 'a', 'c'", StructuralSVM(Multiclass(["a", "c"])), X, Y)
+
+
+def test_repeated_labels():
+    refuse(r"labels must be distinct, found \['a', 'b', 'a'\]", StructuralSVM(Multiclass(["a", "b", "a"])), X, Y)
+
+
+def test_labels_without_hash():
+    refuse(
+        "labels must be hashable .* use numbers, strings or tuples",
+        StructuralSVM(Multiclass()),
+        X,
+        [["a"], ["b"], ["a"], ["b"]],
+    )
+    refuse("labels must be hashable", StructuralSVM(Multiclass(labels=[["a"], ["b"]])), X, Y)
+    refuse("labels must be hashable", StructuralSVM(Chain()), SEQUENCES[1:2], [[{}, {}]])
+    model = StructuralSVM(Multiclass()).fit(X, Y)
+    with pytest.raises(InputError, match=r"label \['a'\] is not hashable"):
+        model.score(X, [["a"], "b", "a", "b"])
+
+
+def test_labels_of_two_dimensions():
+    refuse(
+        r"Y must have one dimension, one class for each example, found shape \(4, 2\)",
+        StructuralSVM(Multiclass()),
+        X,
+        np.zeros((4, 2)),
+    )
+
+
+def test_labels_that_are_nan():
+    message = "labels contain NaN, which equals no label: remove or relabel those items"
+    refuse(message, StructuralSVM(Multiclass()), X, [0.0, 1.0, np.nan, 1.0])
+    refuse(message, StructuralSVM(Chain()), SEQUENCES[1:2], [[0.0, float("nan")]])
+
+
+def test_hidden_labels_in_chains():
+    refuse(
+        "the label -1 is reserved for tokens whose label is unknown.* rename it",
+        StructuralSVM(Chain()),
+        SEQUENCES,
+        [[0, 1, -1, 1], [0, 1], [1, 0, 1]],
+    )
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        (np.ones((3, 3)), r"costs must have shape \(2, 2\).* \['a', 'b'\], found \(3, 3\)"),
+        ([1.0, 2.0], r"costs must have shape \(2, 2\).* found \(2,\)"),
+        (3.0, r"costs must have shape \(2, 2\).* found \(\)"),
+        ([[0.0, -1.0], [1.0, 0.0]], "costs must be finite and non-negative with zeros on the diagonal"),
+        ([[0.0, np.nan], [1.0, 0.0]], "costs must be finite and non-negative"),
+        ([[1.0, 1.0], [1.0, 0.0]], "zeros on the diagonal"),
+        ({"a": -1.0}, "costs must be finite and non-negative"),
+        ({"a": np.inf}, "costs must be finite and non-negative"),
+        ({"z": 1.0}, "unknown label 'z'"),
+        ({"a": "high"}, "costs must be numbers.*'high'"),
+        ("high", "costs must be numbers.*'high'"),
+        ([[0.0, 1.0], [1.0]], "costs must be numbers"),
+    ],
+)
+def test_costs(costs, message):
+    refuse(message, StructuralSVM(Multiclass(costs=costs)), X, Y)
+    chain = [["a", "b", "a", "b"], ["a", "b"], ["b", "a", "b"]]
+    refuse(message, StructuralSVM(Chain(costs=costs)), SEQUENCES, chain)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1.0, 1.0], r"sample_weight must have shape \(4,\), found \(2,\)"),
+        (np.ones((4, 1)), r"sample_weight must have shape \(4,\), found \(4, 1\)"),
+        (1.0, r"sample_weight must have shape \(4,\), found \(\)"),
+        ([1.0, -1.0, 1.0, 1.0], "sample_weight must be finite and ≥ 0, with at least one value above 0"),
+        ([1.0, np.nan, 1.0, 1.0], "sample_weight must be finite"),
+        (np.zeros(4), "sample_weight .* at least one value above 0"),
+        (["heavy", "light", "", ""], "sample_weight must be numbers.*'heavy'"),
+    ],
+)
+@pytest.mark.parametrize("estimator", [StructuralSVM, CRF, StructuredPerceptron])
+def test_sample_weight(estimator, weight, message):
+    refuse(message, estimator(Multiclass()), X, Y, sample_weight=weight)
+
+
+def test_solver():
+    refuse(
+        "unknown solver 'newton': choose 'auto', 'block_ascent', .* or give a solver",
+        StructuralSVM(Multiclass(), solver="newton"),
+        X,
+        Y,
+    )
+    for wrong in (BlockAscent, 5, None):
+        refuse(
+            r"solver must be a name or a solver such as BlockAscent\(\), found",
+            StructuralSVM(Multiclass(), solver=wrong),
+            X,
+            Y,
+        )
+
+
+@pytest.mark.parametrize("task", [Multiclass, "chain", None])
+def test_task(task):
+    refuse(r"task must be a task such as Chain\(\), found", StructuralSVM(task), X, Y)
+
+
+@pytest.mark.parametrize("estimator", [StructuralSVM, StructuredEstimator])
+def test_rescaling(estimator):
+    message = "rescaling must be 'margin' or 'slack', found 'both'"
+    refuse(message, estimator(Multiclass(), rescaling="both"), X, Y)
+
+
+def test_slack_rescaling_of_chains_with_costs():
+    model = StructuralSVM(Chain(costs={"N": 2.0}), rescaling="slack")
+    refuse(
+        "slack rescaling on chains is exact for the Hamming loss only.* rescaling='margin'",
+        model,
+        SEQUENCES,
+        LABELS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("temperature", "message"),
+    [
+        (1.0, r"temperature must be a pair \(output, latent\), found 1\.0"),
+        ((1.0, 0.0, 0.0), r"temperature must be a pair \(output, latent\), found \(1\.0, 0\.0, 0\.0\)"),
+        (("warm", 0.0), r"temperature must be a pair"),
+        (None, r"temperature must be a pair \(output, latent\), found None"),
+        ((-1.0, 0.0), r"temperatures must be finite and ≥ 0, found \(-1\.0, 0\.0\)"),
+        ((np.nan, 0.0), "temperatures must be finite and ≥ 0"),
+        ((np.inf, 0.0), "temperatures must be finite and ≥ 0"),
+    ],
+)
+def test_temperature(temperature, message):
+    refuse(message, StructuredEstimator(Multiclass(), temperature=temperature), X, Y)
+
+
+@pytest.mark.parametrize("limits", [{"tol": 0}, {"tol": "x"}, {"max_rounds": 0}, {"max_seconds": -1}])
+def test_limits(limits):
+    (name, value), *_ = limits.items()
+    message = f"{name} must be a number above 0, found {value!r}"
+    refuse(message, StructuralSVM(Multiclass(), **limits), X, Y)
+    if name != "tol":
+        refuse(message, StructuredPerceptron(Multiclass(), **limits), X, Y)
+
+
+def test_marginals_of_a_maximum():
+    model = StructuralSVM(Multiclass()).fit(X, Y)
+    with pytest.raises(InputError, match=r"StructuralSVM maximises over outputs .* has no probabilities: use CRF"):
+        model.marginals(X)
+
+
+@pytest.mark.parametrize("inputs", [np.arange(4.0), [1.0, 2.0, 3.0, 4.0], np.ones((4, 2, 2))])
+def test_other_dimensions(inputs):
+    refuse(
+        r"X must have two dimensions \(items, features\), found shape .*reshape\(-1, 1\)",
+        StructuralSVM(Multiclass()),
+        inputs,
+        Y,
+    )
+
+
+def test_other_dimensions_of_a_sequence():
+    message = re.escape("X[0] must have two dimensions (items, features), found shape (4,)")
+    refuse(message, StructuralSVM(Chain()), [np.arange(4.0)], [LABELS[0]])
+    message = re.escape("X[1] must have two dimensions (items, features), found shape (2,)")
+    refuse(message, StructuralSVM(Chain()), [SEQUENCES[0], np.arange(2.0), SEQUENCES[2]], LABELS)
+
+
+@pytest.mark.parametrize("inputs", ["text", ["the", "cat", "sat", "down"], [["the"], ["cat"], ["sat"], ["down"]]])
+def test_words_as_inputs(inputs):
+    refuse("X must be a numeric matrix", StructuralSVM(Multiclass()), inputs, Y)
+
+
+def test_words_as_sequences():
+    refuse(
+        re.escape("X[1] must be a numeric matrix"),
+        StructuralSVM(Chain()),
+        [X, np.array([["a", "b"], ["c", "d"]]), X[1:]],
+        LABELS,
+    )
+
+
+@pytest.mark.parametrize("estimator", [StructuralSVM, CRF, StructuredEstimator, StructuredPerceptron])
+@pytest.mark.parametrize("method", ["predict", "score", "loss", "marginals", "decision_function", "save"])
+def test_before_fit(estimator, method, tmp_path):
+    model = estimator(Multiclass())
+    arguments = {"score": (X, Y), "loss": (X, Y), "save": (tmp_path / "model",)}.get(method, (X,))
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        getattr(model, method)(*arguments)
+
+
+def test_prediction_of_other_width():
+    model = StructuralSVM(Multiclass()).fit(X, Y)
+    with pytest.raises(InputError, match="X has 3 features but the model has 2: use the same features as in training"):
+        model.predict(np.ones((2, 3)))
+    chain = StructuralSVM(Chain()).fit(SEQUENCES, LABELS)
+    with pytest.raises(InputError, match=re.escape("X[0] has 5 features but the model has 2")):
+        chain.predict([np.ones((2, 5))])
+
+
+def test_prediction_of_nothing():
+    for model, data in ((Multiclass(), (X, Y)), (Chain(), (SEQUENCES, LABELS))):
+        with pytest.raises(InputError, match="X is empty"):
+            StructuralSVM(model).fit(*data).predict([])
+
+
+def test_all_sequences_are_empty():
+    refuse(
+        "all sequences are empty: at least one token is needed to train",
+        StructuralSVM(Chain()),
+        [np.zeros((0, 2)), np.zeros((0, 2))],
+        [[], []],
+    )
+
+
+def test_bias():
+    refuse("bias must be finite, found nan", StructuralSVM(Multiclass(bias=np.nan)), X, Y)
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was():
+    model = StructuralSVM(Multiclass()).fit(X, Y)
+    before = model.predict(X)
+    for change in ({"C": -1.0}, {"rescaling": "both"}, {"solver": "newton"}, {"tol": -1.0}):
+        model.set_params(**change)
+        with pytest.raises(InputError):
+            model.fit(np.ones((2, 5)), ["p", "q"])
+        model.set_params(C=1.0, rescaling="margin", solver="auto", tol=None)
+        assert (model.predict(X) == before).all()
+
+
+# --- tasks of one's own ---
+
+
+class Signs(CandidateTask):
+    def candidates(self, x):
+        return [-1, 1], None, np.array([-x, x])
+
+
+def test_candidates_lack_the_true_output():
+    message = "the output 3 of example 2 is not among its candidates"
+    refuse(message, StructuralSVM(Signs()), X, [-1, 1, 3, 1])
+
+
+def test_candidates_of_other_width():
+    class Wide(Signs):
+        def candidates(self, x):
+            return [-1, 1], None, np.ones((2, 2 if x[0] else 3))
+
+    message = r"example 1 lists 2 candidates with features of shape \(2, 3\); expected .* shape \(2, 2\)"
+    refuse(message, StructuralSVM(Wide()), X, [-1, 1, 1, 1])
+
+
+def test_repeated_candidates():
+    class Twice(Signs):
+        def candidates(self, x):
+            return [-1, 1, 1], None, np.array([-x, x, x])
+
+    message = "the candidates of example 0 are ambiguous: outputs must be distinct where latents is None"
+    refuse(message, StructuralSVM(Twice()), X, [-1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("loss", [-1.0, np.nan, np.inf])
+def test_candidate_losses(loss):
+    class Wrong(Signs):
+        def output_loss(self, y, y_hat, h_hat):
+            return 0.0 if y == y_hat else loss
+
+    message = "the losses of example 0 must be finite and ≥ 0"
+    refuse(message, StructuralSVM(Wrong()), X, [-1, 1, 1, 1])
+
+
+def test_latent_candidates_have_no_solver():
+    class Hidden(Signs):
+        def candidates(self, x):
+            return [-1, 1, 1], ["", "near", "far"], np.array([-x, x, 2 * x])
+
+    message = "this task has latent variables.* give all temperatures a value above 0, or use a task without"
+    refuse(message, StructuralSVM(Hidden()), X, [-1, 1, 1, 1])
+    soft = StructuredEstimator(Hidden(), temperature=(1.0, 1.0)).fit(X, [-1, 1, 1, 1])
+    assert soft.stop_reason_ == "stalled"
+
+
+class Product(ExampleTask):
+    def joint_feature(self, x, y):
+        return y * x
+
+    def output_loss(self, y, y_hat):
+        return float(y != y_hat)
+
+    def argmax(self, x, w):
+        return max((-1, 1), key=lambda y: y * (w @ x))
+
+    def loss_augmented_argmax(self, x, y, w):
+        return max((-1, 1), key=lambda v: v * (w @ x) + (v != y))
+
+
+def test_joint_features_of_changing_length():
+    class Longer(Product):
+        def joint_feature(self, x, y):
+            return y * x if x[0] else np.ones(3)
+
+    message = r"joint_feature of example 1 has shape \(1, 3\), expected \(1, 2\) as for the first example"
+    refuse(message, StructuralSVM(Longer()), X, [-1, 1, 1, 1])
+
+
+def test_joint_features_that_are_not_finite():
+    class Wild(Product):
+        def joint_feature(self, x, y):
+            return np.full(2, np.nan)
+
+    message = "joint_feature of example 0 has a value that is not finite at row 0, column 0"
+    refuse(message, StructuralSVM(Wild()), X, [-1, 1, 1, 1])
+
+
+def test_examples_have_no_soft_form():
+    message = r"Product knows the hard max only, but temperature \(1\.0, 0\.0\) was asked.* CandidateTask"
+    refuse(message, CRF(Product()), X, [-1, 1, 1, 1])
+
+
+@pytest.mark.parametrize(("task", "function"), [(CandidateTask(), "candidates"), (ExampleTask(), "joint_feature")])
+def test_functions_that_were_not_written(task, function):
+    with pytest.raises(TypeError, match=rf"Task does not define {function}\(\)"):
+        StructuralSVM(task).fit(X, [-1, 1, 1, 1])

@@ -1,0 +1,418 @@
+"""Compact planes and their store against dense matrices, and the oracles that wrap them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import reference
+from latentstruct.exceptions import InputError
+from latentstruct.kernels.planes import Atoms, Rows
+from latentstruct.oracles import CachedOracle, CountingOracle, FixedOracle, SlackOracle, TaskOracle
+from latentstruct.planes import RULES, Plane, Planes, PlaneStore, no_rows
+from latentstruct.protocols import Temperature
+from latentstruct.tasks import Chain, Multiclass
+
+N_FEATURES = 12
+N_COLUMNS = 3
+N_ROWS = 5
+
+
+def close(found, expected, precision=1e-9):
+    np.testing.assert_allclose(found, expected, rtol=precision, atol=precision)
+
+
+# ---- planes -----------------------------------------------------------------------------------------------
+
+
+def random_rows(rng, one_hot=False):
+    """Sparse input rows at every third weight, and the same as a dense matrix (N_ROWS, N_FEATURES − 3)."""
+    matrix = rng.normal(size=(N_ROWS, 3)) * (rng.random((N_ROWS, 3)) < 0.7)
+    matrix = 1.0 * (matrix != 0) if one_hot else matrix
+    compressed = sparse.csr_array(matrix)
+    data = np.zeros(0) if one_hot else np.array(compressed.data)
+    rows = Rows(compressed.indptr.astype(np.int64), (N_COLUMNS * compressed.indices).astype(np.uint32), data)
+    return rows, matrix
+
+
+def random_planes(rng, rows, matrix, n_planes, values=(-1.0, 0.5, 1.0, 2.0)):
+    """Planes of a few atoms each, and the same as a dense matrix of slopes."""
+    counts = rng.integers(0, 5, n_planes)
+    pointers = np.concatenate([[0], np.cumsum(counts)])
+    n_atoms = int(pointers[-1])
+    row = rng.integers(-1, N_ROWS, n_atoms)
+    column = np.where(row < 0, rng.integers(0, N_FEATURES, n_atoms), rng.integers(0, N_COLUMNS, n_atoms))
+    value = rng.choice(values, n_atoms)
+    dense = np.zeros((n_planes, N_FEATURES))
+    for p in range(n_planes):
+        for a in range(pointers[p], pointers[p + 1]):
+            if row[a] < 0:
+                dense[p, column[a]] += value[a]
+            else:
+                dense[p, column[a] + N_COLUMNS * np.arange(3)] += value[a] * matrix[row[a]]
+    atoms = Atoms(row.astype(np.int32), column.astype(np.int32), value)
+    offsets, heights = rng.normal(size=n_planes), rng.normal(size=n_planes)
+    return Planes(rows, pointers, atoms, offsets, heights, N_FEATURES), dense
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 10**6), n_planes=st.integers(1, 6), one_hot=st.booleans())
+def test_planes_are_their_dense_matrix(seed, n_planes, one_hot):
+    rng = np.random.default_rng(seed)
+    rows, matrix = random_rows(rng, one_hot)
+    planes, dense = random_planes(rng, rows, matrix, n_planes)
+    w, factors = rng.normal(size=N_FEATURES), rng.normal(size=n_planes)
+    assert len(planes) == n_planes
+    close(planes.slopes().toarray(), dense)
+    close(planes.dot(w), dense @ w)
+    moved = w.copy()
+    planes.add_to(moved, factors)
+    close(moved, w + factors @ dense)
+    total = planes.total(factors)
+    close(total.slope, factors @ dense)
+    close(total.offset, factors @ planes.offsets)
+    close(total(w), factors @ (planes.offsets + dense @ w))
+    scaled = planes.scaled(factors)
+    close(scaled.slopes().toarray(), factors[:, None] * dense)
+    close(scaled.offsets, factors * planes.offsets)
+    close(scaled.values, factors * planes.values)
+    chosen = rng.integers(0, n_planes, 4)
+    taken = planes.take(chosen)
+    close(taken.slopes().toarray(), dense[chosen])
+    close(taken.offsets, planes.offsets[chosen])
+    close(taken.values, planes.values[chosen])
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10**6), n_planes=st.integers(1, 6))
+def test_planes_of_one_batch_add_up(seed, n_planes):
+    rng = np.random.default_rng(seed)
+    rows, matrix = random_rows(rng)
+    first, a = random_planes(rng, rows, matrix, n_planes)
+    second, b = random_planes(rng, rows, matrix, n_planes)
+    direct = Planes.from_matrix(b, second.offsets, second.values, exact=False)
+    for other in (second, direct):
+        for left, right in ((first, other), (other, first)):
+            both = left + right
+            close(both.slopes().toarray(), a + b)
+            close(both.offsets, first.offsets + second.offsets)
+            close(both.values, first.values + second.values)
+            assert both.exact == other.exact
+
+
+def test_planes_of_inputs_without_any_value_add_up():
+    """Rows without entries are still rows that atoms point to."""
+    empty = Rows(np.zeros(4, dtype=np.int64), np.zeros(0, dtype=np.uint32), np.zeros(0))
+    atoms = Atoms(np.array([2], dtype=np.int32), np.zeros(1, dtype=np.int32), np.ones(1))
+    planes = Planes(empty, np.array([0, 1]), atoms, np.zeros(1), np.zeros(1), 3)
+    nothing = Planes.zero(1, 3)
+    for both in (planes + nothing, nothing + planes):
+        assert len(both.rows.indptr) == 4
+        assert not both.slopes().toarray().any()
+
+
+def test_planes_from_matrices():
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(3, 5)) * (rng.random((3, 5)) < 0.5)
+    for matrix in (dense, sparse.csr_array(dense)):
+        planes = Planes.from_matrix(matrix, np.arange(3.0), np.ones(3))
+        close(planes.slopes().toarray(), dense)
+        assert planes.n_features == 5
+        assert planes.exact
+        assert len(planes.rows.places) == len(no_rows().places) == 0
+    nothing = Planes.zero(2, 5)
+    assert nothing.slopes().shape == (2, 5)
+    assert not nothing.slopes().nnz
+    assert Planes.zero(0, 5).slopes().shape == (0, 5)
+
+
+def test_single_planes_add_and_scale():
+    a = Plane(np.array([1.0, 2.0]), 3.0, entropy=0.5)
+    b = Plane(np.array([0.0, -1.0]), 1.0, entropy=0.25, exact=False)
+    w = np.array([2.0, 1.0])
+    assert a(w) == 7.0
+    both = a + b
+    assert (both(w), both.entropy, both.exact) == (7.0, 0.75, False)
+    assert ((2.0 * a)(w), (a * 2.0).entropy, (2.0 * a).exact) == (14.0, 1.0, True)
+
+
+# ---- the store --------------------------------------------------------------------------------------------
+
+
+def kept(store, example):
+    """The kept planes of one example as dense slopes, offsets and masses."""
+    count, base = store.slots.count[example], store.tables.start[example]
+    slopes = np.zeros((count, N_FEATURES))
+    for p in range(count):
+        start = store.slots.start[example, p]
+        numbers = store.tables.numbers[start : start + store.slots.length[example, p]].astype(np.int64)
+        assert (numbers < store.tables.length[example]).all()
+        atoms = Atoms(*(part[base + numbers] for part in store.tables.atoms))
+        one = Planes(store.rows, np.array([0, len(numbers)]), atoms, np.zeros(1), np.zeros(1), N_FEATURES)
+        slopes[p] = one.slopes().toarray()[0]
+    return slopes, store.slots.offset[example, :count], store.slots.alpha[example, :count]
+
+
+def dual_value(store, w):
+    """−½‖w‖² + Σ c α b."""
+    return -0.5 * w @ w + store.combination().offset
+
+
+class Trial:
+    """A store put through random steps, with the weights that should follow it and all planes it got."""
+
+    def __init__(self, seed, n_examples=3, most=4, idle=2, one_hot=False):
+        self.rng = np.random.default_rng(seed)
+        self.rows, self.matrix = random_rows(self.rng, one_hot)
+        self.weights = self.rng.uniform(0.2, 2.0, n_examples)
+        self.linear = self.rng.normal(size=N_FEATURES)
+        first, dense = random_planes(self.rng, self.rows, self.matrix, n_examples)
+        self.given = [[(slope, b)] for slope, b in zip(dense, first.offsets, strict=True)]
+        self.store = PlaneStore(first, self.weights, most, idle)
+        self.w = self.linear - self.store.combination().slope
+
+    def append(self):
+        n = self.store.n_examples
+        examples = self.rng.permutation(n)[: self.rng.integers(1, n + 1)]
+        planes, dense = random_planes(self.rng, self.rows, self.matrix, len(examples))
+        # High planes have something to gain, so that masses move to them.
+        planes.offsets += 2.0
+        self.store.append(examples, planes, self.w)
+        for k, i in enumerate(examples):
+            self.given[i].append((dense[k], planes.offsets[k]))
+
+    def ascend(self, rule, steps=5):
+        before = dual_value(self.store, self.w)
+        offset = self.store.combination().offset
+        examples = self.rng.permutation(self.store.n_examples)
+        gaps, change = self.store.ascend(examples, self.w, rule, steps)
+        close(offset + change, self.store.combination().offset)
+        assert (gaps >= -1e-9).all()
+        assert dual_value(self.store, self.w) >= before - 1e-9 * (1.0 + abs(before))
+
+    def check(self):
+        store, slope, offset = self.store, np.zeros(N_FEATURES), 0.0
+        v = self.rng.normal(size=N_FEATURES)
+        tops, means = [], []
+        for i in range(store.n_examples):
+            slopes, offsets, alpha = kept(store, i)
+            assert 1 <= len(alpha) <= store.most
+            assert (alpha >= 0.0).all()
+            close(alpha.sum(), 1.0)
+            close(store.slots.gram[i, : len(alpha), : len(alpha)], slopes @ slopes.T)
+            for g, b in zip(slopes, offsets, strict=True):
+                assert any(b == b0 and np.allclose(g, g0, atol=1e-12) for g0, b0 in self.given[i])
+            slope += self.weights[i] * alpha @ slopes
+            offset += self.weights[i] * alpha @ offsets
+            tops.append((offsets + slopes @ v).max())
+            means.append(alpha @ (offsets + slopes @ v))
+        combined = store.combination()
+        close(combined.slope, slope)
+        close(combined.offset, offset)
+        close(self.w, self.linear - slope)
+        close(store.mean_heights(np.arange(store.n_examples), v), means)
+        plane, values = store.highest(v)
+        close(values, tops)
+        close(plane(v), self.weights @ tops)
+        assert not store.scratch.vector.any()
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    most=st.sampled_from((2, 3, 9, 50)),
+    idle=st.sampled_from((0, 1, 10)),
+    one_hot=st.booleans(),
+    steps=st.lists(st.sampled_from(("append", "append", "tick", *RULES)), min_size=5, max_size=40),
+)
+def test_store_stays_a_dual_point_through_any_steps(seed, most, idle, one_hot, steps):
+    trial = Trial(seed, most=most, idle=idle, one_hot=one_hot)
+    trial.check()
+    for step in steps:
+        if step == "append":
+            trial.append()
+        elif step == "tick":
+            trial.store.tick()
+        else:
+            trial.ascend(step)
+    trial.check()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_ascent_reaches_the_optimum_over_the_kept_planes(rule):
+    """With planes fixed, all rules must close the gap max_p s_p − Σ α_p s_p."""
+    trial = Trial(seed=1, most=20)
+    for _ in range(5):
+        trial.append()
+    values = []
+    for _ in range(3000):
+        trial.ascend(rule)
+        values.append(dual_value(trial.store, trial.w))
+    trial.check()
+    gaps, _ = trial.store.ascend(np.arange(3), trial.w, rule)
+    # Plain Frank-Wolfe steps converge at O(1/t) only.
+    assert gaps.sum() <= (1e-2 if rule == "plain" else 1e-8) * abs(values[-1])
+
+
+def test_growth_keeps_everything():
+    trial = Trial(seed=2, most=40, idle=1000)
+    for _ in range(60):
+        trial.append()
+        trial.ascend("smo")
+    trial.check()
+    assert trial.store.slots.count.max() > 16
+    assert trial.store.slots.count.max() <= 40
+    assert len(trial.store) == trial.store.slots.count.sum()
+
+
+def test_planes_without_mass_are_replaced_when_idle():
+    trial = Trial(seed=3, most=50, idle=1)
+    for _ in range(40):
+        trial.append()
+        trial.store.tick()
+    # Nothing ever got mass, so only the first plane and those of the last rounds are worth keeping.
+    assert trial.store.slots.count.max() <= 5
+    trial.check()
+
+
+def test_a_full_example_gives_up_its_lightest_plane():
+    offsets = np.zeros(1)
+    slopes = [np.eye(1, N_FEATURES, k) for k in range(4)]
+    first = Planes.from_matrix(slopes[0], offsets, offsets)
+    store = PlaneStore(first, np.ones(1), most=3)
+    for slope in slopes[1:3]:
+        store.append(np.array([0]), Planes.from_matrix(slope, offsets, offsets), np.zeros(N_FEATURES))
+    store.slots.alpha[0, :3] = 0.5, 0.2, 0.3
+    w = -store.combination().slope
+    close(w[:4], [-0.5, -0.2, -0.3, 0.0])
+    store.append(np.array([0]), Planes.from_matrix(slopes[3], offsets, offsets), w)
+    close(w[:4], [-0.7, 0.0, -0.3, 0.0])
+    close(w, -store.combination().slope)
+    close(store.slots.alpha[0, :3], [0.7, 0.0, 0.3])
+    close(kept(store, 0)[0][1], slopes[3][0])
+
+
+def test_a_plane_that_is_there_already_is_not_kept_twice():
+    trial = Trial(seed=4)
+    planes, _ = random_planes(trial.rng, trial.rows, trial.matrix, 3)
+    trial.store.append(np.arange(3), planes, trial.w)
+    size = len(trial.store)
+    for _ in range(5):
+        trial.store.append(np.arange(3), planes, trial.w)
+    assert len(trial.store) == size
+    # A different offset makes it another plane.
+    planes.offsets = planes.offsets + 1.0
+    trial.store.append(np.arange(3), planes, trial.w)
+    assert len(trial.store) == size + 3
+
+
+def test_unused_atoms_are_dropped():
+    """Planes come and go: the tables must stay as small as what is kept."""
+    trial = Trial(seed=5, most=3, idle=0)
+    for _ in range(300):
+        trial.append()
+        trial.ascend("smo")
+        trial.store.tick()
+    trial.check()
+    # At most 3 planes of 4 atoms for each of 3 examples; the room for more is a small multiple.
+    assert trial.store.tables.length.max() <= 12
+    assert len(trial.store.tables.atoms.row) <= 1000
+    assert len(trial.store.tables.numbers) <= 1000
+
+
+def test_examples_without_weight_are_passed_over():
+    trial = Trial(seed=6)
+    trial.weights[:] = 0.0
+    trial.w = trial.linear.copy()
+    trial.append()
+    gaps, change = trial.store.ascend(np.arange(3), trial.w)
+    assert not gaps.any()
+    assert change == 0.0
+    trial.check()
+
+
+def test_a_store_of_one_plane_an_example_is_refused():
+    with pytest.raises(InputError, match="most"):
+        PlaneStore(Planes.zero(2, 3), np.ones(2), most=1)
+
+
+# ---- oracles ----------------------------------------------------------------------------------------------
+
+
+def class_oracle(temperature=0.0):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(8, 3)), np.arange(8) % 3
+    task = Multiclass()
+    task.learn(X, Y)
+    batch = task.prepare(X, Y)
+    weights = rng.uniform(0.5, 2.0, 8)
+    oracle = TaskOracle(task, batch, weights, "augmented", Temperature(temperature))
+    first = task.planes(batch, np.zeros(task.n_features), "clamped", Temperature())
+    return rng, oracle, first, reference.list_classes(X, Y, 3, 1.0 - np.eye(3))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+def test_remembered_totals_are_below_the_exact_one(temperature):
+    rng, oracle, first, listed = class_oracle(temperature)
+    cached = CachedOracle(oracle, first, most=4)
+    for _ in range(30):
+        w = rng.normal(size=oracle.n_features)
+        exact = oracle.weights @ [reference.pool(e, w, "augmented", temperature).value for e in listed]
+        assert cached.remembered_total(w)(w) <= exact + 1e-9
+        close(cached.total(w)(w), exact)
+        # What was just asked is remembered.
+        close(cached.remembered_total(w)(w), exact)
+        rows = rng.permutation(8)[:3]
+        close(cached.planes(w, rows).values, oracle.planes(w, rows).values)
+    assert cached.store.slots.count.max() <= 4
+
+
+def test_remembered_totals_of_chains():
+    rng = np.random.default_rng(1)
+    X = [rng.normal(size=(t, 2)) for t in (3, 0, 1, 5)]
+    Y = [rng.integers(0, 3, len(x)).tolist() for x in X]
+    task = Chain(labels=[0, 1, 2], start=True, bias=True)
+    task.learn(X, Y)
+    batch = task.prepare(X, Y)
+    oracle = TaskOracle(task, batch, np.ones(4), "augmented")
+    first = task.planes(batch, np.zeros(task.n_features), "clamped", Temperature())
+    cached = CachedOracle(oracle, first)
+    for _ in range(30):
+        w = rng.normal(size=task.n_features)
+        assert cached.remembered_total(w)(w) <= oracle.total(w)(w) + 1e-9
+        cached.total(w)
+        close(cached.remembered_total(w)(w), oracle.total(w)(w))
+
+
+def test_oracles_are_counted_by_examples():
+    _, oracle, _, _ = class_oracle()
+    counted = CountingOracle(oracle)
+    w = np.zeros(oracle.n_features)
+    close(counted.total(w).slope, oracle.total(w).slope)
+    assert counted.tally.calls == 8
+    counted.planes(w)
+    counted.planes(w, np.array([1, 4]))
+    assert counted.tally.calls == 18
+    soft = counted.smoothed(1.0)
+    assert soft.smooth
+    assert not counted.smooth
+    soft.total(w)
+    assert counted.tally.calls == 26
+    assert (counted.n_examples, counted.n_features) == (oracle.n_examples, oracle.n_features)
+    with pytest.raises(InputError, match="no soft form"):
+        CountingOracle(SlackOracle(oracle.task, oracle.batch, oracle.weights)).smoothed(1.0)
+
+
+def test_fixed_oracles_answer_with_the_same_planes():
+    rng, oracle, first, _ = class_oracle()
+    fixed = FixedOracle(first, oracle.weights)
+    dense = first.slopes().toarray()
+    assert fixed.smooth
+    for _ in range(3):
+        w = rng.normal(size=oracle.n_features)
+        close(fixed.total(w).slope, oracle.weights @ dense)
+        close(fixed.planes(w).values, dense @ w)
+        rows = np.array([5, 2])
+        close(fixed.planes(w, rows).slopes().toarray(), dense[rows])
+        close(fixed.planes(w, rows).values, (dense @ w)[rows])
