@@ -494,3 +494,17 @@ def test_examples_have_no_soft_form():
 def test_functions_that_were_not_written(task, function):
     with pytest.raises(TypeError, match=rf"Task does not define {function}\(\)"):
         StructuralSVM(task).fit(X, [-1, 1, 1, 1])
+
+
+def test_a_ragged_list_among_the_sequences_is_named():
+    with pytest.raises(InputError, match=r"X\[1\]"):
+        StructuralSVM(Chain()).fit([np.ones((2, 2)), [[1.0, 2.0], [3.0]]], [[0, 1], [0, 1]])
+
+
+def test_unhashable_candidates_are_refused():
+    class Unhashable(CandidateTask):
+        def candidates(self, x):
+            return [[0], [1]], None, np.eye(2)
+
+    with pytest.raises(InputError, match="hashable"):
+        StructuralSVM(Unhashable()).fit([0, 1], [[0], [1]])

@@ -551,3 +551,10 @@ def test_arbitrary_values(folder, stored, key, value):
     inner[key] = value
     write(folder, msgspec.json.encode(file), stored[1])
     survives(folder)
+
+
+def test_weights_of_another_model_are_refused(tmp_path):
+    for name, C in (("one", 0.1), ("two", 1.0)):
+        StructuralSVM(Multiclass(), C=C).fit(X, [0, 1] * (len(X) // 2)).save(tmp_path / name)
+    (tmp_path / "two" / "weights.safetensors").replace(tmp_path / "one" / "weights.safetensors")
+    refuse(tmp_path / "one", "not the file that model.json was written with")

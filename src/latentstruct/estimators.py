@@ -1,7 +1,9 @@
 """Estimators: a task, an objective and a solver put together the way scikit-learn users expect."""
 
 import math
+import os
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.objective import Objective, Rescaling, build_objective
@@ -34,7 +37,7 @@ SOLVERS: dict[str, type[BaseSolver]] = {
 STATE_FREE = ("C", "solver", "tol", "max_rounds", "max_seconds", "warm_start", "verbose")
 
 
-DECODED_TOGETHER = 512
+DECODED_TOGETHER = 256
 
 
 def choose_solver(objective: Objective) -> BaseSolver:
@@ -175,7 +178,7 @@ class BaseStructuredEstimator(BaseEstimator):
         self._state = (fingerprint, result.state) if self.warm_start else None
         if hasattr(task, "n_inputs_"):
             self.n_features_in_ = task.n_inputs_
-        self._warn(result)
+        self._warn(result, solver.tol)
         return self
 
     def _start(self, task: Any, fingerprint: str) -> tuple[Vector | None, Any]:
@@ -207,8 +210,9 @@ class BaseStructuredEstimator(BaseEstimator):
         self.n_rounds_, self.n_oracle_calls_ = result.n_rounds, result.oracle_calls
         self.stop_reason_, self.history_ = result.reason, result.history
 
-    def _warn(self, result: Result) -> None:
-        if result.reason in ("max_rounds", "max_seconds", "interrupted"):
+    def _warn(self, result: Result, tol: float) -> None:
+        unfinished = math.isfinite(result.gap) and self.relative_gap_ > tol and result.reason == "stalled"
+        if unfinished or result.reason in ("max_rounds", "max_seconds", "interrupted"):
             gap = f"relative gap {self.relative_gap_:.2g}" if math.isfinite(result.gap) else "no bound"
             warnings.warn(
                 f"training stopped early ({result.reason}) after {result.n_rounds} rounds with {gap}; the best weights "
@@ -220,21 +224,23 @@ class BaseStructuredEstimator(BaseEstimator):
     def _decoded(self, X: Any) -> list[Prediction]:
         check_is_fitted(self, "coef_")
         if hasattr(X, "shape") or not hasattr(X, "__len__") or len(X) <= DECODED_TOGETHER:
-            blocks = [X]
-        else:
-            # Laid out block by block, the inputs stay in the cache between copying, checking and scoring.
-            blocks = [X[start : start + DECODED_TOGETHER] for start in range(0, len(X), DECODED_TOGETHER)]
+            return self._decode_block(X)
+        # Laid out block by block, the inputs stay in the cache between copying, checking and scoring.
+        blocks = [X[start : start + DECODED_TOGETHER] for start in range(0, len(X), DECODED_TOGETHER)]
         try:
-            batches = (self.task_.prepare(block) for block in blocks)
-            return [
-                prediction
-                for batch in batches
-                for prediction in self.task_.decode(batch, self.coef_, self._temperature())
-            ]
+            if not getattr(self.task_, "decodes_in_threads", False):
+                decoded = [self._decode_block(block) for block in blocks]
+            else:
+                with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
+                    decoded = list(threads.map(self._decode_block, blocks))
         except InputError:
             # Asked for all at once, the error names the example by its place in X.
             self.task_.prepare(X)
             raise
+        return [prediction for block in decoded for prediction in block]
+
+    def _decode_block(self, X: Any) -> list[Prediction]:
+        return list(self.task_.decode(self.task_.prepare(X), self.coef_, self._temperature()))
 
     def predict(self, X: Any) -> Any:
         """Return the best output of each example."""
@@ -511,7 +517,7 @@ class StructuredPerceptron(BaseStructuredEstimator):
         rounds = 20 if self.max_rounds is None else self.max_rounds
         return Perceptron(rounds, seconds, self.average, random_state=self.random_state)
 
-    def _warn(self, result: Result) -> None:
+    def _warn(self, result: Result, tol: float) -> None:
         # Ending at max_rounds is the ordinary way for a perceptron.
         if result.reason != "max_rounds":
-            super()._warn(result)
+            super()._warn(result, tol)

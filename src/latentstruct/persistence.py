@@ -238,10 +238,13 @@ def load(path: str | Path, task: Any = None) -> Any:
             f"the task {file.task!r} of the model at {folder} does not know its number of features: give a "
             "task= that has learned (task.learn) or that defines restore"
         )
-    if len(weights) != n_features or _checksum(weights) != file.weights_sha256:
+    if len(weights) != n_features:
         raise FormatError(
-            f"{WEIGHTS} in {folder} ({len(weights)} weights) and {SETTINGS} ({n_features}) do not belong together: copy "
-            "the model again or train again"
+            f"{folder} has {len(weights)} weights but its task needs {n_features}: the files do not belong together"
+        )
+    if _checksum(weights) != file.weights_sha256:
+        raise FormatError(
+            f"{folder / WEIGHTS} is not the file that {SETTINGS} was written with: copy the model again or train again"
         )
     estimator.task_, estimator.coef_, estimator.history_ = estimator.task, weights, []
     return estimator

@@ -222,7 +222,7 @@ class PlaneStore:
     first: Planes
     weights: Vector
     most: int = 50
-    idle: int = 10
+    idle: int = 2
     slots: Slots = field(init=False, repr=False)
     tables: Tables = field(init=False, repr=False)
     scratch: Scratch = field(init=False, repr=False)

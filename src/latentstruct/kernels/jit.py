@@ -17,9 +17,21 @@ def njit(function: Callable[..., Any]) -> Any:
     the user's cache folder can be written. A read-only installation must still work, so the kernel is then
     compiled anew in each process.
     """
+    return _compile(function, OPTIONS)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile `function` into its callers: for short inner loops, where a call costs as much as the work.
+
+    An array is seven machine words to pass.
+    """
+    return _compile(function, {**OPTIONS, "forceinline": True})
+
+
+def _compile(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     try:
-        return numba.njit(cache=True, **OPTIONS)(function)
+        return numba.njit(cache=True, **options)(function)
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
             raise
-        return numba.njit(**OPTIONS)(function)
+        return numba.njit(**options)(function)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from latentstruct.kernels.jit import njit
+from latentstruct.kernels.jit import inlined, njit
 
 PLAIN, AWAY, PAIRWISE, SMO = 0, 1, 2, 3
 
@@ -23,8 +23,7 @@ PLAIN, AWAY, PAIRWISE, SMO = 0, 1, 2, 3
 class Rows(NamedTuple):
     """Input rows shared by planes: CSR with `places` = stride · feature; no `data` means that all values are 1.
 
-    Places are unsigned: signed indices cost a check for negative ones at each access, which made the
-    products below take twice as long. One-hot inputs are the rule in text, and need no second array.
+    One-hot inputs are the rule in text, and need no second array.
     """
 
     indptr: np.ndarray
@@ -70,50 +69,55 @@ class Scratch(NamedTuple):
     clock: np.ndarray  # (1,): rounds so far
 
 
-@njit
-def row_dot(rows, row, column, vector):
+# Inner loops run over unsigned positions: a signed index costs a check for negative values at each access.
+ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+
+
+@inlined
+def row_dot(indptr, places, data, row, column, vector):
     """Return x_row · vector at the weights of `column`.
 
     Four sums at a time: one alone would wait for each addition to finish before the next.
     """
-    first, last = rows.indptr[row], rows.indptr[row + 1]
-    places = rows.places[first:last]
-    shifted = vector[column:]
+    shift = np.uint64(column)
+    k, last = np.uint64(indptr[row]), np.uint64(indptr[row + 1])
     a = b = c = d = 0.0
-    whole = len(places) // 4 * 4
-    if len(rows.data) == 0:
-        for k in range(0, whole, 4):
-            a += shifted[places[k]]
-            b += shifted[places[k + 1]]
-            c += shifted[places[k + 2]]
-            d += shifted[places[k + 3]]
-        for k in range(whole, len(places)):
-            a += shifted[places[k]]
+    if len(data) == 0:
+        while k + FOUR <= last:
+            a += vector[shift + places[k]]
+            b += vector[shift + places[k + ONE]]
+            c += vector[shift + places[k + TWO]]
+            d += vector[shift + places[k + THREE]]
+            k += FOUR
+        while k < last:
+            a += vector[shift + places[k]]
+            k += ONE
         return (a + b) + (c + d)
-    data = rows.data[first:last]
-    for k in range(0, whole, 4):
-        a += data[k] * shifted[places[k]]
-        b += data[k + 1] * shifted[places[k + 1]]
-        c += data[k + 2] * shifted[places[k + 2]]
-        d += data[k + 3] * shifted[places[k + 3]]
-    for k in range(whole, len(places)):
-        a += data[k] * shifted[places[k]]
+    while k + FOUR <= last:
+        a += data[k] * vector[shift + places[k]]
+        b += data[k + ONE] * vector[shift + places[k + ONE]]
+        c += data[k + TWO] * vector[shift + places[k + TWO]]
+        d += data[k + THREE] * vector[shift + places[k + THREE]]
+        k += FOUR
+    while k < last:
+        a += data[k] * vector[shift + places[k]]
+        k += ONE
     return (a + b) + (c + d)
 
 
-@njit
-def row_add(rows, row, column, coefficient, vector):
+@inlined
+def row_add(indptr, places, data, row, column, coefficient, vector):
     """Add coefficient · x_row to `vector` at the weights of `column`."""
-    first, last = rows.indptr[row], rows.indptr[row + 1]
-    places = rows.places[first:last]
-    shifted = vector[column:]
-    if len(rows.data) == 0:
-        for k in range(len(places)):
-            shifted[places[k]] += coefficient
+    shift = np.uint64(column)
+    k, last = np.uint64(indptr[row]), np.uint64(indptr[row + 1])
+    if len(data) == 0:
+        while k < last:
+            vector[shift + places[k]] += coefficient
+            k += ONE
         return
-    data = rows.data[first:last]
-    for k in range(len(places)):
-        shifted[places[k]] += coefficient * data[k]
+    while k < last:
+        vector[shift + places[k]] += coefficient * data[k]
+        k += ONE
 
 
 @njit
@@ -124,7 +128,9 @@ def atoms_dot(rows, atoms, start, stop, vector):
         if atoms.row[a] < 0:
             total += atoms.value[a] * vector[atoms.column[a]]
         else:
-            total += atoms.value[a] * row_dot(rows, atoms.row[a], atoms.column[a], vector)
+            total += atoms.value[a] * row_dot(
+                rows.indptr, rows.places, rows.data, atoms.row[a], atoms.column[a], vector
+            )
     return total
 
 
@@ -136,7 +142,7 @@ def atoms_add(rows, atoms, start, stop, coefficient, vector):
         if atoms.row[a] < 0:
             vector[atoms.column[a]] += step
         else:
-            row_add(rows, atoms.row[a], atoms.column[a], step, vector)
+            row_add(rows.indptr, rows.places, rows.data, atoms.row[a], atoms.column[a], step, vector)
 
 
 @njit
@@ -147,9 +153,8 @@ def atoms_clear(rows, atoms, start, stop, vector):
         if row < 0:
             vector[column] = 0.0
         else:
-            shifted = vector[column:]
             for k in range(rows.indptr[row], rows.indptr[row + 1]):
-                shifted[rows.places[k]] = 0.0
+                vector[column + rows.places[k]] = 0.0
 
 
 @njit
@@ -170,53 +175,62 @@ def planes_add(rows, atoms, pointers, coefficients, vector):
 @njit
 def score_atoms(example, vector, rows, tables, memo):
     """memo[a] = atom a of the example's table · vector."""
+    indptr, places, data = rows.indptr, rows.places, rows.data
+    row_of, column_of, value_of = tables.atoms.row, tables.atoms.column, tables.atoms.value
     start = tables.start[example]
     for a in range(tables.length[example]):
-        row, column = tables.atoms.row[start + a], tables.atoms.column[start + a]
-        product = vector[column] if row < 0 else row_dot(rows, row, column, vector)
-        memo[a] = tables.atoms.value[start + a] * product
+        row, column = row_of[start + a], column_of[start + a]
+        product = vector[column] if row < 0 else row_dot(indptr, places, data, row, column, vector)
+        memo[a] = value_of[start + a] * product
 
 
 @njit
 def score_slots(example, vector, rows, tables, slots, memo, out):
     """out[p] = g_p · vector for the kept planes of one example."""
     score_atoms(example, vector, rows, tables, memo)
+    numbers = tables.numbers
     for p in range(slots.count[example]):
-        start = slots.start[example, p]
-        numbers = tables.numbers[start : start + slots.length[example, p]]
+        k = np.uint64(slots.start[example, p])
+        last = k + np.uint64(slots.length[example, p])
         a = b = 0.0
-        whole = len(numbers) // 2 * 2
-        for k in range(0, whole, 2):
+        while k + TWO <= last:
             a += memo[numbers[k]]
-            b += memo[numbers[k + 1]]
-        if whole < len(numbers):
-            a += memo[numbers[whole]]
+            b += memo[numbers[k + ONE]]
+            k += TWO
+        if k < last:
+            a += memo[numbers[k]]
         out[p] = a + b
 
 
 @njit
 def add_slots(example, coefficients, vector, rows, tables, slots, memo):
     """Vector += Σ_p coefficients[p] g_p for the kept planes of one example."""
-    length = tables.length[example]
-    memo[:length] = 0.0
+    numbers, length = tables.numbers, tables.length[example]
+    for a in range(length):
+        memo[a] = 0.0
     largest = 0.0
     for p in range(slots.count[example]):
-        if coefficients[p] == 0.0:
+        coefficient = coefficients[p]
+        if coefficient == 0.0:
             continue
-        largest = max(largest, abs(coefficients[p]))
-        start = slots.start[example, p]
-        for k in range(start, start + slots.length[example, p]):
-            memo[tables.numbers[k]] += coefficients[p]
+        largest = max(largest, abs(coefficient))
+        k = np.uint64(slots.start[example, p])
+        last = k + np.uint64(slots.length[example, p])
+        while k < last:
+            memo[numbers[k]] += coefficient
+            k += ONE
+    indptr, places, data = rows.indptr, rows.places, rows.data
+    row_of, column_of, value_of = tables.atoms.row, tables.atoms.column, tables.atoms.value
     base = tables.start[example]
     for a in range(length):
         # Coefficients that sum to zero leave rounding errors on shared atoms, not worth a pass over a row.
         if abs(memo[a]) > 1e-14 * largest:
-            step = memo[a] * tables.atoms.value[base + a]
-            row, column = tables.atoms.row[base + a], tables.atoms.column[base + a]
+            step = memo[a] * value_of[base + a]
+            row, column = row_of[base + a], column_of[base + a]
             if row < 0:
                 vector[column] += step
             else:
-                row_add(rows, row, column, step, vector)
+                row_add(indptr, places, data, row, column, step, vector)
 
 
 @njit
@@ -423,8 +437,7 @@ def block_gap(count, alpha, heights):
 def move_mass(count, source, target, weight, limit, alpha, heights, gram):
     """Move the best part (≤ limit) of dual mass from plane `source` to `target`; return the gain."""
     slope = heights[target] - heights[source]
-    toward, away = gram[target], gram[source]
-    curvature = weight * (toward[target] - 2.0 * toward[source] + away[source])
+    curvature = weight * (gram[target, target] - 2.0 * gram[target, source] + gram[source, source])
     # Two planes of equal slope: the higher one takes all.
     moved = limit if slope >= curvature * limit else slope / curvature
     if moved <= 0.0:
@@ -434,7 +447,7 @@ def move_mass(count, source, target, weight, limit, alpha, heights, gram):
     alpha[target] += moved
     gain = weight * moved * (slope - 0.5 * curvature * moved)
     for p in range(count):
-        heights[p] -= weight * moved * (toward[p] - away[p])
+        heights[p] -= weight * moved * (gram[target, p] - gram[source, p])
     return gain
 
 

@@ -47,6 +47,8 @@ class BaseTask(BaseEstimator):
     """Defaults for tasks; parameters are kept as given, what `learn` finds ends in an underscore."""
 
     latent: bool = False
+    decodes_in_threads: bool = False
+    """Whether preparing and decoding spend their time outside the interpreter's lock."""
     n_features: int
 
     def total(self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
@@ -171,8 +173,11 @@ class CandidateTask(BaseTask):
     @staticmethod
     def _grouped(ys: Sequence[Any]) -> tuple[list[int], list[int]]:
         members: dict[Any, list[int]] = {}
-        for j, y in enumerate(ys):
-            members.setdefault(y, []).append(j)
+        try:
+            for j, y in enumerate(ys):
+                members.setdefault(y, []).append(j)
+        except TypeError as error:
+            raise InputError(f"outputs must be hashable ({error}): use numbers, strings or tuples") from error
         return [j for group in members.values() for j in group], [len(group) for group in members.values()]
 
     def _losses(
@@ -314,19 +319,27 @@ class ExampleTask(BaseTask):
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features from the first example."""
         check_examples(X, Y)
-        self.n_features = self._features(X[0], Y[0], "example 0").shape[1]
+        self.n_features = self._vector(X[0], Y[0], "example 0").shape[1]
 
     def prepare(self, X: Any, Y: Any = None) -> ExampleBatch:
         """Keep the examples as they are."""
         check_examples(X, Y)
         return ExampleBatch(list(X), None if Y is None else list(Y))
 
-    def _features(self, x: Any, y: Any, name: str) -> sparse.csr_array:
+    def _vector(self, x: Any, y: Any, name: str) -> sparse.csr_array:
         vector = self.joint_feature(x, y)
         if not sparse.issparse(vector):
             vector = np.asarray(vector)
             vector = vector[None] if vector.ndim == 1 else vector
         return sparse.csr_array(check_matrix(vector, f"joint_feature of {name}"))
+
+    def _features(self, x: Any, y: Any, name: str) -> sparse.csr_array:
+        line, expected = self._vector(x, y, name), (1, self.n_features)
+        if line.shape != expected:
+            raise InputError(
+                f"joint_feature of {name} has shape {line.shape}, expected {expected} as for the first example"
+            )
+        return line
 
     def _answer(self, batch: ExampleBatch, i: int, w: Vector, mode: Mode) -> tuple[Any, float]:
         x = batch.X[i]
@@ -356,13 +369,7 @@ class ExampleTask(BaseTask):
         lines, losses = [], []
         for i in range(batch.n_examples) if rows is None else rows:
             y, loss = self._answer(batch, int(i), w, mode)
-            line = self._features(batch.X[i], y, f"example {i}")
-            if line.shape != (1, self.n_features):
-                raise InputError(
-                    f"joint_feature of example {i} has shape {line.shape}, expected (1, {self.n_features}) as for the "
-                    "first example"
-                )
-            lines.append(line)
+            lines.append(self._features(batch.X[i], y, f"example {i}"))
             losses.append(loss)
         slopes = sparse.vstack([sparse.csr_array((0, self.n_features)), *lines], format="csr")
         offsets = np.array(losses, dtype=np.float64)

@@ -83,6 +83,8 @@ class Chain(BaseTask):
     and bias weights, S each.
     """
 
+    decodes_in_threads = True
+
     def __init__(
         self,
         labels: Sequence[Hashable] | None = None,
@@ -147,7 +149,10 @@ class Chain(BaseTask):
 
     def _stack(self, X: Any) -> tuple[Any, Indices]:
         """Return all tokens as one checked matrix and the sequences' offsets."""
-        matrices = [x if isinstance(x, np.ndarray) or sparse.issparse(x) else np.asarray(x) for x in X]
+        matrices = [
+            x if isinstance(x, np.ndarray) or sparse.issparse(x) else check_matrix(x, f"X[{k}]")
+            for k, x in enumerate(X)
+        ]
         fits = [x.ndim == 2 and x.shape[1] == self.n_inputs_ for x in matrices]
         if all(fits):
             stack = sparse.vstack if any(sparse.issparse(x) for x in matrices) else np.concatenate

@@ -47,6 +47,12 @@ def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
     return matrix
 
 
+def _share_of_nonzeros(matrix: NDArray[np.float64]) -> float:
+    """Estimate the density from about a thousand rows: a wrong guess costs time, not truth."""
+    sample = matrix[:: max(1, len(matrix) // 1000)]
+    return np.count_nonzero(sample) / max(1, sample.size)
+
+
 class InputRows:
     """All input rows of a batch: dense where that is faster, and as CSR for planes and sparse products.
 
@@ -65,8 +71,7 @@ class InputRows:
             raise InputError(
                 f"{self.shape[1]} features and {n_labels} labels make more than 2**31 weights: use fewer features"
             )
-        size = max(1, self.shape[0] * self.shape[1])
-        self.dense = not sparse.issparse(matrix) and np.count_nonzero(matrix) >= SPARSE_BELOW * size
+        self.dense = not sparse.issparse(matrix) and _share_of_nonzeros(matrix) >= SPARSE_BELOW
         self.matrix = matrix if self.dense else sparse.csr_array(matrix)
 
     @cached_property
