@@ -149,7 +149,8 @@ def test_matches_the_spelled_out_template(sentences, options):
             (np.diff(matrix.indices[a:b]) > 0).all() for a, b in zip(matrix.indptr, matrix.indptr[1:], strict=False)
         )
     names = list(template.vocabulary_)
-    assert names == sorted(names)
+    counts = np.asarray(sum(matrix.sum(axis=0) for matrix in matrices))
+    assert names == [name for _, name in sorted(zip(-counts, names, strict=True))]
     assert list(template.vocabulary_.values()) == list(range(len(names)))
 
 
@@ -213,7 +214,6 @@ def test_hostile_states(state):
         ({"shape": 1}, r"malformed \(.*shape"),
         ({"n_columns": 0}, r"n_columns is 0; expected a whole number of at least 1"),
         ({"names": []}, r"no feature names; expected at least one: give what"),
-        ({"names": ["b", "a"]}, r"the feature name 'a' of the state is repeated or out of order"),
         ({"names": ["a", "a"]}, r"the feature name 'a' of the state is repeated"),
         ({"names": ["a", 3]}, r"malformed \(.*names\[1\]"),
         ({"extra": 3}, r"malformed \(.*extra.*\): give what WindowFeatures.to_state returned, unchanged"),

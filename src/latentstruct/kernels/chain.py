@@ -166,6 +166,25 @@ def center_rows(scores, highs):
 
 
 @njit
+def mix_rows(masses, matrix, out):
+    """out[y] = Σ_z masses[z] · matrix[z, y], four rows at a time so that the sums are loaded and stored less often."""
+    n = masses.shape[0]
+    for y in range(n):
+        out[y] = 0.0
+    z = 0
+    while z + 4 <= n:
+        a, b, c, d = masses[z], masses[z + 1], masses[z + 2], masses[z + 3]
+        for y in range(n):
+            out[y] += (a * matrix[z, y] + b * matrix[z + 1, y]) + (c * matrix[z + 2, y] + d * matrix[z + 3, y])
+        z += 4
+    while z < n:
+        a = masses[z]
+        for y in range(n):
+            out[y] += a * matrix[z, y]
+        z += 1
+
+
+@njit
 def forward_backward(potentials, highs, offsets, pairwise, transposed, top, temperature, forward, arrive, values):
     """Pool all labellings at ε in the linear domain, normalised at each step.
 
@@ -184,11 +203,7 @@ def forward_backward(potentials, highs, offsets, pairwise, transposed, top, temp
             if t == first:
                 forward[t] = potentials[t]
             else:
-                forward[t] = 0.0
-                for z in range(n):
-                    mass = forward[t - 1, z]
-                    for y in range(n):
-                        forward[t, y] += mass * pairwise[z, y]
+                mix_rows(forward[t - 1], pairwise, forward[t])
                 for y in range(n):
                     forward[t, y] *= potentials[t, y]
                 log_z += top / temperature
@@ -207,11 +222,7 @@ def forward_backward(potentials, highs, offsets, pairwise, transposed, top, temp
                 potentials[t, y] = forward[t, y] * backward[y]
                 arrive[t, y] *= backward[y]
             if t > first:
-                backward[:] = 0.0
-                for y in range(n):
-                    mass = arrive[t, y]
-                    for z in range(n):
-                        backward[z] += mass * transposed[y, z]
+                mix_rows(arrive[t], transposed, backward)
             else:
                 arrive[t] = 0.0
 

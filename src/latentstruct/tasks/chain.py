@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain as concatenate
 from typing import Any
 
@@ -30,6 +31,11 @@ class ChainBatch:
     inputs: InputRows
     offsets: Indices
     truth: NDArray[np.int64] | None
+
+    @cached_property
+    def tables(self) -> list[NDArray[np.float64]]:
+        """Three tables (N, S) that every evaluation writes anew: fresh memory costs as much as the work on it."""
+        return [np.empty((self.inputs.shape[0], self.inputs.n_labels)) for _ in range(3)]
 
     @property
     def n_examples(self) -> int:
@@ -185,7 +191,9 @@ class Chain(BaseTask):
         n = len(self.labels_)
         return w[self.transitions_at_ : self.transitions_at_ + n * n].reshape(n, n)
 
-    def _select(self, batch: ChainBatch, w: Vector, mode: Mode, rows: Indices | None) -> Selection:
+    def _select(
+        self, batch: ChainBatch, w: Vector, mode: Mode, rows: Indices | None, out: NDArray | None = None
+    ) -> Selection:
         require_labels(batch, mode)
         n = len(self.labels_)
         if rows is None:
@@ -193,7 +201,7 @@ class Chain(BaseTask):
         else:
             tokens, offsets = positions(batch.offsets, rows)
             truth = None if batch.truth is None else batch.truth[tokens]
-        scores = batch.inputs.times(w[: self.transitions_at_].reshape(-1, n), tokens)
+        scores = batch.inputs.times(w[: self.transitions_at_].reshape(-1, n), tokens, out)
         if self.bias_at_ >= 0:
             scores += w[self.bias_at_ : self.bias_at_ + n]
         if self.start_at_ >= 0 or self.end_at_ >= 0:
@@ -264,7 +272,15 @@ class Chain(BaseTask):
         planes.values = planes.dot(w)
         return planes
 
-    def _pool(self, chosen: Selection, w: Vector, temperature: float, weights: Vector, together: bool) -> Pooled:
+    def _pool(
+        self,
+        chosen: Selection,
+        w: Vector,
+        temperature: float,
+        weights: Vector,
+        together: bool,
+        room: list[NDArray] | None = None,
+    ) -> Pooled:
         """Pool softly; the marginals take the place of the scores, weighted if pairs are added `together`."""
         n = len(self.labels_)
         transitions = self._transitions(w)
@@ -284,7 +300,7 @@ class Chain(BaseTask):
         if temperature != 1.0:
             scores /= temperature
         potentials = np.exp(scores, out=scores)
-        forward, arrive = np.empty_like(scores), np.empty_like(scores)
+        forward, arrive = room or (np.empty_like(scores), np.empty_like(scores))
         kernels.forward_backward(
             potentials,
             highs,
@@ -345,8 +361,9 @@ class Chain(BaseTask):
         """Return the weighted sum of all sequences' planes."""
         if temperature.output == 0 or mode == "clamped":
             return super().total(batch, w, mode, temperature, weights)
-        chosen = self._select(batch, w, mode, None)
-        pooled = self._pool(chosen, w, temperature.output, weights, together=True)
+        table, *room = batch.tables
+        chosen = self._select(batch, w, mode, None, out=table)
+        pooled = self._pool(chosen, w, temperature.output, weights, together=True, room=room)
         slope = np.zeros(self.n_features)
         block = slope[: self.transitions_at_].reshape(-1, len(self.labels_))
         batch.inputs.transposed_times(pooled.marginals, out=block)

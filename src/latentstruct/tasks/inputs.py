@@ -88,12 +88,18 @@ class InputRows:
             data = data[:0]
         return Rows(indptr, indices.astype(np.uint32) * np.uint32(self.n_labels), data)
 
-    def times(self, weights: NDArray[np.float64], selected: Indices | None = None) -> NDArray[np.float64]:
-        """Return the products x_r W of the selected rows, shape (len(selected), S)."""
+    def times(
+        self,
+        weights: NDArray[np.float64],
+        selected: Indices | None = None,
+        out: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the products x_r W of the selected rows, shape (len(selected), S), in `out` if given."""
         if self.dense:
-            return (self.matrix if selected is None else self.matrix[selected]) @ weights
+            return np.matmul(self.matrix if selected is None else self.matrix[selected], weights, out=out)
         selected = np.arange(self.shape[0]) if selected is None else selected
-        out = np.empty((len(selected), self.n_labels))
+        if out is None:
+            out = np.empty((len(selected), self.n_labels))
         rows_times_weights(*self.compressed, selected, weights, out)
         return out
 
