@@ -156,26 +156,24 @@ class Chain(BaseTask):
     def _stack(self, X: Any) -> tuple[Any, Indices]:
         """Return all tokens as one checked matrix and the sequences' offsets."""
         matrices = [
-            x if isinstance(x, np.ndarray) or sparse.issparse(x) else check_matrix(x, f"X[{k}]")
-            for k, x in enumerate(X)
+            x if type(x) is np.ndarray or sparse.issparse(x) else check_matrix(x, f"X[{k}]") for k, x in enumerate(X)
         ]
-        fits = [x.ndim == 2 and x.shape[1] == self.n_inputs_ for x in matrices]
-        if all(fits):
-            stack = sparse.vstack if any(sparse.issparse(x) for x in matrices) else np.concatenate
-            try:
-                tokens = check_matrix(stack(matrices), "X")
-                return tokens, offsets_from_lengths(x.shape[0] for x in matrices)
-            except (InputError, TypeError, ValueError):
-                # Checked one by one, the sequence at fault is named.
-                for k, x in enumerate(matrices):
-                    check_matrix(x, f"X[{k}]")
-                raise
-        k = fits.index(False)
-        width = check_matrix(matrices[k], f"X[{k}]").shape[1]
-        raise InputError(
-            f"X[{k}] has {width} features but the model has {self.n_inputs_}: every sequence needs the same features "
-            "as in training"
-        )
+        shapes = [x.shape for x in matrices]
+        odd = next((k for k, shape in enumerate(shapes) if shape[1:] != (self.n_inputs_,)), None)
+        if odd is not None:
+            width = check_matrix(matrices[odd], f"X[{odd}]").shape[1]
+            raise InputError(
+                f"X[{odd}] has {width} features but the model has {self.n_inputs_}: every sequence needs the same "
+                "features as in training"
+            )
+        stack = sparse.vstack if any(type(x) is not np.ndarray for x in matrices) else np.concatenate
+        try:
+            return check_matrix(stack(matrices), "X"), offsets_from_lengths([shape[0] for shape in shapes])
+        except (InputError, TypeError, ValueError):
+            # Checked one by one, the sequence at fault is named.
+            for k, x in enumerate(matrices):
+                check_matrix(x, f"X[{k}]")
+            raise
 
     def _encode(self, Y: Any, offsets: Indices) -> NDArray[np.int64]:
         sequences = [self._labels(y, k) for k, y in enumerate(Y)]
