@@ -531,7 +531,9 @@ def test_interrupted_training_is_saved(tmp_path):
     assert result["rounds"] >= 2
     model = load(out)
     assert model.stop_reason_ == "interrupted"
-    assert np.abs(model.coef_).max() > 0
+    # Every token is wrong at w = 0, and the best weights so far are never worse than that.
+    assert model.objective_ <= 40_000
+    assert 0 < model.lower_bound_ <= model.objective_
 
 
 def test_interrupted_while_reading(tmp_path):

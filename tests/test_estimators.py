@@ -433,7 +433,7 @@ def test_callback():
 @pytest.mark.parametrize("estimator", [StructuralSVM, CRF])
 def test_limits_warn(estimator, limit):
     (reason,) = limit
-    with pytest.warns(ConvergenceWarning, match=rf"\({reason}\) after 1 rounds with .*Raise max_rounds"):
+    with pytest.warns(ConvergenceWarning, match=rf"\({reason}\) after 1 rounds with .*Raise the limit"):
         model = estimator(Multiclass(), tol=1e-9, **limit).fit(X, Y)
     assert model.stop_reason_ == reason
     assert model.predict(X).shape == (60,)
@@ -457,7 +457,7 @@ def test_no_bound_is_said():
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        (StructuralSVM(Multiclass()), "BlockAscent"),
+        (StructuralSVM(Multiclass()), "HingeSolver"),
         (CRF(Multiclass()), "LBFGS"),
         (StructuredEstimator(Multiclass(), temperature=(0.5, 0.0)), "LBFGS"),
     ],

@@ -369,7 +369,7 @@ def test_csv_compressed_and_stdin(tmp_path, monkeypatch):
         (b"a,y\n1,1.5\n1,nan\n", r":3: the label is 'nan'; expected a finite number"),
         (b"a,a\n1,1\n", r":1: column name 'a' is repeated; expected distinct names: rename"),
         (b",a\n1,1\n", r":1: column 1 has no name; expected a name .*numbers the rows"),
-        (b"1,2\n3,4\n", r":1: found only numbers in the first row, .*'1'; expected the names .*header row"),
+        (b"1,2\n3,4\n", r":1: found numbers in the first row, .*'1'; expected the names .*header row"),
         (b"a;y\n1;2\n", r":1: found 1 column separated by commas in the header 'a;y'; expected at least"),
         (b"a,y\n", r":1: found no row of data; expected a header row and at least one more"),
         (b"", r":1: found no row of data"),
@@ -460,3 +460,14 @@ def test_hostile_gzip(tmp_path_factory, cut, flips):
         read_conll(path)
     except FormatError as error:
         assert str(path) in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize(("header", "is_data"), [("0.84,0.76,a", True), ("0,1,label", False), ("1e3,2,a", True)])
+def test_a_table_without_header_does_not_lose_a_row(header, is_data, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(f"{header}\n0.1,0.2,b\n")
+    if is_data:
+        with pytest.raises(FormatError, match="put a header row first"):
+            read_csv(path)
+    else:
+        assert read_csv(path)[2] == ["0", "1"]

@@ -23,6 +23,7 @@ from latentstruct import (
     CuttingPlane,
     ExampleTask,
     FrankWolfe,
+    HingeSolver,
     InputError,
     Multiclass,
     Perceptron,
@@ -757,3 +758,73 @@ def test_a_solver_without_a_run_says_so():
     problem, _ = known("multiclass")
     with pytest.raises(TypeError, match=r"Nothing does not define _run\(\)"):
         Nothing().minimize(problem.objective())
+
+
+# ---- what the default promises ---------------------------------------------------------------------------
+
+
+def correlated_problem(scale):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(134, 4))
+    y = np.where(rng.random(134) < 0.2, rng.integers(0, 3, 134), X[:, :3].argmax(axis=1))
+    task = Multiclass()
+    task.learn(X, y)
+    return build_objective(task, task.prepare(scale * X, y), np.ones(134), Temperature())
+
+
+def test_the_default_hands_over_where_blocks_crawl():
+    objective = correlated_problem(scale=100.0)
+    result = HingeSolver().minimize(objective)
+    assert result.reason == "converged"
+    assert result.gap <= 1e-3 * result.objective
+    assert result.objective == pytest.approx(71.15, rel=2e-3)
+    assert [line.round for line in result.history] == list(range(1, result.n_rounds + 1))
+    assert result.history[-1].oracle_calls == result.oracle_calls
+    calls = [line.oracle_calls for line in result.history]
+    assert calls == sorted(calls)
+    again = HingeSolver().minimize(objective, result.w, state=result.state)
+    assert again.oracle_calls < result.oracle_calls
+
+
+@pytest.mark.parametrize("solver", [BlockAscent, FrankWolfe, Subgradient, Bundle, HingeSolver, CuttingPlane])
+@pytest.mark.parametrize("rounds", [1, 3, 10])
+def test_no_solver_ends_above_its_start(solver, rounds):
+    objective = correlated_problem(scale=1e3)
+    result = solver(max_rounds=rounds).minimize(objective)
+    assert result.objective <= objective.value(np.zeros(objective.n_features))
+
+
+@pytest.mark.parametrize("solver", [BlockAscent(tol=1e-9), FrankWolfe(tol=1e-9), HingeSolver(tol=1e-9)], ids=repr)
+def test_an_interrupted_dual_solver_keeps_its_bound(solver):
+    def interrupt(line):
+        if line.round == 3:
+            raise KeyboardInterrupt
+
+    result = solver.minimize(correlated_problem(scale=1.0), callback=interrupt)
+    assert result.reason == "interrupted"
+    assert np.isfinite(result.lower_bound)
+    assert result.w.any()
+
+
+def test_planes_that_support_nothing_are_found_out():
+    class Forgetful(ExampleTask):
+        def joint_feature(self, x, y):
+            return y * x
+
+        def output_loss(self, y, y_hat):
+            return float(y != y_hat)
+
+        def argmax(self, x, w):
+            return 1 if x @ w >= 0 else -1
+
+        def loss_augmented_argmax(self, x, y, w):
+            return self.argmax(x, w)
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    Y = np.where(X[:, 0] + rng.normal(size=40) > 0, 1, -1).tolist()
+    task = Forgetful()
+    task.learn(X, Y)
+    objective = build_objective(task, task.prepare(X, Y), np.ones(40), Temperature())
+    with pytest.raises(InputError, match="check_task"):
+        BlockAscent().minimize(objective)

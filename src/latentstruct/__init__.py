@@ -22,6 +22,7 @@ _HOMES = {
         "Bundle",
         "CuttingPlane",
         "FrankWolfe",
+        "HingeSolver",
         "Perceptron",
         "Subgradient",
     ),
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         Bundle,
         CuttingPlane,
         FrankWolfe,
+        HingeSolver,
         Perceptron,
         Subgradient,
     )

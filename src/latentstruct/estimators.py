@@ -20,7 +20,16 @@ from latentstruct.objective import Objective, Rescaling, build_objective
 from latentstruct.protocols import Callback, Prediction, Regularizer, Result, Round, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.regularizers import L2, NoRegularizer
-from latentstruct.solvers import LBFGS, BlockAscent, Bundle, CuttingPlane, FrankWolfe, Perceptron, Subgradient
+from latentstruct.solvers import (
+    LBFGS,
+    BlockAscent,
+    Bundle,
+    CuttingPlane,
+    FrankWolfe,
+    HingeSolver,
+    Perceptron,
+    Subgradient,
+)
 from latentstruct.solvers.base import BaseSolver
 
 SOLVERS: dict[str, type[BaseSolver]] = {
@@ -43,8 +52,8 @@ DECODED_TOGETHER = 256
 def choose_solver(objective: Objective) -> BaseSolver:
     """Return the solver that was fastest in measurements for objectives of this kind.
 
-    L-BFGS where everything is smooth; block ascent for the hinge; the bundle where there is one example only, so
-    that blocks mean nothing.
+    L-BFGS where everything is smooth; block ascent for the hinge (with the bundle in reserve); the bundle where there
+    is one example only, so that blocks mean nothing.
     """
     if "smooth" in objective.properties:
         return LBFGS()
@@ -55,7 +64,7 @@ def choose_solver(objective: Objective) -> BaseSolver:
         )
     if objective.n_examples == 1 or "planes" not in objective.properties:
         return Bundle()
-    return BlockAscent()
+    return HingeSolver()
 
 
 def print_round(line: Round) -> None:
@@ -214,9 +223,10 @@ class BaseStructuredEstimator(BaseEstimator):
         unfinished = math.isfinite(result.gap) and self.relative_gap_ > tol and result.reason == "stalled"
         if unfinished or result.reason in ("max_rounds", "max_seconds", "interrupted"):
             gap = f"relative gap {self.relative_gap_:.2g}" if math.isfinite(result.gap) else "no bound"
+            cure = "" if result.reason == "interrupted" else " Raise the limit, scale the features or lower C."
             warnings.warn(
                 f"training stopped early ({result.reason}) after {result.n_rounds} rounds with {gap}; the best weights "
-                "so far are kept. Raise max_rounds or max_seconds, or lower C",
+                f"so far are kept.{cure}",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -608,11 +608,14 @@ def _check_header(header: list[str], name: str, line: int, delimiter: str) -> No
             f"found {len(header)} column separated by {separator} in the header {_show(header[0])}; expected "
             "at least one feature and the label: use commas in a .csv file and tabs in a .tsv file",
         )
-    if all(_NUMBER.fullmatch(column) for column in header):
+    numbers = [column for column in header if _NUMBER.fullmatch(column)]
+    # Columns named 0, 1, 2, … are common beside a named label; values such as 0.84 are no names.
+    is_data = len(numbers) == len(header) - 1 and not all(column.isdigit() for column in numbers)
+    if len(numbers) == len(header) or is_data:
         _fail(
             name,
             line,
-            f"found only numbers in the first row, which starts with {_show(header[0])}; expected the names "
+            f"found numbers in the first row, which starts with {_show(header[0])}; expected the names "
             "of the columns: put a header row first",
         )
     seen: set[str] = set()

@@ -1,5 +1,6 @@
 """Minimisers of objectives: one module each."""
 
+from latentstruct.solvers.auto import HingeSolver
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.bundle import Bundle
 from latentstruct.solvers.cutting_plane import CuttingPlane
@@ -7,4 +8,4 @@ from latentstruct.solvers.frank_wolfe import FrankWolfe
 from latentstruct.solvers.lbfgs import LBFGS
 from latentstruct.solvers.stochastic import Perceptron, Subgradient
 
-__all__ = ["LBFGS", "BlockAscent", "Bundle", "CuttingPlane", "FrankWolfe", "Perceptron", "Subgradient"]
+__all__ = ["LBFGS", "BlockAscent", "Bundle", "CuttingPlane", "FrankWolfe", "HingeSolver", "Perceptron", "Subgradient"]

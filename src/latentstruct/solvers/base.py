@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +56,8 @@ class Monitor:
         self.history: list[Round] = []
         self.reason = ""
         self.state: Any = None
+        self.closing: Callable[[], Any] | None = None
+        """What a solver wants done when it is interrupted, for instance a last certificate."""
         self._began = time.perf_counter()
 
     def offer(self, w: Vector, objective: float, copy: bool = True) -> None:
@@ -106,6 +109,7 @@ class Monitor:
     def result(self) -> Result:
         """Return what was reached; the last line of the history is made to say so."""
         assert self.best is not None
+        self._check_bound()
         if self.history:
             self.history[-1] = replace(
                 self.history[-1],
@@ -122,10 +126,20 @@ class Monitor:
             self.counted.tally.calls,
             len(self.history),
             self.reason or "stalled",
-            self.certified,
+            self.certified and math.isfinite(self.lower_bound),
             self.history,
             self.state,
         )
+
+    def _check_bound(self) -> None:
+        """Raise if the bound is above the objective: then some plane that was called exact supports nothing."""
+        slack = 1e-6 * max(abs(self.objective), abs(self.lower_bound)) + 1e-9
+        if self.certified and self.lower_bound > self.objective + slack:
+            raise InputError(
+                f"the lower bound {self.lower_bound:.6g} is above the objective {self.objective:.6g}, so the task's "
+                "answers are not maxima: look for the mistake with latentstruct.testing.check_task, or set "
+                "exact = False if its inference is approximate"
+            )
 
 
 class BaseSolver(BaseEstimator):
@@ -196,6 +210,8 @@ class BaseSolver(BaseEstimator):
                 self._run(counted, monitor, start, state)
         except KeyboardInterrupt:
             monitor.reason = "interrupted"
+            if monitor.closing is not None:
+                monitor.closing()
         if monitor.best is None:
             last = start if monitor.current is None else monitor.current
             monitor.offer(last, counted.value(last))

@@ -9,6 +9,9 @@ from latentstruct.ragged import Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 
+# Rounds between two certificates at most, so that the best weights so far are known.
+CERTIFY_EVERY = 25
+
 
 class BlockAscent(BaseSolver):
     """Block-coordinate ascent of the dual over several planes for each example.
@@ -46,7 +49,7 @@ class BlockAscent(BaseSolver):
     def __init__(
         self,
         tol: float = 1e-3,
-        max_rounds: int = 1000,
+        max_rounds: int = 10000,
         max_seconds: float = float("inf"),
         batches: int = 8,
         cached_sweeps: int = 5,
@@ -74,6 +77,9 @@ class BlockAscent(BaseSolver):
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         rng = np.random.default_rng(self.random_state)
         point = DualPoint(objective, monitor, w, state, self.max_planes)
+        # The weights reached later must at least be better than those at the start.
+        point.certify()
+        point.ascend(rng.permutation(point.every), steps=self.steps)
         while True:
             gap = 0.0
             point.store.tick()
@@ -83,7 +89,8 @@ class BlockAscent(BaseSolver):
             self._sweep_kept_planes(point, gap, rng)
             # The gap was summed while w moved; only a pass at one w certifies, so it is made when it may succeed.
             bound = point.value
-            promising = gap <= self.tol * abs(bound + gap)
+            due = (len(monitor.history) + 1) % CERTIFY_EVERY == 0
+            promising = due or gap <= self.tol * abs(bound + gap)
             if promising:
                 point.certify()
             if monitor.close_round(None if promising else (bound + gap, bound)):

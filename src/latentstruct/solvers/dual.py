@@ -43,6 +43,7 @@ class DualPoint:
         self.store = monitor.state = store
         self.w = np.empty(0)
         self.refresh()
+        monitor.closing = self.certify
         if w0.any():
             self.store.append(self.every, self.oracle.planes(w0), self.w)
 

@@ -74,7 +74,7 @@ class FrankWolfe(BaseSolver):
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         rng = np.random.default_rng(self.random_state)
         point = DualPoint(objective, monitor, w, state, self.max_planes)
-        gaps = np.full(objective.n_examples, np.inf)
+        gaps = point.certify()
         mean_w, mean_offset, steps = point.w.copy(), point.offset, 0
         while True:
             point.store.tick()

@@ -70,6 +70,7 @@ class Subgradient(BaseSolver):
         n, weights = objective.n_examples, objective.plus.weights
         size = min(n, self.batch_size or max(1, n // 20))
         mean, t = w.copy(), 0
+        monitor.offer(w, objective.value(w))
         best_values: list[float] = []
         while True:
             for rows in np.array_split(rng.permutation(n), max(1, n // size)):

@@ -1,0 +1,87 @@
+"""Block ascent that hands over to the bundle where blocks alone make no progress."""
+
+from dataclasses import replace
+from typing import Any
+
+from latentstruct.objective import Objective
+from latentstruct.protocols import Callback, Result, Round
+from latentstruct.ragged import Vector
+from latentstruct.solvers.base import BaseSolver
+from latentstruct.solvers.block_ascent import BlockAscent
+from latentstruct.solvers.bundle import Bundle, PlaneBundle
+
+# Rounds after which a gap of half the objective says that examples undo each other's steps.
+PATIENCE, HOPELESS = 40, 0.5
+BUNDLE_BYTES = 1e9
+
+
+class HingeSolver(BaseSolver):
+    """What ``solver="auto"`` uses for the hinge: `BlockAscent`, and `Bundle` where that crawls.
+
+    Block ascent is fastest where examples share little. With strongly correlated examples of large scale (features in
+    the thousands, a very large C) each example's step undoes those of the others; a bundle, which moves all at once,
+    then needs far fewer oracle calls.
+
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        Relative duality gap (P − D)/P to certify.
+    max_rounds, max_seconds : number
+        Limits of each of the two.
+    """
+
+    needs = BlockAscent.needs
+
+    def __init__(self, tol: float = 1e-3, max_rounds: int = 10000, max_seconds: float = float("inf")) -> None:
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+
+    def minimize(
+        self, objective: Objective, w0: Vector | None = None, *, state: Any = None, callback: Callback | None = None
+    ) -> Result:
+        """Minimise the objective; see `BaseSolver.minimize`."""
+        if isinstance(state, PlaneBundle):
+            return self._bundle(objective).minimize(objective, w0, state=state, callback=callback)
+        asked: list[bool] = []
+
+        def watch(line: Round) -> bool:
+            asked.append(callback is not None and bool(callback(line)))
+            crawling = line.round >= PATIENCE and line.gap > HOPELESS * abs(line.objective)
+            return asked[-1] or crawling
+
+        limits = (self.tol, self.max_rounds, self.max_seconds)
+        first = BlockAscent(*limits).minimize(objective, w0, state=state, callback=watch)
+        if first.reason != "callback" or asked[-1]:
+            return first
+        return self._go_on(objective, first, callback)
+
+    def _bundle(self, objective: Objective) -> Bundle:
+        most = int(min(200, max(10, BUNDLE_BYTES / (8 * objective.n_features))))
+        return Bundle(self.tol, self.max_rounds, self.max_seconds, max_planes=most)
+
+    def _go_on(self, objective: Objective, first: Result, callback: Callback | None) -> Result:
+        rounds, seconds = first.n_rounds, first.history[-1].seconds
+
+        def renumbered(line: Round) -> Round:
+            return replace(
+                line,
+                round=rounds + line.round,
+                oracle_calls=first.oracle_calls + line.oracle_calls,
+                seconds=seconds + line.seconds,
+            )
+
+        second = self._bundle(objective).minimize(
+            objective, first.w, callback=None if callback is None else lambda line: callback(renumbered(line))
+        )
+        best = second if second.objective <= first.objective else first
+        return replace(
+            second,
+            w=best.w,
+            objective=best.objective,
+            lower_bound=max(first.lower_bound, second.lower_bound),
+            oracle_calls=first.oracle_calls + second.oracle_calls,
+            n_rounds=rounds + second.n_rounds,
+            certified=first.certified and second.certified,
+            history=first.history + [renumbered(line) for line in second.history],
+        )
