@@ -35,7 +35,7 @@ def main() -> None:
             continue
         for line in lines:
             mark = "" if line.at_most is None or line.ratio <= line.at_most else " !"
-            limit = "" if line.at_most is None else f"{line.at_most:g}"
+            limit = "–" if line.at_most is None else f"{line.at_most:g}"
             table.add_row(
                 line.what,
                 f"{line.ours:.3g}",
