@@ -69,7 +69,8 @@ def _word_shape(word: str) -> str:
             kind = "X"
         elif character.islower():
             kind = "x"
-        elif character.isnumeric():
+        # Letters that also mean a number (京) are letters; which ones do changes between versions of Unicode.
+        elif character.isdigit():
             kind = "d"
         elif character.isalpha():
             kind = "c"
