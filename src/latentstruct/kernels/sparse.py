@@ -1,4 +1,7 @@
-"""Products of selected rows of a CSR matrix with feature-major weights, and their transposes."""
+"""Products of selected rows of a CSR matrix with feature-major weights, and their transposes.
+
+No `data` means that all values are 1.
+"""
 
 import numpy as np
 
@@ -14,7 +17,7 @@ def rows_times_weights(indptr, indices, data, selected, weights, out):
         row = selected[k]
         sums[:] = 0.0
         for entry in range(indptr[row], indptr[row + 1]):
-            value = data[entry]
+            value = data[entry] if len(data) else 1.0
             chosen = weights[indices[entry]]
             for label in range(n_labels):
                 sums[label] += value * chosen[label]
@@ -28,7 +31,7 @@ def add_rows_transposed(indptr, indices, data, selected, coefficients, out):
     for k in range(selected.shape[0]):
         row = selected[k]
         for entry in range(indptr[row], indptr[row + 1]):
-            value = data[entry]
+            value = data[entry] if len(data) else 1.0
             feature = indices[entry]
             for label in range(n_labels):
                 out[feature, label] += value * coefficients[k, label]

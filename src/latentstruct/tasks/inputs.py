@@ -76,16 +76,15 @@ class InputRows:
 
     @cached_property
     def compressed(self) -> tuple[Indices, NDArray[np.int32], NDArray[np.float64]]:
-        """Row pointers, features and values of the CSR form."""
+        """Row pointers, features and values of the CSR form; no values if all are 1."""
         matrix = sparse.csr_array(self.matrix)
-        return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), np.array(matrix.data)
+        data = np.zeros(0) if (matrix.data == 1.0).all() else np.array(matrix.data)
+        return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), data
 
     @cached_property
     def rows(self) -> Rows:
         """The rows as planes refer to them."""
         indptr, indices, data = self.compressed
-        if (data == 1.0).all():
-            data = data[:0]
         return Rows(indptr, indices.astype(np.uint32) * np.uint32(self.n_labels), data)
 
     def times(
