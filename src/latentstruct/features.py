@@ -356,8 +356,8 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
                 f"no feature occurs in {min_count} tokens or more, as there are only {offsets[-1]} tokens; "
                 f"expected min_count to leave some feature: set it to {offsets[-1]} or less"
             )
-        # Frequent features first: their weights then share few pages of memory, which makes training faster by a
-        # quarter on chunking.
+        # Frequent features first: their weights then share few pages of memory, which makes products with them
+        # faster by a quarter on chunking.
         counted.sort()
         self.n_columns_ = len(columns)
         self.vocabulary_ = {name: index for index, (_, name) in enumerate(counted)}
