@@ -40,8 +40,8 @@ class BlockAscent(BaseSolver):
 
     Notes
     -----
-    The kept planes are not solved tightly: better planes come with the next round. On 100 handwritten words (C = 0.1, to
-    0.1 %) it asked each example 39 times, a proximal bundle 192 times and pairwise Frank-Wolfe 440 times.
+    The kept planes are not solved tightly: better planes come with the next round. On 100 handwritten words (C = 0.1,
+    to 0.1 %) it asked each example 39 times, a proximal bundle 192 times and pairwise Frank-Wolfe 440 times.
     """
 
     needs = frozenset({"convex", "planes", "l2"})
