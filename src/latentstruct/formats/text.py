@@ -1,0 +1,111 @@
+"""What all readers and writers share: opening, decoding, naming the place of an error."""
+
+import gzip
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from latentstruct.exceptions import FormatError, InputError
+
+STANDARD_STREAM = "-"
+BOM = b"\xef\xbb\xbf"
+INTEGER = re.compile(r"[-+]?[0-9]+", re.ASCII)
+NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)", re.IGNORECASE | re.ASCII)
+
+FilePath = str | os.PathLike[str]
+
+
+def show(value: object, limit: int = 60) -> str:
+    """Represent a value in a message, cut to a readable length."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def fail(name: str, line: int, problem: str) -> NoReturn:
+    """Raise the error of one line of a file."""
+    raise FormatError(f"{name}:{line}: {problem}")
+
+
+def path_text(path: object) -> str:
+    """Return the path as text, refusing what `open` would take for a file descriptor."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"the path is {show(path)}; expected a string or a path: give the file's name")
+    text = os.fspath(path)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InputError(f"the path is {show(text)}; expected text without null characters: give the file's name")
+    return text
+
+
+def source_name(path: FilePath) -> str:
+    """Name the source of the text as messages show it."""
+    text = path_text(path)
+    return "<stdin>" if text == STANDARD_STREAM else text
+
+
+def extension(path: FilePath) -> str:
+    """Return the lower-case extension of a path, that of the compression left out."""
+    text = path_text(path).lower()
+    return Path(text.removesuffix(".gz")).suffix
+
+
+def numbered_lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file, of its decompressed content or of standard input, counted from 1."""
+    text = path_text(path)
+    if text == STANDARD_STREAM:
+        for number, line in enumerate(sys.stdin.buffer, 1):
+            yield number, line.removeprefix(BOM) if number == 1 else line
+        return
+    if os.path.isdir(text):
+        raise InputError(f"{text} is a directory; expected a file: give the path of one file in it")
+    number = 0
+    try:
+        with gzip.open(text, "rb") if text.lower().endswith(".gz") else open(text, "rb") as handle:
+            for number, line in enumerate(handle, 1):
+                yield number, line.removeprefix(BOM) if number == 1 else line
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise FormatError(
+            f"{text}:{number + 1}: the gzip data cannot be read ({error}); expected a complete gzip file: "
+            "fetch the file again, or drop .gz from the name if the file is not compressed"
+        ) from error
+    except FileNotFoundError as error:
+        raise InputError(f"{text} does not exist; expected a readable file: check the path") from error
+    except OSError as error:
+        raise InputError(
+            f"{text} cannot be read ({error.strerror or error}); expected a readable file: "
+            "check its permissions and the disk"
+        ) from error
+
+
+def decode_line(raw: bytes, name: str, line: int) -> str:
+    """Decode one line or field."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        fail(
+            name,
+            line,
+            f"found the byte 0x{raw[error.start]:02x}, which is not UTF-8; expected UTF-8 text: convert the "
+            "file to UTF-8, or let its name end in .gz if it is compressed",
+        )
+
+
+def write_text(path: FilePath, content: str) -> None:
+    """Write text to a file, a compressed file or standard output."""
+    text = path_text(path)
+    if text == STANDARD_STREAM:
+        sys.stdout.write(content)
+        return
+    data = content.encode("utf-8")
+    try:
+        with open(text, "wb") as handle:
+            handle.write(gzip.compress(data, mtime=0) if text.lower().endswith(".gz") else data)
+    except OSError as error:
+        raise InputError(
+            f"{text} cannot be written ({error.strerror or error}); expected a file in an existing, writable "
+            "folder: check the path"
+        ) from error
