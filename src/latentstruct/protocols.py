@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+
 from latentstruct.planes import Plane, Planes
 from latentstruct.ragged import Indices, Vector
 
@@ -73,6 +75,28 @@ class Task(Protocol):
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return a quality in [0, 1] that people of the field expect (accuracy for labels)."""
+
+
+class LatentTask(Task, Protocol):
+    """What a task with ``latent = True`` answers besides: the completions (y_i, h) of known outputs."""
+
+    def complete(self, batch: Any, w: Vector) -> Sequence[Any]:
+        """Return argmax_h s(y_i, h) for each example of a labelled batch."""
+
+    def completion_planes(self, batch: Any, latents: Sequence[Any]) -> Planes:
+        """Return the planes φ(x_i, y_i, h_i)·w of given latents; raise InputError if one does not fit its y_i.
+
+        They are below the clamped side everywhere.
+        """
+
+    def random_latents(self, batch: Any, rng: np.random.Generator) -> Sequence[Any]:
+        """Return a latent for each example, drawn uniformly among those that fit y_i where that is possible."""
+
+    def initial_latents(self, batch: Any, rng: np.random.Generator, attempt: int) -> Sequence[Any]:
+        """Return latents to begin training with, by the best rule known for this structure.
+
+        `attempt` counts restarts from 0; attempts should differ where the rule allows.
+        """
 
 
 class Oracle(Protocol):

@@ -61,6 +61,14 @@ class BaseTask(BaseEstimator):
         """Return one supporting plane for each asked example."""
         raise TypeError(f"{type(self).__name__} does not define planes()")
 
+    def random_latents(self, batch: Any, rng: np.random.Generator) -> Sequence[Any]:
+        """Return random latents that fit the known outputs."""
+        raise TypeError(f"{type(self).__name__} does not define random_latents()")
+
+    def initial_latents(self, batch: Any, rng: np.random.Generator, attempt: int) -> Sequence[Any]:
+        """Return latents to begin training with: random ones, for want of a better rule."""
+        return self.random_latents(batch, rng)
+
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
         """Return Δ(y_i, ŷ_i) for each example."""
         raise TypeError(f"{type(self).__name__} does not define loss()")
