@@ -1,36 +1,19 @@
-"""Checks for people who write their own tasks and solvers.
-
-`check_task` puts a task to random weights and compares its answers with each other: planes, totals, decoding,
-loss and derivatives must all describe the same functions. `check_solver` minimises small random problems and
-holds the result against the contract of `latentstruct.protocols.Result`. Both raise AssertionError with the
-values at fault and what to look at; neither needs pytest.
-"""
+"""The check of tasks."""
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, get_args
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective, build_objective
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Mode, Result, Round, Solver, Task, Temperature
+from latentstruct.protocols import Mode, Task, Temperature
 from latentstruct.ragged import Vector
-from latentstruct.regularizers import NoRegularizer
-from latentstruct.tasks import CandidateTask, Chain, Multiclass
-
-__all__ = ["check_solver", "check_task"]
-
-MODES: tuple[Mode, ...] = get_args(Mode)
-HARD = Temperature()
-PRECISION = 1e-8
-"""Relative difference that is taken for rounding."""
-SCALES = (0.0, 0.1, 1.0, 1.0, 3.0)
-"""Standard deviations of the random weights a task is asked at."""
+from latentstruct.testing.common import HARD, MODES, PRECISION, SCALES, fail, first_beyond, rounding
 
 
 def check_task(
@@ -73,7 +56,8 @@ def check_task(
     `total` is their weighted sum, its slope agrees with finite differences where the function is smooth, and
     without its entropy it is below the hard function; `decode` reaches the free value; losses are ≥ 0, zero
     between equal outputs, and part of the augmented value; `slack_planes`, if there is one, is at least as
-    good as the answers of the augmented mode.
+    good as the answers of the augmented mode; with latents, `complete` reaches the clamped value, and the
+    completions of random and initial latents are below it.
 
     Examples
     --------
@@ -88,22 +72,6 @@ def check_task(
 def copied(task: Any) -> Any:
     """Return an unlearned copy of a task."""
     return clone(task) if hasattr(task, "get_params") else deepcopy(task)
-
-
-def fail(who: object, what: str, look: str) -> NoReturn:
-    """Raise with what is wrong and where to look."""
-    raise AssertionError(f"{type(who).__name__}: {what}. Look at: {look}")
-
-
-def first_beyond(difference: NDArray, allowed: NDArray | float) -> int | None:
-    """Return the index of the first entry that is above what is allowed (or not a number)."""
-    beyond = np.flatnonzero(~(difference <= allowed))
-    return int(beyond[0]) if len(beyond) else None
-
-
-def rounding(*values: Any) -> Any:
-    """Return the difference that rounding may make among values of this size, entry by entry."""
-    return PRECISION * (1.0 + sum(np.abs(value) for value in values))
 
 
 @dataclass
@@ -175,6 +143,8 @@ class TaskCheck:
                 self._check_decode(answers["free"])
         self._check_loss()
         self._check_slack()
+        if self.task.latent:
+            self._check_completions()
 
     def _supported(self) -> Iterator[Temperature]:
         """Yield the temperatures the task answers at, the hard max first."""
@@ -523,271 +493,30 @@ class TaskCheck:
                     "slack_planes(): slopes φ(ŷ) and offsets Δ(ŷ) of the maximiser",
                 )
 
-
-REASONS = ("converged", "max_rounds", "max_seconds", "stalled", "interrupted", "callback")
-
-
-def check_solver(solver: Solver, *, objective: Objective | None = None, seed: int = 0) -> None:
-    """Check that a solver keeps the contract of `latentstruct.protocols.Solver`.
-
-    Small random problems are minimised: multiclass and chain hinges, a multiclass CRF, and hard and soft
-    latent candidates, as far as they have what the solver says it `needs`. Objectives that lack a need must
-    be refused with `InputError`; a solver may refuse others too, but not all.
-
-    Parameters
-    ----------
-    solver : Solver
-        With limits that end a run on a dozen examples within seconds.
-    objective : Objective, optional
-        Check on this objective instead of the random problems, for solvers that serve others.
-    seed : int, default=0
-        Seed of the problems and of the weights that bounds are compared at.
-
-    Raises
-    ------
-    AssertionError
-        The message says what is wrong, on which problem and with which values, and what to look at.
-
-    Notes
-    -----
-    Checked are: shape and finiteness of w; the reported objective is that of w; the lower bound, if
-    certified, is not above the objective at w, at zero or at random weights; "converged" means a gap within
-    `tol`; the reason is a known one; the history has the rounds 1, 2, …, each shown to the callback, and ends
-    with a line that is no estimate and says what the result says; a callback that answers true stops the
-    solver; oracle calls are counted; the same call gives the same result; w0 is left as it was; the returned
-    state can be handed in again.
-
-    Examples
-    --------
-    >>> from latentstruct import BlockAscent
-    >>> check_solver(BlockAscent())
-    """
-    problems = random_problems(seed) if objective is None else {"the given objective": objective}
-    fitting = None
-    for name, problem in problems.items():
-        if not solver.needs <= problem.properties:
-            check_refusal(solver, name, problem)
-        elif accepts(solver, problem):
-            SolverCheck(solver, name, problem, np.random.default_rng(seed)).run()
-            fitting = problem if fitting is None else fitting
-    if fitting is None:
-        fail(
-            solver,
-            f"none of the problems ({', '.join(problems)}) has what the solver needs, "
-            f"{sorted(solver.needs)}, or it refused them all",
-            "hand in one that fits: check_solver(solver, objective=…)",
-        )
-    for name, problem in without_one_property(fitting).items():
-        if not solver.needs <= problem.properties:
-            check_refusal(solver, name, problem)
-
-
-def accepts(solver: Solver, objective: Objective) -> bool:
-    """Tell whether a solver takes on an objective; it may refuse more than `needs` can say."""
-    try:
-        solver.minimize(objective, callback=lambda line: True)
-    except InputError:
-        return False
-    return True
-
-
-class _Candidates(CandidateTask):
-    """Two outputs with three latents each, for problems that are not convex."""
-
-    def candidates(self, x: Any) -> tuple[Sequence[Any], Sequence[Any] | None, Any]:
-        features = np.zeros((6, 8))
-        for c in range(6):
-            features[c, 4 * (c // 3) : 4 * (c // 3) + 4] = np.roll(x, c % 3)
-        return [0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], features
-
-
-def random_problems(seed: int) -> dict[str, Objective]:
-    """Return small objectives of all kinds by name."""
-    rng = np.random.default_rng(seed)
-    X, Y = rng.normal(size=(12, 3)), np.arange(12) % 3
-    lengths = [4, 1, 3, 2, 0, 3]
-    sequences = [rng.normal(size=(length, 3)) for length in lengths]
-    labels = [rng.integers(0, 3, length).tolist() for length in lengths]
-    pictures, kinds = rng.normal(size=(10, 4)), np.arange(10) % 2
-    weights = 1.0 + rng.random(12)
-    soft = Temperature(1.0, 1.0)
-    return {
-        "multiclass hinge": problem_of(Multiclass(bias=1.0), X, Y, weights, HARD),
-        "chain hinge": problem_of(Chain(labels=[0, 1, 2], start=True), sequences, labels, weights, HARD),
-        "multiclass CRF": problem_of(Multiclass(), X, Y, weights, Temperature(1.0), margin=False),
-        "hard latent candidates": problem_of(_Candidates(), pictures, kinds, weights, HARD),
-        "soft latent candidates": problem_of(_Candidates(), pictures, kinds, weights, soft, margin=False),
-    }
-
-
-def problem_of(task: Task, X: Any, Y: Any, weights: Vector, temperature: Temperature, margin: bool = True) -> Objective:
-    """Return the objective of a task on some examples."""
-    task.learn(X, Y)
-    return build_objective(task, task.prepare(X, Y), weights[: len(Y)], temperature, margin)
-
-
-class _TotalOnly:
-    """An oracle that answers with totals only."""
-
-    def __init__(self, oracle: Any) -> None:
-        self.n_examples, self.n_features = oracle.n_examples, oracle.n_features
-        self.weights, self.smooth, self.total = oracle.weights, oracle.smooth, oracle.total
-
-
-def without_one_property(objective: Objective) -> dict[str, Objective]:
-    """Return variants of an objective that each lack a property."""
-    return {
-        "an objective without ½‖w‖²": replace(objective, regularizer=NoRegularizer()),
-        "an objective without planes": replace(objective, plus=_TotalOnly(objective.plus)),
-    }
-
-
-def check_refusal(solver: Any, name: str, objective: Objective) -> None:
-    """Raise unless the solver refuses an objective that lacks what it needs."""
-    missing = sorted(solver.needs - objective.properties)
-    try:
-        solver.minimize(objective)
-    except InputError:
-        return
-    except Exception as error:
-        raise AssertionError(
-            f"{type(solver).__name__}: {name} lacks {missing}, which the solver needs, and minimize() "
-            f"raised {error!r} instead of InputError. Look at: needs must be checked before the first round"
-        ) from error
-    fail(
-        solver,
-        f"{name} lacks {missing}, which the solver needs, and was not refused with InputError",
-        "needs must be checked before the first round",
-    )
-
-
-@dataclass
-class SolverCheck:
-    """One problem of `check_solver`."""
-
-    solver: Any
-    name: str
-    objective: Objective
-    rng: np.random.Generator
-
-    def run(self) -> None:
-        """Make all checks."""
-        seen: list[Round] = []
-
-        def note(line: Round) -> None:
-            seen.append(line)
-
-        result = self.solver.minimize(self.objective, callback=note)
-        self._check_result(result)
-        if [line.round for line in seen] != [line.round for line in result.history]:
-            self._fail(
-                f"the callback saw {len(seen)} rounds that are not the {len(result.history)} of the history",
-                "the callback must get each Round once",
-            )
-        self._check_repeatable(result)
-        self._check_callback_stops()
-        self._check_start()
-        self._check_result(self.solver.minimize(self.objective, state=result.state))
-
-    def _fail(self, what: str, look: str) -> NoReturn:
-        fail(self.solver, f"on {self.name}, {what}", look)
-
-    def _check_result(self, result: Result) -> None:
-        d = self.objective.n_features
-        if result.w.shape != (d,) or not np.isfinite(result.w).all():
-            self._fail(f"w has shape {result.w.shape} or is not finite, expected ({d},)", "Result.w")
-        value = self.objective.value(result.w)
-        if not abs(value - result.objective) <= rounding(value):
-            self._fail(
-                f"the reported objective is {result.objective:.10g}, but objective.value(w) = {value:.10g}",
-                "Result.objective must belong to Result.w",
-            )
-        if result.reason not in REASONS:
-            self._fail(f"the reason is {result.reason!r}", f"Result.reason, one of {', '.join(REASONS)}")
-        if not result.oracle_calls > 0:
-            self._fail(f"oracle_calls is {result.oracle_calls}", "objective.counted() counts them")
-        self._check_bound(result, value)
-        self._check_history(result)
-
-    def _check_bound(self, result: Result, value: float) -> None:
-        bound = result.lower_bound
-        tol = getattr(self.solver, "tol", None)
-        if result.reason == "converged" and tol is not None:
-            allowed = tol * max(abs(result.objective), 1e-12)
-            if not result.gap <= allowed + rounding(0.0):
-                self._fail(
-                    f"the reason is 'converged' but the gap {result.gap:.10g} is above tol·|objective| = "
-                    f"{allowed:.10g}",
-                    "the stopping rule",
+    def _check_completions(self) -> None:
+        """Compare the planes of single completions with the clamped side."""
+        for w, clamped in zip(self.points, self.hard["clamped"].planes, strict=True):
+            best = self.task.completion_planes(self.batch, self.task.complete(self.batch, w)).dot(w)
+            i = first_beyond(np.abs(best - clamped.values), rounding(clamped.values))
+            if i is not None and clamped.exact:
+                fail(
+                    self.task,
+                    f"the completion of example {i} scores {best[i]:.10g}, the clamped side {clamped.values[i]:.10g}",
+                    "complete() and completion_planes()",
                 )
-        if not bound <= value + rounding(value):
-            self._fail(f"the lower bound {bound:.10g} is above the objective {value:.10g}", "Result.lower_bound")
-        if not result.certified:
-            return
-        for v in self._rivals(result.w):
-            rival = self.objective.value(v)
-            if not bound <= rival + rounding(rival):
-                self._fail(
-                    f"the lower bound {bound:.10g} is above the objective {rival:.10g} at other weights",
-                    "the bound (a dual value is one only if the problem is convex), or certified must be False",
-                )
-
-    def _rivals(self, w: Vector) -> Iterator[Vector]:
-        """Yield weights whose objective no bound may exceed: near w, at random, and a walk downhill."""
-        yield np.zeros_like(w)
-        for scale in (0.01, 0.1, 1.0):
-            for _ in range(5):
-                yield w + scale * self.rng.normal(size=len(w))
-                yield scale * self.rng.normal(size=len(w))
-        for _ in range(3):
-            v = self.rng.normal(size=len(w))
-            for t in range(100):
-                v = v - self.objective.value_and_gradient(v)[1] / (t + 2)
-            yield v
-
-    def _check_history(self, result: Result) -> None:
-        numbers = [line.round for line in result.history]
-        if not numbers or numbers != list(range(1, len(numbers) + 1)) or result.n_rounds != len(numbers):
-            self._fail(
-                f"n_rounds is {result.n_rounds} and the rounds of the history are {numbers[:10]}",
-                "the history must have the rounds 1, 2, …, n_rounds",
-            )
-        for before, after in zip(result.history[:-1], result.history[1:], strict=True):
-            if after.oracle_calls < before.oracle_calls or after.seconds < before.seconds:
-                self._fail(f"oracle calls or seconds fall from {before} to {after}", "they count from the start")
-        last = result.history[-1]
-        if last.estimate:
-            self._fail(f"the last round of the history is an estimate ({last})", "the last line must be certain")
-        if (last.objective, last.lower_bound) != (result.objective, result.lower_bound):
-            self._fail(
-                f"the last round shows {last.objective:.10g} and {last.lower_bound:.10g}, the result "
-                f"{result.objective:.10g} and {result.lower_bound:.10g}",
-                "the last line of the history must show what the result says",
-            )
-
-    def _check_repeatable(self, first: Result) -> None:
-        again = self.solver.minimize(self.objective)
-        same = np.array_equal(first.w, again.w) and first.lower_bound == again.lower_bound
-        if not same or (first.reason, first.n_rounds) != (again.reason, again.n_rounds):
-            self._fail(
-                f"the same call gave two results: objective {first.objective:.10g} and "
-                f"{again.objective:.10g}, reason {first.reason!r} and {again.reason!r}, {first.n_rounds} "
-                f"and {again.n_rounds} rounds",
-                "the random generator must be made anew from its seed, and nothing be kept between calls",
-            )
-
-    def _check_callback_stops(self) -> None:
-        result = self.solver.minimize(self.objective, callback=lambda line: True)
-        self._check_result(result)
-        if result.n_rounds != 1 or result.reason not in ("callback", "converged"):
-            self._fail(
-                f"a callback that answers true at once led to {result.n_rounds} rounds and reason {result.reason!r}",
-                "the callback's answer after each round",
-            )
-
-    def _check_start(self) -> None:
-        w0 = self.rng.normal(size=self.objective.n_features)
-        given = w0.copy()
-        self._check_result(self.solver.minimize(self.objective, given))
-        if not np.array_equal(given, w0):
-            self._fail("w0 was changed in place", "copy w0 before the first step")
+        rules = {
+            "random_latents": lambda: self.task.random_latents(self.batch, np.random.default_rng(0)),
+            "initial_latents": lambda: self.task.initial_latents(self.batch, np.random.default_rng(0), 0),
+        }
+        for name, rule in rules.items():
+            planes = self.task.completion_planes(self.batch, rule())
+            if planes.offsets.any():
+                fail(self.task, f"planes of {name}() have offsets other than 0", "completion_planes()")
+            for w, clamped in zip(self.points, self.hard["clamped"].planes, strict=True):
+                i = first_beyond(planes.dot(w) - clamped.values, rounding(clamped.values))
+                if i is not None and clamped.exact:
+                    fail(
+                        self.task,
+                        f"a completion of example {i} scores above the clamped side, {clamped.values[i]:.10g}",
+                        f"{name}(): latents must fit the known output",
+                    )
