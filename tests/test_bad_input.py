@@ -442,13 +442,18 @@ def test_candidate_losses(loss):
     refuse(message, StructuralSVM(Wrong()), X, [-1, 1, 1, 1])
 
 
-def test_latent_candidates_have_no_solver():
+@pytest.mark.parametrize("estimator", [StructuralSVM, CRF])
+def test_latents_need_an_estimator_that_knows_them(estimator):
     class Hidden(Signs):
         def candidates(self, x):
             return [-1, 1, 1], ["", "near", "far"], np.array([-x, x, 2 * x])
 
-    message = "this task has latent variables.* give all temperatures a value above 0, or use a task without"
-    refuse(message, StructuralSVM(Hidden()), X, [-1, 1, 1, 1])
+    refuse(
+        f"Hidden has latent variables, for which {estimator.__name__}.*use LatentSSVM",
+        estimator(Hidden()),
+        X,
+        [-1, 1, 1, 1],
+    )
     soft = StructuredEstimator(Hidden(), temperature=(1.0, 1.0)).fit(X, [-1, 1, 1, 1])
     assert soft.stop_reason_ == "stalled"
 

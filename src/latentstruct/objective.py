@@ -1,5 +1,6 @@
 """The one objective of all methods: Ω(w) + Σ_i c_i [f⁺_i(w) − f⁻_i(w)]."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -25,11 +26,14 @@ class Objective:
         Ω.
     plus, minus : Oracle
         The two sides; every plane of minus must also be below plus (f⁻_i ≤ f⁺_i).
+    first : callable, optional
+        Planes of minus to begin with when no weights are known, by the number of the attempt.
     """
 
     regularizer: Regularizer
     plus: Any
     minus: Any
+    first: Callable[[int], Planes] | None = None
 
     @property
     def n_examples(self) -> int:
@@ -67,7 +71,15 @@ class Objective:
 
     def linearized_at(self, w: Vector) -> "Objective":
         """Replace f⁻ by its planes at w: a convex upper bound that touches the objective at w."""
-        return replace(self, minus=FixedOracle(self.minus.planes(w), self.minus.weights))
+        return self.linearized_with(self.minus.planes(w))
+
+    def linearized_with(self, planes: Planes) -> "Objective":
+        """Replace f⁻ by planes below it: a convex upper bound of the objective."""
+        return replace(self, minus=FixedOracle(planes, self.minus.weights))
+
+    def reweighted(self, weights: Vector) -> "Objective":
+        """Return the same objective with other weights c_i."""
+        return replace(self, plus=replace(self.plus, weights=weights), minus=replace(self.minus, weights=weights))
 
     def smoothed(self, output_temperature: float) -> "Objective":
         """Pool the outputs of the plus side at another temperature."""

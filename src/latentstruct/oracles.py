@@ -33,8 +33,9 @@ class TaskOracle:
         return self.temperature.output > 0 and (not self.task.latent or self.temperature.latent > 0)
 
     def smoothed(self, output_temperature: float) -> "TaskOracle":
-        """Return the same side with the outputs pooled at another temperature."""
-        return replace(self, temperature=self.temperature._replace(output=output_temperature))
+        """Return the same side with the outputs pooled at another temperature, and latents too if theirs is 0."""
+        latent = self.temperature.latent or (output_temperature if self.task.latent else 0.0)
+        return replace(self, temperature=Temperature(output_temperature, latent))
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the supporting planes at w."""

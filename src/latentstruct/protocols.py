@@ -5,7 +5,7 @@ only composes them. `latentstruct.testing` checks these contracts for people who
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -145,6 +145,8 @@ class Round:
     oracle_calls: int
     seconds: float
     estimate: bool = False
+    start: int = 0
+    """Which start of several this round belongs to."""
 
 
 @dataclass
@@ -158,7 +160,8 @@ class Result:
     objective : float
         Their true objective.
     lower_bound : float
-        A value no weights can go below, −inf if the solver has none.
+        A value no weights can go below, −inf if the solver has none. For a non-convex objective it is that of the last
+        convex problem, which touches the objective: no further step of CCCP from the weights before can go below it.
     oracle_calls : int
         How many times an example was put to the augmented oracle.
     n_rounds : int
@@ -171,6 +174,8 @@ class Result:
         A line for each round.
     state : object
         What a later call may be given to go on from here.
+    start_objectives : list of float
+        The objective that each of several starts reached; empty if there was one start only by nature.
     """
 
     w: Vector
@@ -182,6 +187,7 @@ class Result:
     certified: bool
     history: list[Round]
     state: Any = None
+    start_objectives: list[float] = field(default_factory=list)
 
     @property
     def gap(self) -> float:
@@ -190,7 +196,7 @@ class Result:
 
 
 Callback = Callable[[Round], bool | None]
-"""Called after each round; a true answer stops the solver."""
+"""Called after each round, and with estimates during rounds that take long; a true answer stops the solver."""
 
 
 class Solver(Protocol):

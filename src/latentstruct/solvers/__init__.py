@@ -3,9 +3,22 @@
 from latentstruct.solvers.auto import HingeSolver
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.bundle import Bundle
+from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.cutting_plane import CuttingPlane
 from latentstruct.solvers.frank_wolfe import FrankWolfe
 from latentstruct.solvers.lbfgs import LBFGS
+from latentstruct.solvers.self_paced import SelfPaced
 from latentstruct.solvers.stochastic import Perceptron, Subgradient
 
-__all__ = ["LBFGS", "BlockAscent", "Bundle", "CuttingPlane", "FrankWolfe", "HingeSolver", "Perceptron", "Subgradient"]
+__all__ = [
+    "CCCP",
+    "LBFGS",
+    "BlockAscent",
+    "Bundle",
+    "CuttingPlane",
+    "FrankWolfe",
+    "HingeSolver",
+    "Perceptron",
+    "SelfPaced",
+    "Subgradient",
+]

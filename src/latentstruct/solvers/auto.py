@@ -1,4 +1,4 @@
-"""Block ascent that hands over to the bundle where blocks alone make no progress."""
+"""The choice of a convex solver, and block ascent that hands over to the bundle where blocks make no progress."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,6 +9,7 @@ from latentstruct.ragged import Vector
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.bundle import Bundle, PlaneBundle
+from latentstruct.solvers.lbfgs import LBFGS
 
 # Rounds after which a gap of half the objective says that examples undo each other's steps.
 PATIENCE, HOPELESS = 40, 0.5
@@ -85,3 +86,16 @@ class HingeSolver(BaseSolver):
             certified=first.certified and second.certified,
             history=first.history + [renumbered(line) for line in second.history],
         )
+
+
+def choose_solver(objective: Objective) -> BaseSolver:
+    """Return the solver that was fastest in measurements for convex objectives of this kind.
+
+    L-BFGS where everything is smooth; block ascent for the hinge (with the bundle in reserve); the bundle where there
+    is one example only, so that blocks mean nothing.
+    """
+    if "smooth" in objective.properties:
+        return LBFGS()
+    if objective.n_examples == 1 or "planes" not in objective.properties:
+        return Bundle()
+    return HingeSolver()

@@ -11,6 +11,8 @@ from latentstruct.solvers.dual import DualPoint
 
 # Rounds between two certificates at most, so that the best weights so far are known.
 CERTIFY_EVERY = 25
+# Over the planes of an earlier call: sweeps at most, and the share of the tolerance to which they are solved.
+SETTLING_SWEEPS, SETTLED = 100, 0.3
 
 
 class BlockAscent(BaseSolver):
@@ -77,8 +79,13 @@ class BlockAscent(BaseSolver):
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         rng = np.random.default_rng(self.random_state)
         point = DualPoint(objective, monitor, w, state, self.max_planes)
+        if state is not None:
+            self._settle(point, rng)
         # The weights reached later must at least be better than those at the start.
         point.certify()
+        if state is not None and monitor.is_small(monitor.gap):
+            monitor.close_round()
+            return
         point.ascend(rng.permutation(point.every), steps=self.steps)
         while True:
             gap = 0.0
@@ -97,6 +104,16 @@ class BlockAscent(BaseSolver):
                 break
         if not promising:
             point.certify()
+
+    def _settle(self, point: DualPoint, rng: np.random.Generator) -> None:
+        """Solve the problem over the planes of an earlier call, which costs no oracle calls.
+
+        The earlier masses belong to another linear part or other weights, so w is far from anywhere sensible.
+        """
+        for _ in range(SETTLING_SWEEPS):
+            gap = float(point.ascend(rng.permutation(point.every), steps=self.steps).sum())
+            if gap <= SETTLED * self.tol * abs(point.value):
+                return
 
     def _sweep_kept_planes(self, point: DualPoint, gap: float, rng: np.random.Generator) -> None:
         rows = rng.permutation(point.every)

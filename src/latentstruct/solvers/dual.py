@@ -23,9 +23,9 @@ class DualPoint:
     monitor : Monitor
         Told of objective and bound.
     w0 : ndarray of shape (d,)
-        If not zero, planes at w0 are added at once.
+        If not zero, planes at w0 are added at once, unless an earlier store is given.
     store : PlaneStore, optional
-        Planes and masses of an earlier call on the same data.
+        Planes and masses of an earlier call on the same data; they hold for any linear part and any weights c_i.
     most : int
         Planes kept for an example.
     """
@@ -35,6 +35,7 @@ class DualPoint:
         self.monitor = monitor
         self.every = np.arange(objective.n_examples)
         self.linear = objective.minus.total(w0)
+        ask_at_start = store is None and bool(w0.any())
         if store is None:
             # A plane of the clamped side is below the augmented side too, and starts at w = 0 when it is linear.
             store = PlaneStore(objective.minus.planes(w0), self.oracle.weights, most)
@@ -44,7 +45,7 @@ class DualPoint:
         self.w = np.empty(0)
         self.refresh()
         monitor.closing = self.certify
-        if w0.any():
+        if ask_at_start:
             self.store.append(self.every, self.oracle.planes(w0), self.w)
 
     def refresh(self) -> None:

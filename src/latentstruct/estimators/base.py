@@ -1,0 +1,384 @@
+"""What all estimators share: fitting, predicting, and reporting what was reached."""
+
+import math
+import os
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import joblib
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from latentstruct.exceptions import ConvergenceWarning, InputError
+from latentstruct.objective import Objective, build_objective
+from latentstruct.planes import Planes
+from latentstruct.protocols import Callback, Prediction, Result, Round, Temperature
+from latentstruct.ragged import Vector
+from latentstruct.solvers import (
+    CCCP,
+    LBFGS,
+    BlockAscent,
+    Bundle,
+    CuttingPlane,
+    FrankWolfe,
+    SelfPaced,
+    Subgradient,
+)
+from latentstruct.solvers.auto import choose_solver
+from latentstruct.solvers.base import BaseSolver
+from latentstruct.tasks.inputs import check_matrix
+
+SOLVERS: dict[str, type[BaseSolver]] = {
+    "block_ascent": BlockAscent,
+    "bundle": Bundle,
+    "cutting_plane": CuttingPlane,
+    "frank_wolfe": FrankWolfe,
+    "subgradient": Subgradient,
+    "lbfgs": LBFGS,
+}
+
+
+# Parameters that change nothing in the planes of single examples.
+STATE_FREE = ("C", "solver", "tol", "max_rounds", "max_seconds", "warm_start", "verbose")
+
+
+DECODED_TOGETHER = 256
+
+
+def print_round(line: Round) -> None:
+    """Print one round of a solver."""
+    about = "~" if line.estimate else " "
+    start = f"start {line.start}  " if line.start else ""
+    print(
+        f"{start}round {line.round:4d}  objective {about}{line.objective:.6g}  bound {line.lower_bound:.6g}  "
+        f"gap {line.gap:.3g}  oracle calls {line.oracle_calls}  {line.seconds:.1f} s",
+        flush=True,
+    )
+
+
+def _is_latent(estimator: Any) -> bool:
+    task = getattr(estimator, "task_", estimator.task)
+    return bool(getattr(task, "latent", False)) or not hasattr(estimator, "task_")
+
+
+def _has(name: str) -> Any:
+    return available_if(lambda self: hasattr(getattr(self, "task_", self.task), name))
+
+
+class BaseStructuredEstimator(BaseEstimator):
+    """Common part of all estimators; subclasses fix temperature, margin and regulariser.
+
+    Fitted attributes
+    -----------------
+    task_ : Task
+        The task with what it learned from the data.
+    coef_ : ndarray of shape (d,)
+        w.
+    objective_, lower_bound_ : float
+        The objective at w, and a value no weights can go below (−inf if the solver has none). With latent variables
+        the bound is that of the last convex problem of CCCP: no step from there can go below it.
+    gap_, relative_gap_ : float
+        Their difference, absolute and divided by the objective.
+    certified_ : bool
+        Whether the bound is one (exact inference).
+    n_rounds_, n_oracle_calls_ : int
+        Rounds of the solver, and how many times an example was put to the augmented oracle.
+    stop_reason_ : str
+        Why training stopped.
+    history_ : list of Round
+        A line for each round.
+    restart_objectives_ : list of float
+        The objective each start reached, the best of which was kept.
+    """
+
+    task: Any
+    C: float
+    solver: Any
+    init: str = "task"
+    restarts: int | None = None
+    random_state: int = 0
+    tol: float | None
+    max_rounds: int | None
+    max_seconds: float | None
+    warm_start: bool
+    verbose: bool
+
+    def _temperature(self) -> Temperature:
+        return Temperature()
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        return build_objective(task, batch, weights, self._temperature())
+
+    def _solver(self, objective: Objective) -> BaseSolver:
+        solver = self._named_solver(objective)
+        if "convex" not in objective.properties and "smooth" not in objective.properties:
+            # Where the difference of convex functions is beyond a solver, CCCP gives it convex problems.
+            beyond = "convex" in solver.needs or isinstance(solver, LBFGS)
+            solver = CCCP(solver) if beyond else solver
+        limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
+        # A convex objective has one minimum, wherever one starts.
+        if self.restarts is not None and "convex" not in objective.properties:
+            limits[self._restarts_of(solver)] = self.restarts
+        return solver.set_params(**{name: value for name, value in limits.items() if value is not None})
+
+    def _named_solver(self, objective: Objective) -> BaseSolver:
+        if isinstance(self.solver, str):
+            if self.solver == "auto":
+                easy = objective.properties & {"convex", "smooth"}
+                return choose_solver(objective) if easy else CCCP()
+            if self.solver in SOLVERS:
+                return SOLVERS[self.solver]()
+            raise InputError(
+                f"unknown solver {self.solver!r}: choose 'auto', {', '.join(map(repr, SOLVERS))} or give a solver"
+            )
+        if isinstance(self.solver, type) or not hasattr(self.solver, "minimize"):
+            raise InputError(f"solver must be a name or a solver such as BlockAscent(), found {self.solver!r}")
+        return clone(self.solver)
+
+    def _restarts_of(self, solver: BaseSolver) -> str:
+        """Return the name of the solver's parameter that takes the number of starts."""
+        if isinstance(solver, SelfPaced):
+            solver.set_params(inner=CCCP() if solver.inner is None else solver.inner)
+            return "inner__restarts"
+        if isinstance(solver, CCCP):
+            return "restarts"
+        raise InputError(
+            f"restarts={self.restarts!r} is for CCCP, but {type(solver).__name__} was to be used: leave it out"
+        )
+
+    def _first(self, task: Any, batch: Any, H: Any) -> Callable[[int], Planes]:
+        """Return the planes of the latents that each start begins with."""
+        if self.init not in ("task", "random"):
+            raise InputError(f"init must be 'task' or 'random', found {self.init!r}; give latents of your own as H")
+        given = None if H is None else task.completion_planes(batch, H)
+
+        def first(attempt: int) -> Planes:
+            if attempt == 0 and given is not None:
+                return given
+            rng = np.random.default_rng([self.random_state, attempt])
+            if self.init == "random":
+                latents = task.random_latents(batch, rng)
+            else:
+                latents = task.initial_latents(batch, rng, attempt)
+            return task.completion_planes(batch, latents)
+
+        return first
+
+    def _weights(self, n_examples: int, sample_weight: Any) -> Vector:
+        if not (isinstance(self.C, (int, float, np.number)) and math.isfinite(self.C) and self.C > 0):
+            raise InputError(f"C must be a finite number above 0, found {self.C!r}")
+        if sample_weight is None:
+            return np.full(n_examples, float(self.C))
+        try:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"sample_weight must be numbers: {error}") from error
+        if weights.shape != (n_examples,):
+            raise InputError(f"sample_weight must have shape ({n_examples},), found {weights.shape}")
+        if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+            raise InputError("sample_weight must be finite and ≥ 0, with at least one value above 0")
+        return float(self.C) * weights
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        callback: Callback | None = None,
+        H: Any = None,
+        coef_init: Any = None,
+    ) -> Self:
+        """Train on examples X with outputs Y.
+
+        Parameters
+        ----------
+        X, Y : collections of length n
+            As the task describes them.
+        sample_weight : array of shape (n,), optional
+            Factors of C for the examples.
+        callback : callable, optional
+            Called with a `Round` after each round; a true answer stops training with the best weights so far.
+        H : sequence of length n, optional
+            Latents to begin with (tasks with latent variables); further restarts follow `init`.
+        coef_init : array of shape (d,), optional
+            Weights to begin with, of which the first latents follow too.
+
+        Returns
+        -------
+        self
+            Also after Ctrl-C, with the best weights so far.
+        """
+        if isinstance(self.task, type) or not hasattr(self.task, "learn"):
+            raise InputError(f"task must be a task such as Chain(), found {self.task!r}")
+        if Y is None:
+            raise InputError("Y is missing: training needs one output for each example")
+        task = clone(self.task)
+        task.learn(X, Y)
+        batch = task.prepare(X, Y)
+        objective = self._objective(task, batch, self._weights(batch.n_examples, sample_weight))
+        if task.latent:
+            objective = replace(objective, first=self._first(task, batch, H))
+        elif H is not None:
+            raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
+        solver = self._solver(objective)
+        fingerprint = self._fingerprint(solver, X, Y) if self.warm_start else ""
+        w0, state = self._start(task, fingerprint)
+        if coef_init is not None:
+            w0 = self._given_start(task, coef_init, H)
+        if callback is None and self.verbose:
+            callback = print_round
+        result = solver.minimize(objective, w0, state=state, callback=callback)
+        self.task_ = task
+        self._take(result)
+        self._state = (fingerprint, result.state) if self.warm_start else None
+        if hasattr(task, "n_inputs_"):
+            self.n_features_in_ = task.n_inputs_
+        self._warn(result, solver.tol)
+        return self
+
+    def _start(self, task: Any, fingerprint: str) -> tuple[Vector | None, Any]:
+        """Return weights and solver state to start from: those of an earlier fit if they still fit."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None, None
+        same_structure = len(self.coef_) == task.n_features and _state_of(self.task_) == _state_of(task)
+        if not same_structure:
+            return None, None
+        # Planes belong to the data and settings they were found with; weights may serve for others too.
+        earlier, state = getattr(self, "_state", None) or ("", None)
+        return self.coef_, state if earlier == fingerprint else None
+
+    def _given_start(self, task: Any, coef_init: Any, H: Any) -> Vector:
+        """Return weights given by the user, checked."""
+        w0 = check_matrix(np.atleast_2d(np.asarray(coef_init)), "coef_init")[0]
+        if w0.shape != (task.n_features,):
+            raise InputError(f"coef_init must have shape ({task.n_features},), found {np.shape(coef_init)}")
+        if H is not None or (self.restarts or 1) > 1:
+            raise InputError("coef_init is a start of its own: leave out H and restarts, or leave out coef_init")
+        return w0
+
+    def _fingerprint(self, solver: BaseSolver, X: Any, Y: Any) -> str:
+        """Return a checksum of all that a solver's state depends on: data, solver and what shapes planes."""
+        settings = {
+            name: value
+            for name, value in self.get_params().items()
+            if name.split("__")[0] not in STATE_FREE and not hasattr(value, "get_params")
+        }
+        parts = (type(solver).__name__, joblib.hash(X), joblib.hash(Y), joblib.hash(settings))
+        return ":".join(map(str, parts))
+
+    def _take(self, result: Result) -> None:
+        self.coef_ = result.w
+        self.objective_, self.lower_bound_, self.gap_ = result.objective, result.lower_bound, result.gap
+        self.relative_gap_ = result.gap / max(abs(result.objective), 1e-12)
+        self.certified_ = result.certified
+        self.n_rounds_, self.n_oracle_calls_ = result.n_rounds, result.oracle_calls
+        self.stop_reason_, self.history_ = result.reason, result.history
+        self.restart_objectives_ = result.start_objectives or [result.objective]
+
+    def _warn(self, result: Result, tol: float) -> None:
+        if result.reason == "converged" and self.task_.latent and np.abs(self.coef_).max(initial=0.0) < 1e-9:
+            warnings.warn(
+                "training ended at w = 0: the first latents told nothing about the outputs; try more restarts, better "
+                "first latents (init, H or coef_init) or a larger C",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        unfinished = math.isfinite(result.gap) and self.relative_gap_ > tol and result.reason == "stalled"
+        if unfinished or result.reason in ("max_rounds", "max_seconds", "interrupted"):
+            gap = f"relative gap {self.relative_gap_:.2g}" if math.isfinite(result.gap) else "no bound"
+            cure = "" if result.reason == "interrupted" else " Raise the limit, scale the features or lower C."
+            warnings.warn(
+                f"training stopped early ({result.reason}) after {result.n_rounds} rounds with {gap}; the best weights "
+                f"so far are kept.{cure}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _decoded(self, X: Any) -> list[Prediction]:
+        check_is_fitted(self, "coef_")
+        if hasattr(X, "shape") or not hasattr(X, "__len__") or len(X) <= DECODED_TOGETHER:
+            return self._decode_block(X)
+        # Laid out block by block, the inputs stay in the cache between copying, checking and scoring.
+        blocks = [X[start : start + DECODED_TOGETHER] for start in range(0, len(X), DECODED_TOGETHER)]
+        try:
+            if not getattr(self.task_, "decodes_in_threads", False):
+                decoded = [self._decode_block(block) for block in blocks]
+            else:
+                with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
+                    decoded = list(threads.map(self._decode_block, blocks))
+        except InputError:
+            # Asked for all at once, the error names the example by its place in X.
+            self.task_.prepare(X)
+            raise
+        return [prediction for block in decoded for prediction in block]
+
+    def _decode_block(self, X: Any) -> list[Prediction]:
+        return list(self.task_.decode(self.task_.prepare(X), self.coef_, self._temperature()))
+
+    def predict(self, X: Any) -> Any:
+        """Return the best output of each example."""
+        outputs = [prediction.y for prediction in self._decoded(X)]
+        collect = getattr(self.task_, "collect", None)
+        return outputs if collect is None else collect(outputs)
+
+    @available_if(_is_latent)
+    def predict_latent(self, X: Any) -> list[Any]:
+        """Return the latent h that goes with the predicted output of each example."""
+        return [prediction.h for prediction in self._decoded(X)]
+
+    @available_if(_is_latent)
+    def complete(self, X: Any, Y: Any) -> list[Any]:
+        """Return the best latent h of each example given its known output y."""
+        check_is_fitted(self, "coef_")
+        if Y is None:
+            raise InputError("Y is missing: use predict_latent where the outputs are not known")
+        return list(self.task_.complete(self.task_.prepare(X, Y), self.coef_))
+
+    @_has("scores")
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores by which the task decides, in its own shape: (n, S) where it lists S outputs."""
+        check_is_fitted(self, "coef_")
+        return self.task_.scores(self.task_.prepare(X), self.coef_)
+
+    @_has("marginals")
+    def marginals(self, X: Any) -> Any:
+        """Return the probabilities of the labels at the model's output temperature (which must be above 0)."""
+        check_is_fitted(self, "coef_")
+        temperature = self._temperature()
+        if temperature.output == 0:
+            raise InputError(
+                f"{type(self).__name__} maximises over outputs (output temperature 0) and has no probabilities: use "
+                "CRF, or StructuredEstimator with a temperature above 0"
+            )
+        return self.task_.marginals(self.task_.prepare(X), self.coef_, temperature)
+
+    def loss(self, X: Any, Y: Any) -> Vector:
+        """Return the loss Δ(y_i, ŷ_i[, ĥ_i]) of each example's prediction."""
+        check_is_fitted(self, "coef_")
+        if not self.task_.latent:
+            return self.task_.loss(Y, self.predict(X))
+        decoded = self._decoded(X)
+        return self.task_.loss(Y, [found.y for found in decoded], [found.h for found in decoded])
+
+    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+        """Return the task's quality measure of the predictions (accuracy for labels)."""
+        predicted = self.predict(X)
+        return self.task_.score(Y, predicted, sample_weight)
+
+    def save(self, path: str | Path) -> None:
+        """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`)."""
+        from latentstruct.persistence import save_model
+
+        check_is_fitted(self, "coef_")
+        save_model(path, self)
+
+
+def _state_of(task: Any) -> Any:
+    return task.state() if hasattr(task, "state") else None

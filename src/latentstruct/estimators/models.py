@@ -1,0 +1,347 @@
+"""The estimators people type: each fixes temperatures, margin and regulariser of the one objective."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from latentstruct.estimators.base import BaseStructuredEstimator
+from latentstruct.exceptions import ConvergenceWarning, InputError
+from latentstruct.objective import Objective, Rescaling, build_objective
+from latentstruct.protocols import Regularizer, Result, Temperature
+from latentstruct.ragged import Vector
+from latentstruct.regularizers import L2, NoRegularizer
+from latentstruct.solvers import (
+    Perceptron,
+)
+from latentstruct.solvers.base import BaseSolver
+
+
+def _refuse_latents(estimator: Any, task: Any, cure: str) -> None:
+    if task.latent:
+        raise InputError(
+            f"{type(task).__name__} has latent variables, for which {type(estimator).__name__} is not defined: "
+            f"use {cure}"
+        )
+
+
+class StructuredEstimator(BaseStructuredEstimator):
+    """The general estimator: Ω(w) + C Σ_i [f⁺_i(w) − f⁻_i(w)] at any temperatures.
+
+    f⁺_i pools s(y, h) + Δ_i(y, h) over y at ε_y and over h at ε_h; f⁻_i pools s(y_i, h) over h at ε_h.
+
+    Parameters
+    ----------
+    task : Task
+        The structure.
+    C : float, default=1.0
+        Weight of each example against the regulariser.
+    temperature : tuple (ε_y, ε_h), default=(0, 0)
+        Exactly 0 is the hard max.
+    margin : bool, default=True
+        Whether the loss enters.
+    rescaling : {"margin", "slack"}, default="margin"
+        How it enters.
+    regularizer : Regularizer, optional
+        Ω, by default ½‖w‖².
+    solver : "auto", name or solver, default="auto"
+        "auto" picks by what was measured; names are block_ascent, bundle, cutting_plane, frank_wolfe, subgradient
+        and lbfgs.
+    init, restarts, random_state
+        Where training with latent variables begins; see `LatentSSVM`.
+    tol, max_rounds, max_seconds : number, optional
+        Override the solver's own.
+    warm_start : bool, default=False
+        Start from the previous fit.
+    verbose : bool, default=False
+        Print a line for each round.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        C: float = 1.0,
+        temperature: tuple[float, float] = (0.0, 0.0),
+        margin: bool = True,
+        rescaling: Rescaling = "margin",
+        regularizer: Regularizer | None = None,
+        solver: Any = "auto",
+        init: str = "task",
+        restarts: int | None = None,
+        random_state: int = 0,
+        tol: float | None = None,
+        max_rounds: int | None = None,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.task = task
+        self.C = C
+        self.temperature = temperature
+        self.margin = margin
+        self.rescaling = rescaling
+        self.regularizer = regularizer
+        self.solver = solver
+        self.init = init
+        self.restarts = restarts
+        self.random_state = random_state
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def _temperature(self) -> Temperature:
+        try:
+            temperature = Temperature(*(float(value) for value in self.temperature))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"temperature must be a pair (output, latent), found {self.temperature!r}") from error
+        if not all(math.isfinite(value) and value >= 0 for value in temperature):
+            raise InputError(f"temperatures must be finite and ≥ 0, found {self.temperature!r}")
+        return temperature
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        if self.rescaling not in ("margin", "slack"):
+            raise InputError(f"rescaling must be 'margin' or 'slack', found {self.rescaling!r}")
+        regularizer = L2() if self.regularizer is None else self.regularizer
+        return build_objective(task, batch, weights, self._temperature(), self.margin, self.rescaling, regularizer)
+
+
+class StructuralSVM(BaseStructuredEstimator):
+    """Structural SVM: ½‖w‖² + C Σ_i max_y [Δ(y_i, y) + w·φ(x_i, y) − w·φ(x_i, y_i)].
+
+    Parameters
+    ----------
+    task : Task
+        The structure.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    rescaling : {"margin", "slack"}, default="margin"
+        Slack rescaling is C Σ_i max_y Δ(y_i, y)·[1 + w·φ(x_i, y) − w·φ(x_i, y_i)].
+    solver : "auto", name or solver, default="auto"
+        See `StructuredEstimator`.
+    tol, max_rounds, max_seconds : number, optional
+        Override the solver's own; tol is the relative duality gap to certify.
+    warm_start : bool, default=False
+        Start from the previous fit; on the same data its planes are kept, so that a path over C is cheap.
+    verbose : bool, default=False
+        Print a line for each round.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from latentstruct import Multiclass, StructuralSVM
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructuralSVM(Multiclass(bias=1.0), C=1.0).fit(X, y)
+    >>> bool(model.relative_gap_ < 1e-3)
+    True
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        C: float = 1.0,
+        rescaling: Rescaling = "margin",
+        solver: Any = "auto",
+        tol: float | None = None,
+        max_rounds: int | None = None,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.task = task
+        self.C = C
+        self.rescaling = rescaling
+        self.solver = solver
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        if self.rescaling not in ("margin", "slack"):
+            raise InputError(f"rescaling must be 'margin' or 'slack', found {self.rescaling!r}")
+        _refuse_latents(self, task, "LatentSSVM")
+        return build_objective(task, batch, weights, Temperature(), rescaling=self.rescaling)
+
+
+class LatentSSVM(BaseStructuredEstimator):
+    """Latent structural SVM: ½‖w‖² + C Σ_i (max_{y,h} [Δ(y_i, y, h) + s_i(y, h)] − max_h s_i(y_i, h)).
+
+    s_i(y, h) = w·φ(x_i, y, h). Trained by CCCP: complete each example with its best latent, solve the convex rest,
+    repeat; the objective never rises. Without latent variables this is `StructuralSVM`.
+
+    Parameters
+    ----------
+    task : Task
+        The structure, such as `Motif`, `Coreference`, `PrecisionAtK` or `LatentMulticlass`.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    init : {"task", "random"}, default="task"
+        First latents: by the task's own rule (enriched k-mers for motifs, chronological chains for coreference, a
+        weighted classifier for precision at k), which is random where it has none, or at random. `fit` takes latents
+        (``H``) or weights (``coef_init``) of your own.
+    restarts : int, optional
+        Number of starts, 1 by default; the best objective is kept, all are in ``restart_objectives_``.
+    random_state : int, default=0
+        Seed of the first latents.
+    solver : "auto", name or solver, default="auto"
+        `CCCP`, `SelfPaced`, or what is to solve the convex problems inside CCCP.
+    tol, max_rounds, max_seconds : number, optional
+        Override those of CCCP; tol is the relative decrease at which it stops.
+    warm_start : bool, default=False
+        Start from the weights of the previous fit, and keep its planes on the same data.
+    verbose : bool, default=False
+        Print a line for each round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import LatentMulticlass, LatentSSVM
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 5, 2))  # 60 examples with 5 latent states each
+    >>> y = rng.integers(0, 2, 60)
+    >>> X[np.arange(60), rng.integers(0, 5, 60)] += 6.0 * (2 * y[:, None] - 1)  # one of them tells the class
+    >>> model = LatentSSVM(LatentMulticlass(), C=1.0, restarts=3).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        C: float = 1.0,
+        init: str = "task",
+        restarts: int | None = None,
+        random_state: int = 0,
+        solver: Any = "auto",
+        tol: float | None = None,
+        max_rounds: int | None = None,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.task = task
+        self.C = C
+        self.init = init
+        self.restarts = restarts
+        self.random_state = random_state
+        self.solver = solver
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+
+class CRF(BaseStructuredEstimator):
+    """Conditional random field: ½‖w‖² − C Σ_i log P(y_i | x_i), P(y | x) ∝ exp w·φ(x, y).
+
+    Parameters
+    ----------
+    task : Task
+        A structure with soft inference, such as `Chain` or `Multiclass`.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    solver : "auto", name or solver, default="auto"
+        See `StructuredEstimator`; "auto" is L-BFGS.
+    tol, max_rounds, max_seconds : number, optional
+        Override the solver's own; tol is the relative gap to certify.
+    warm_start : bool, default=False
+        Start from the previous fit.
+    verbose : bool, default=False
+        Print a line for each round.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        C: float = 1.0,
+        solver: Any = "auto",
+        tol: float | None = None,
+        max_rounds: int | None = None,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.task = task
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def _temperature(self) -> Temperature:
+        return Temperature(1.0, 0.0)
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        _refuse_latents(self, task, "LatentSSVM, or StructuredEstimator with temperature=(1, 1) and margin=False")
+        return build_objective(task, batch, weights, self._temperature(), margin=False)
+
+
+class StructuredPerceptron(BaseStructuredEstimator):
+    """Averaged structured perceptron: online, no margin, no regulariser, no bound.
+
+    Parameters
+    ----------
+    task : Task
+        The structure.
+    max_rounds : int, default=20
+        Passes over the data.
+    average : bool, default=True
+        Average the weights over all steps.
+    max_seconds : float, optional
+        Limit.
+    random_state : int, default=0
+        Seed of the order of examples.
+    warm_start : bool, default=False
+        Start from the previous fit's weights.
+    verbose : bool, default=False
+        Print a line for each pass.
+    """
+
+    C = 1.0
+    solver: Any = None
+    tol: float | None = None
+
+    def __init__(
+        self,
+        task: Any,
+        max_rounds: int = 20,
+        average: bool = True,
+        max_seconds: float | None = None,
+        random_state: int = 0,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.task = task
+        self.max_rounds = max_rounds
+        self.average = average
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        return build_objective(task, batch, weights, Temperature(), margin=False, regularizer=NoRegularizer())
+
+    def _solver(self, objective: Objective) -> BaseSolver:
+        seconds = math.inf if self.max_seconds is None else self.max_seconds
+        rounds = 20 if self.max_rounds is None else self.max_rounds
+        return Perceptron(rounds, seconds, self.average, random_state=self.random_state)
+
+    def _warn(self, result: Result, tol: float) -> None:
+        if result.reason == "converged" and self.task_.latent and np.abs(self.coef_).max(initial=0.0) < 1e-9:
+            warnings.warn(
+                "training ended at w = 0: the first latents told nothing about the outputs; try more restarts, better "
+                "first latents (init, H or coef_init) or a larger C",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        # Ending at max_rounds is the ordinary way for a perceptron.
+        if result.reason != "max_rounds":
+            super()._warn(result, tol)

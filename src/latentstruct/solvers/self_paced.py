@@ -1,0 +1,166 @@
+"""Self-paced learning: easy examples first."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from latentstruct.exceptions import InputError
+from latentstruct.objective import Objective
+from latentstruct.protocols import Callback, Result, Round
+from latentstruct.ragged import Vector
+from latentstruct.solvers.base import BaseSolver
+from latentstruct.solvers.cccp import CCCP
+
+
+class SelfPaced(BaseSolver):
+    """Self-paced learning around `CCCP`: examples enter when their loss has become small.
+
+    With v_i ∈ {0, 1} it alternates over Ω(w) + Σ_i v_i c_i [f⁺_i(w) − f⁻_i(w)] − (1/K) Σ_i v_i: given w, the
+    example i is in if c_i [f⁺_i(w) − f⁻_i(w)] < 1/K; given v, CCCP goes on from w. 1/K grows by `growth` in each round
+    until all examples are in, and the last round is CCCP on the whole objective, which is what is reported.
+
+    Parameters
+    ----------
+    inner : CCCP, optional
+        Solver of each round; its `tol` and `max_seconds` are replaced by those given here.
+    tol : float, default=1e-3
+        Relative decrease at which CCCP stops.
+    max_seconds : float
+        Limit of each round.
+    max_rounds : int, default=50
+        Rounds of self-pacing at most; then all examples are in.
+    first_share : float, default=0.5
+        Share of the examples that the first round begins with.
+    growth : float, default=1.3
+        Factor of 1/K.
+
+    Notes
+    -----
+    Kumar, Packer & Koller (2010). The weights that choose the first examples come from one loosely solved round with
+    all of them, as all losses are equal at w = 0. Planes are kept between rounds.
+    """
+
+    def __init__(
+        self,
+        inner: Any = None,
+        tol: float = 1e-3,
+        max_rounds: int = 50,
+        max_seconds: float = float("inf"),
+        first_share: float = 0.5,
+        growth: float = 1.3,
+    ) -> None:
+        self.inner = inner
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.first_share = first_share
+        self.growth = growth
+
+    def check(self, objective: Objective) -> None:
+        """Raise unless the parameters make sense."""
+        if self.inner is not None and not isinstance(self.inner, CCCP):
+            raise InputError(f"inner must be a CCCP solver, found {self.inner!r}")
+        if not 0 < self.first_share <= 1:
+            raise InputError(f"first_share must be above 0 and at most 1, found {self.first_share!r}")
+        if not self.growth > 1:
+            raise InputError(f"growth must be above 1, found {self.growth!r}")
+        self._check_at_least(1, "max_rounds")
+        self._cccp().check(objective)
+
+    def _cccp(self) -> CCCP:
+        cccp = CCCP() if self.inner is None else clone(self.inner)
+        return cccp.set_params(tol=self.tol, max_seconds=self.max_seconds)
+
+    def minimize(
+        self, objective: Objective, w0: Vector | None = None, *, state: Any = None, callback: Callback | None = None
+    ) -> Result:
+        """Minimise the objective; see `CCCP.minimize`. Each restart of the inner CCCP is paced on its own."""
+        self.check(objective)
+        cccp = self._cccp()
+        several = w0 is None and objective.first is not None
+        best: Result | None = None
+        past: list[Round] = []
+        reached: list[float] = []
+        for start in range(cccp.restarts if several else 1):
+            run = _Pacing(self, clone(cccp).set_params(restarts=1), past, start, callback)
+            found = run.minimize(_only(objective, start), w0, state)
+            past, state = found.history, found.state
+            reached.append(found.objective)
+            if best is None or found.objective < best.objective:
+                best = found
+            if found.reason in ("interrupted", "callback", "max_seconds"):
+                best = replace(best, reason=found.reason)
+                break
+        assert best is not None
+        return replace(best, history=past, oracle_calls=past[-1].oracle_calls, start_objectives=reached, state=state)
+
+
+def _only(objective: Objective, start: int) -> Objective:
+    """Return the objective whose only start is the given one."""
+    first = objective.first
+    return objective if first is None else replace(objective, first=lambda _: first(start))
+
+
+class _Pacing:
+    """One start of self-paced learning, with the history of the starts before it."""
+
+    def __init__(
+        self, settings: SelfPaced, cccp: CCCP, past: list[Round], start: int, callback: Callback | None
+    ) -> None:
+        self.settings, self.cccp, self.start, self.callback = settings, cccp, start, callback
+        self.history = list(past)
+        self.n_rounds = 0
+        self.calls = past[-1].oracle_calls if past else 0
+
+    def minimize(self, objective: Objective, w0: Vector | None, state: Any) -> Result:
+        weights = objective.plus.weights
+        loose = clone(self.cccp).set_params(max_rounds=1)
+        found = self._call(loose, objective, w0, state)
+        losses = self._losses(objective, found)
+        limit = float(np.quantile(losses, self.settings.first_share))
+        for _ in range(self.settings.max_rounds):
+            chosen = losses <= limit
+            if chosen.all() or found.reason in ("interrupted", "callback", "max_seconds"):
+                break
+            if chosen.any() and (weights * chosen).any():
+                found = self._call(self.cccp, objective.reweighted(weights * chosen), found.w, found.state)
+                losses = self._losses(objective, found)
+            limit *= self.settings.growth
+        if found.reason not in ("interrupted", "callback", "max_seconds"):
+            found = self._call(self.cccp, objective, found.w, found.state)
+        else:
+            # The objective of the chosen examples only says nothing about all of them.
+            value = objective.value(found.w)
+            found = replace(found, objective=value, lower_bound=-math.inf)
+            self.history[-1] = replace(self.history[-1], objective=value, lower_bound=-math.inf, gap=math.inf)
+        return replace(found, history=self.history, n_rounds=self.n_rounds)
+
+    def _losses(self, objective: Objective, found: Result) -> Vector:
+        self.calls += objective.n_examples
+        plus, minus = objective.plus.planes(found.w).values, objective.minus.planes(found.w).values
+        return objective.plus.weights * (plus - minus)
+
+    def _call(self, cccp: CCCP, objective: Objective, w: Vector | None, state: Any) -> Result:
+        seconds = self.history[-1].seconds if self.history else 0.0
+        rounds, calls = self.n_rounds, self.calls
+
+        def renumbered(line: Round) -> Round:
+            return replace(
+                line,
+                round=rounds + line.round,
+                oracle_calls=calls + line.oracle_calls,
+                seconds=seconds + line.seconds,
+                start=self.start,
+            )
+
+        callback = self.callback
+        found = cccp.minimize(
+            objective, w, state=state, callback=None if callback is None else lambda line: callback(renumbered(line))
+        )
+        self.history += [renumbered(line) for line in found.history]
+        self.n_rounds = rounds + found.n_rounds
+        self.calls = calls + found.oracle_calls
+        return found
