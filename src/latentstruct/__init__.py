@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "latentstruct.estimators": ("CRF", "StructuralSVM", "StructuredEstimator", "StructuredPerceptron"),
+    "latentstruct.estimators": ("CRF", "LatentSSVM", "StructuralSVM", "StructuredEstimator", "StructuredPerceptron"),
     "latentstruct.exceptions": ("ConvergenceWarning", "FormatError", "InputError"),
     "latentstruct.features": ("WindowFeatures",),
     "latentstruct.objective": ("Objective", "build_objective"),
@@ -17,6 +17,7 @@ _HOMES = {
     "latentstruct.protocols": ("Result", "Round", "Temperature"),
     "latentstruct.regularizers": ("L2",),
     "latentstruct.solvers": (
+        "CCCP",
         "LBFGS",
         "BlockAscent",
         "Bundle",
@@ -24,16 +25,28 @@ _HOMES = {
         "FrankWolfe",
         "HingeSolver",
         "Perceptron",
+        "SelfPaced",
         "Subgradient",
     ),
-    "latentstruct.tasks": ("CandidateTask", "Chain", "ExampleTask", "Multiclass"),
+    "latentstruct.tasks": (
+        "CandidateTask",
+        "Chain",
+        "Coreference",
+        "CorrelationClustering",
+        "ExampleTask",
+        "LatentMulticlass",
+        "Motif",
+        "Multiclass",
+        "PairwiseRanking",
+        "PrecisionAtK",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
-    from latentstruct.estimators import CRF, StructuralSVM, StructuredEstimator, StructuredPerceptron
+    from latentstruct.estimators import CRF, LatentSSVM, StructuralSVM, StructuredEstimator, StructuredPerceptron
     from latentstruct.exceptions import ConvergenceWarning, FormatError, InputError
     from latentstruct.features import WindowFeatures
     from latentstruct.objective import Objective, build_objective
@@ -41,6 +54,7 @@ if TYPE_CHECKING:
     from latentstruct.protocols import Result, Round, Temperature
     from latentstruct.regularizers import L2
     from latentstruct.solvers import (
+        CCCP,
         LBFGS,
         BlockAscent,
         Bundle,
@@ -48,9 +62,21 @@ if TYPE_CHECKING:
         FrankWolfe,
         HingeSolver,
         Perceptron,
+        SelfPaced,
         Subgradient,
     )
-    from latentstruct.tasks import CandidateTask, Chain, ExampleTask, Multiclass
+    from latentstruct.tasks import (
+        CandidateTask,
+        Chain,
+        Coreference,
+        CorrelationClustering,
+        ExampleTask,
+        LatentMulticlass,
+        Motif,
+        Multiclass,
+        PairwiseRanking,
+        PrecisionAtK,
+    )
 
 
 def __getattr__(name: str) -> Any:

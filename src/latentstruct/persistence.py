@@ -24,13 +24,14 @@ FITTED = (
     "n_rounds_",
     "n_oracle_calls_",
     "stop_reason_",
+    "restart_objectives_",
 )
 
-ESTIMATORS = ("CRF", "StructuralSVM", "StructuredEstimator", "StructuredPerceptron")
+ESTIMATORS = ("CRF", "LatentSSVM", "StructuralSVM", "StructuredEstimator", "StructuredPerceptron")
 PARTS = {
     name: getattr(module, name)
     for module, names in (
-        (tasks, ("Chain", "Multiclass")),
+        (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask")]),
         (solvers, solvers.__all__),
         (regularizers, ("L2", "NoRegularizer")),
         (estimators, ESTIMATORS),

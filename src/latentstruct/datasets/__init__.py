@@ -1,7 +1,26 @@
-"""Loaders of real data sets from a folder of the user's."""
+"""Loaders of real data sets from a folder of the user's, and generators of simulated ones."""
 
 from latentstruct.datasets.conll2000 import Conll2000, load_conll2000
 from latentstruct.datasets.home import data_home
+from latentstruct.datasets.letor import load_letor_mq2008
+from latentstruct.datasets.litbank import load_litbank
 from latentstruct.datasets.ocr_letters import OcrLetters, load_ocr_letters
+from latentstruct.datasets.planted import PlantedMotif, make_planted_motif
+from latentstruct.datasets.uci_promoters import UciPromoters, load_uci_promoters
+from latentstruct.datasets.yeast_ars import YeastArs, load_yeast_ars
 
-__all__ = ["Conll2000", "OcrLetters", "data_home", "load_conll2000", "load_ocr_letters"]
+__all__ = [
+    "Conll2000",
+    "OcrLetters",
+    "PlantedMotif",
+    "UciPromoters",
+    "YeastArs",
+    "data_home",
+    "load_conll2000",
+    "load_letor_mq2008",
+    "load_litbank",
+    "load_ocr_letters",
+    "load_uci_promoters",
+    "load_yeast_ars",
+    "make_planted_motif",
+]

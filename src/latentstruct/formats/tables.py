@@ -91,6 +91,56 @@ def _explain_pairs(name: str, line: int, pairs: list[bytes], first: int, last: i
     raise AssertionError(f"{name}:{line}: the pairs are well formed")
 
 
+def parse_pairs(text: bytes, name: str, line: int, first: int, last: int | None) -> tuple[list[int], list[float]]:
+    """Read the ``index:value`` pairs of a line.
+
+    Parameters
+    ----------
+    text : bytes
+        The pairs, separated by spaces.
+    name, line : str and int
+        Where they stand, for messages.
+    first, last : int and int or None
+        The smallest and the largest index that is allowed; None for the largest that any reader takes.
+
+    Returns
+    -------
+    indices : list of int
+        Increasing.
+    values : list of float
+        Finite.
+
+    Raises
+    ------
+    FormatError
+        If the text is anything else.
+    """
+    parts = text.replace(b":", b" ").split()
+    try:
+        if not _PAIRS.fullmatch(text):
+            raise ValueError
+        indices = list(map(int, parts[::2]))
+        values = list(map(float, parts[1::2]))
+    except ValueError:
+        _explain_pairs(name, line, text.split(), first, last)
+    largest = MAX_INDEX - 1 + first if last is None else last
+    in_range = not indices or (indices[0] >= first and indices[-1] <= largest)
+    if not in_range or not all(map(operator.lt, indices, indices[1:])) or not all(map(isfinite, values)):
+        _explain_pairs(name, line, text.split(), first, last)
+    return indices, values
+
+
+def check_n_features(n_features: Any) -> None:
+    """Raise unless the number of features is left open or one that a reader can have."""
+    if n_features is not None and (
+        isinstance(n_features, bool) or not isinstance(n_features, int | np.integer) or not 1 <= n_features <= MAX_INDEX
+    ):
+        raise InputError(
+            f"n_features is {show(n_features)}; expected a whole number from 1 to {MAX_INDEX}: "
+            "leave it out to take the largest index of the file"
+        )
+
+
 def read_svmlight(
     path: FilePath, n_features: int | None = None, *, zero_based: bool = False
 ) -> tuple[csr_array, NDArray[Any]]:
@@ -120,16 +170,9 @@ def read_svmlight(
         If the file is not of this format.
     """
     name = source_name(path)
-    if n_features is not None and (
-        isinstance(n_features, bool) or not isinstance(n_features, int | np.integer) or not 1 <= n_features <= MAX_INDEX
-    ):
-        raise InputError(
-            f"n_features is {show(n_features)}; expected a whole number from 1 to {MAX_INDEX}: "
-            "leave it out to take the largest index of the file"
-        )
+    check_n_features(n_features)
     first = 0 if zero_based else 1
     last = None if n_features is None else int(n_features) - 1 + first
-    largest = MAX_INDEX - 1 + first if last is None else last
     labels: list[str] = []
     lines = array("q")
     pointers = array("q", [0])
@@ -152,22 +195,7 @@ def read_svmlight(
         labels.append(label)
         lines.append(number)
         if tail:
-            rest = tail[0]
-            parts = rest.replace(b":", b" ").split()
-            try:
-                if not _PAIRS.fullmatch(rest):
-                    raise ValueError
-                line_indices = list(map(int, parts[::2]))
-                line_values = list(map(float, parts[1::2]))
-            except ValueError:
-                _explain_pairs(name, number, rest.split(), first, last)
-            if (
-                line_indices[0] < first
-                or line_indices[-1] > largest
-                or not all(map(operator.lt, line_indices, line_indices[1:]))
-                or not all(map(isfinite, line_values))
-            ):
-                _explain_pairs(name, number, rest.split(), first, last)
+            line_indices, line_values = parse_pairs(tail[0], name, number, first, last)
             highest = max(highest, line_indices[-1])
             indices.extend(line_indices)
             values.extend(line_values)

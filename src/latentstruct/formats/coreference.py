@@ -1,0 +1,401 @@
+"""Documents with mentions and clusters: CoNLL-2012 columns and LitBank's standoff files.
+
+A mention is a span of one sentence; a cluster is the mentions of one thing. Every mention has exactly one cluster.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.formats.text import (
+    STANDARD_STREAM,
+    FilePath,
+    decode_line,
+    fail,
+    numbered_lines,
+    path_text,
+    show,
+    source_name,
+    write_text,
+)
+from latentstruct.mentions import Document, Mention
+
+__all__ = ["parse_conll_coreference", "parse_litbank", "read_coreference", "write_coreference"]
+
+_BEGIN = re.compile(r"#begin document\s+\(?(?P<name>.*?)\)?(?:;\s*part\s+(?P<part>[0-9]+))?\s*", re.ASCII)
+_BRACKET = re.compile(r"(?P<open>\()?(?P<cluster>[^()|\s]+)(?P<close>\))?")
+_NOTHING = frozenset({"", "-", "_", "*"})
+_FEWEST_COLUMNS = 5
+_EMPTY_COLUMNS = 8
+
+Lines = Iterable[tuple[int, bytes]]
+
+
+class _Open(NamedTuple):
+    """A bracket that waits to be closed."""
+
+    start: int
+    line: int
+
+
+class _Reader:
+    """Collects the sentences and mentions of CoNLL-2012 documents, line by line."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.documents: list[Document] = []
+        self.begun: tuple[str, int, int] | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self.sentences: list[list[str]] = []
+        self.words: list[str] = []
+        self.found: list[tuple[Mention, int]] = []
+        self.open: dict[str, list[_Open]] = {}
+
+    def begin(self, text: str, line: int) -> None:
+        self.end(line)
+        match = _BEGIN.fullmatch(text)
+        if match is None or not match["name"]:
+            fail(
+                self.source,
+                line,
+                f"found {show(text)}; expected a line like '#begin document (name); part 000': name the document",
+            )
+        self.begun = match["name"], int(match["part"] or 0), line
+
+    def word(self, text: str, line: int) -> None:
+        columns = text.split("\t") if "\t" in text else text.split()
+        if self.begun is None:
+            fail(
+                self.source,
+                line,
+                f"found {show(text)} before any document; expected '#begin document (name); part 000' first: "
+                "add the line, and check that this is a CoNLL-2012 file",
+            )
+        if len(columns) < _FEWEST_COLUMNS:
+            fail(
+                self.source,
+                line,
+                f"found {len(columns)} columns; expected at least {_FEWEST_COLUMNS}, with the word in the fourth and "
+                "the clusters in the last: use the CoNLL-2012 columns",
+            )
+        if not columns[3].strip():
+            fail(self.source, line, "the word in the fourth column is empty; expected a word: correct the line")
+        position = len(self.words)
+        self.words.append(columns[3])
+        brackets = columns[-1].strip()
+        if brackets not in _NOTHING:
+            for bracket in brackets.split("|"):
+                self._bracket(bracket, position, line)
+
+    def _bracket(self, bracket: str, position: int, line: int) -> None:
+        match = _BRACKET.fullmatch(bracket)
+        if match is None or not (match["open"] or match["close"]):
+            fail(
+                self.source,
+                line,
+                f"found {show(bracket)} in the last column; expected brackets like '(3', '3)' or '(3)' separated by "
+                "'|', or '-': correct the clusters",
+            )
+        waiting = self.open.setdefault(match["cluster"], [])
+        if match["open"]:
+            waiting.append(_Open(position, line))
+        if match["close"]:
+            if not waiting:
+                fail(
+                    self.source,
+                    line,
+                    f"{show(bracket)} closes a mention of cluster {match['cluster']} that was not opened in its "
+                    "sentence; expected balanced brackets: correct the clusters",
+                )
+            opened = waiting.pop()
+            mention = Mention(len(self.sentences), opened.start, position + 1, match["cluster"])
+            self.found.append((mention, opened.line))
+
+    def end_sentence(self) -> None:
+        for cluster, waiting in self.open.items():
+            if waiting:
+                fail(
+                    self.source,
+                    waiting[-1].line,
+                    f"'({cluster}' opens a mention that is not closed in its sentence; expected balanced brackets: "
+                    "correct the clusters",
+                )
+        if self.words:
+            self.sentences.append(self.words)
+        self.words, self.open = [], {}
+
+    def end(self, line: int) -> None:
+        self.end_sentence()
+        if self.begun is not None:
+            name, part, first = self.begun
+            if not self.sentences:
+                fail(self.source, first, f"document {show(name)} has no words; expected some: remove the document")
+            mentions = _ordered(self.found, self.source)
+            self.documents.append(Document(name, self.sentences, mentions, part))
+        self.begun = None
+        self._clear()
+
+
+def _ordered(found: Sequence[tuple[Mention, int]], source: str) -> list[Mention]:
+    """Return mentions in the order of the text, the outer before the inner; raise if two have the same span."""
+    ordered = sorted(found, key=lambda item: (item[0].sentence, item[0].start, -item[0].end))
+    for (before, _), (mention, line) in pairwise(ordered):
+        if before[:3] == mention[:3]:
+            fail(
+                source,
+                line,
+                f"the words {mention.start + 1} to {mention.end} of sentence {mention.sentence + 1} are a mention of "
+                f"cluster {show(before.cluster)} and again of {show(mention.cluster)}; expected one cluster for each "
+                "mention: remove one, or join the clusters",
+            )
+    return [mention for mention, _ in ordered]
+
+
+def parse_conll_coreference(lines: Lines, source: str) -> list[Document]:
+    """Read the numbered lines of a CoNLL-2012 file; `source` names it in messages."""
+    reader = _Reader(source)
+    number = 0
+    for number, raw in lines:
+        text = decode_line(raw, source, number).rstrip("\r\n")
+        if text.startswith("#begin"):
+            reader.begin(text, number)
+        elif text.startswith("#end"):
+            reader.end(number)
+        elif text.startswith("#") and "\t" not in text and len(text.split()) < _FEWEST_COLUMNS:
+            continue
+        elif text.strip():
+            reader.word(text, number)
+        else:
+            reader.end_sentence()
+    reader.end(number)
+    if not reader.documents:
+        raise FormatError(
+            f"{source}:1: found no document; expected a line like '#begin document (name); part 000': check that this "
+            "is a CoNLL-2012 file"
+        )
+    return reader.documents
+
+
+def _standoff_span(fields: list[str], sentences: list[list[str]], source: str, line: int) -> tuple[int, int, int]:
+    """Return sentence, start and end of a MENTION line."""
+    try:
+        sentence, start, last_sentence, last = (int(field) for field in fields[2:6])
+    except ValueError:
+        fail(source, line, f"found the span {show(fields[2:6])}; expected four whole numbers: correct the line")
+    if sentence != last_sentence:
+        fail(
+            source,
+            line,
+            f"the mention begins in sentence {sentence} and ends in {last_sentence}; expected a span of one sentence: "
+            "cut the mention",
+        )
+    if not (0 <= sentence < len(sentences) and 0 <= start <= last < len(sentences[sentence])):
+        fail(
+            source,
+            line,
+            f"the text has no words {start} to {last} in a sentence {sentence}; expected positions counted from 0: "
+            "check that text and annotation belong together",
+        )
+    return sentence, start, last + 1
+
+
+class _Standoff:
+    """Collects the mentions and clusters of a LitBank annotation, line by line."""
+
+    def __init__(self, sentences: list[list[str]], source: str) -> None:
+        self.sentences = sentences
+        self.source = source
+        self.spans: dict[str, tuple[tuple[int, int, int], str | None, int]] = {}
+        self.clusters: dict[str, tuple[str, int]] = {}
+
+    def line(self, fields: list[str], number: int) -> None:
+        if fields[0] == "MENTION" and len(fields) >= 6:
+            if fields[1] in self.spans:
+                fail(self.source, number, f"mention {show(fields[1])} is repeated; expected distinct names: rename one")
+            kind = fields[7] if len(fields) > 7 and fields[7] else None
+            self.spans[fields[1]] = _standoff_span(fields, self.sentences, self.source, number), kind, number
+        elif fields[0] == "COREF" and len(fields) >= 3:
+            before, _ = self.clusters.setdefault(fields[1], (fields[2], number))
+            if before != fields[2]:
+                fail(
+                    self.source,
+                    number,
+                    f"mention {show(fields[1])} has the clusters {show(before)} and {show(fields[2])}; expected one "
+                    "for each mention: remove one, or join the clusters",
+                )
+        elif fields[0] not in ("APPOS", "COP"):
+            fail(
+                self.source,
+                number,
+                f"found {show(' '.join(fields))}; expected MENTION with a name and a span, or COREF with a mention's "
+                "name and a cluster, separated by tabs: give LitBank's annotation",
+            )
+
+    def mentions(self) -> list[Mention]:
+        for key, (_, number) in self.clusters.items():
+            if key not in self.spans:
+                fail(self.source, number, f"no mention is named {show(key)}; expected a MENTION line for it: add it")
+        if not self.spans:
+            raise FormatError(
+                f"{self.source}:1: found no MENTION line; expected at least one: give LitBank's annotation"
+            )
+        found = []
+        for key, (span, kind, number) in self.spans.items():
+            cluster, _ = self.clusters.get(key, (f"#{key}", number))
+            found.append((Mention(*span, cluster, kind), number))
+        return _ordered(found, self.source)
+
+
+def parse_litbank(annotation: Lines, text: Lines, name: str, source: str, text_source: str) -> Document:
+    """Read LitBank's tab-separated annotation (MENTION and COREF lines) of a text with one sentence a line.
+
+    Mentions without a COREF line, such as appositions and predicates (APPOS and COP lines, which are not clusters), are
+    clusters of their own, as in LitBank's CoNLL files.
+    """
+    lines = (decode_line(raw, text_source, number).rstrip("\r\n") for number, raw in text)
+    collected = _Standoff([line.split(" ") for line in lines if line.strip()], source)
+    for number, raw in annotation:
+        line = decode_line(raw, source, number).rstrip("\r\n")
+        if line.strip():
+            collected.line(line.split("\t"), number)
+    return Document(name, collected.sentences, collected.mentions())
+
+
+def _is_conll(name: str) -> bool:
+    """Tell whether a file is named as CoNLL-2012 files are."""
+    stem = name.lower().removesuffix(".gz")
+    return stem.endswith((".conll", "_conll"))
+
+
+def _read_standoff(path: Path) -> Document:
+    text = path.with_suffix(".txt")
+    return parse_litbank(numbered_lines(path), numbered_lines(text), path.stem, str(path), str(text))
+
+
+def read_coreference(path: FilePath) -> list[Document]:
+    """Read documents with their mentions and clusters.
+
+    Parameters
+    ----------
+    path : str or path
+        A CoNLL-2012 file (decompressed if its name ends in ``.gz``; ``-`` is standard input), a LitBank annotation
+        ``.ann`` with its text ``.txt`` beside it, or a folder of files of one of these kinds, read in the order of
+        their names.
+
+    Returns
+    -------
+    list of Document
+        The documents; the parts of a CoNLL-2012 file are documents of their own.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or none of these kinds in the folder.
+    FormatError
+        If a file is not of its format, brackets are not balanced or a mention has two clusters.
+    """
+    text = path_text(path)
+    if text == STANDARD_STREAM or not os.path.isdir(text):
+        if text.lower().endswith(".ann"):
+            return [_read_standoff(Path(text))]
+        return parse_conll_coreference(numbered_lines(text), source_name(text))
+    names = sorted(os.listdir(text))
+    columns = [name for name in names if _is_conll(name)]
+    standoff = [name for name in names if name.lower().endswith(".ann")]
+    if bool(columns) == bool(standoff):
+        raise InputError(
+            f"{text} holds {len(columns)} CoNLL-2012 files (.conll, _conll) and {len(standoff)} annotations (.ann); "
+            "expected files of one of these kinds: give the right folder, or one file"
+        )
+    if standoff:
+        return [_read_standoff(Path(text, name)) for name in standoff]
+    return [document for name in columns for document in read_coreference(Path(text, name))]
+
+
+def _check_words(document: Document) -> None:
+    for value in (document.name, *(word for words in document.sentences for word in words)):
+        if not value.strip() or any(character in value for character in "\t\r\n"):
+            raise InputError(
+                f"document {show(document.name)} has the name or word {show(value)}; expected text without tabs and "
+                "line ends: replace it"
+            )
+
+
+def _brackets(mentions: Sequence[Mention], clusters: Sequence[int], n_words: int, name: str) -> list[str]:
+    """Return the last column of one sentence.
+
+    On each word mentions are closed before others are opened, so that spans of one cluster that share only one word
+    are read back as they were. Spans that share more are read as nested, as the notation has it: if they are not, it
+    cannot say so.
+    """
+    parts: list[list[str]] = [[] for _ in range(n_words)]
+    items = sorted(zip(mentions, clusters, strict=True), key=lambda item: (item[0].start, -item[0].end))
+    for mention, cluster in reversed(items):
+        if mention.end - mention.start > 1:
+            parts[mention.end - 1].append(f"{cluster})")
+    for mention, cluster in items:
+        single = mention.end - mention.start == 1
+        parts[mention.start].append(f"({cluster})" if single else f"({cluster}")
+    for (before, cluster), (mention, other) in combinations(items, 2):
+        crossing = before.start < mention.start < before.end - 1 and mention.end > before.end
+        if crossing and cluster == other:
+            raise InputError(
+                f"document {show(name)}: the spans {before.start}–{before.end} and {mention.start}–{mention.end} of "
+                f"sentence {mention.sentence} cross and have one cluster, {cluster}, which CoNLL-2012 brackets cannot "
+                "say: give one of the mentions another cluster or span"
+            )
+    return ["|".join(part) or "-" for part in parts]
+
+
+def _document_lines(document: Document, numbers: Sequence[int]) -> Iterator[str]:
+    yield f"#begin document ({document.name}); part {document.part:03d}"
+    of_sentence: list[list[int]] = [[] for _ in document.sentences]
+    for k, mention in enumerate(document.mentions):
+        of_sentence[mention.sentence].append(k)
+    for words, chosen in zip(document.sentences, of_sentence, strict=True):
+        column = _brackets(
+            [document.mentions[k] for k in chosen], [numbers[k] for k in chosen], len(words), document.name
+        )
+        for position, (word, brackets) in enumerate(zip(words, column, strict=True)):
+            yield "\t".join([document.name, str(document.part), str(position), word, *"_" * _EMPTY_COLUMNS, brackets])
+        yield ""
+    yield "#end document"
+
+
+def write_coreference(path: FilePath, documents: Sequence[Document], clusters: Sequence[Any] | None = None) -> None:
+    """Write documents with clusters as a CoNLL-2012 file.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
+    documents : sequence of Document
+        The documents.
+    clusters : sequence of sequences of labels, optional
+        The cluster of each mention of each document, such as `predict` returns; by default the documents' own.
+        They are numbered from 0 by first appearance.
+
+    Raises
+    ------
+    InputError
+        If clusters and mentions do not match, or spans of one cluster cross in more than one word.
+    """
+    labels = [[mention.cluster for mention in document.mentions] for document in documents]
+    given = labels if clusters is None else [list(y) for y in clusters]
+    if [len(y) for y in given] != [len(y) for y in labels]:
+        raise InputError(
+            f"clusters hold {show([len(y) for y in given])} labels a document; expected "
+            f"{show([len(y) for y in labels])}, one for each mention: predict the same documents"
+        )
+    lines: list[str] = []
+    for document, y in zip(documents, given, strict=True):
+        _check_words(document)
+        numbers: dict[Any, int] = {}
+        lines.extend(_document_lines(document, [numbers.setdefault(label, len(numbers)) for label in y]))
+    write_text(path, "".join(f"{line}\n" for line in lines))

@@ -1,0 +1,170 @@
+"""DNA sequences as FASTA, and tables of the sites found in them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+
+if TYPE_CHECKING:
+    from latentstruct.motifs import Site
+
+LETTERS = "ACGTN"
+
+_LETTER_BYTES = LETTERS.encode()
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Named DNA sequences.
+
+    Parameters
+    ----------
+    names : list of str
+        The first word of each header.
+    descriptions : list of str
+        The rest of each header, empty if there is none.
+    sequences : list of str
+        The letters A, C, G, T and N, in upper case.
+    """
+
+    names: list[str]
+    descriptions: list[str]
+    sequences: list[str]
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+
+def read_fasta(path: FilePath) -> Sequences:
+    """Read DNA sequences from a FASTA file.
+
+    A header line ``>name description`` precedes the lines of each sequence. Letters are A, C, G, T and N of either
+    case; empty lines are passed over.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
+
+    Returns
+    -------
+    Sequences
+        Names, descriptions and sequences in upper case.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    FormatError
+        If the file is not of this format, holds nothing, or names two sequences alike.
+    """
+    name = source_name(path)
+    names: list[str] = []
+    descriptions: list[str] = []
+    sequences: list[str] = []
+    header_lines: dict[str, int] = {}
+    for line, header, parts in _records(path, name):
+        title, _, description = header.partition(" ")
+        if title in header_lines:
+            fail(
+                name,
+                line,
+                f"the name {show(title)} was used in line {header_lines[title]} already; expected different names: "
+                "rename one of the two sequences",
+            )
+        if not parts:
+            fail(name, line, f"the sequence {show(title)} is empty; expected letters after its header: remove it")
+        header_lines[title] = line
+        names.append(title)
+        descriptions.append(description.strip())
+        sequences.append(b"".join(parts).decode("ascii"))
+    if not names:
+        raise FormatError(f"{name} holds no sequences; expected a line '>name' and letters: check that it is complete")
+    return Sequences(names, descriptions, sequences)
+
+
+def _records(path: FilePath, name: str) -> Iterator[tuple[int, str, list[bytes]]]:
+    """Yield the line, the header and the checked letters of each record."""
+    begun: tuple[int, str, list[bytes]] | None = None
+    for number, raw in numbered_lines(path):
+        content = raw.rstrip()
+        if content.startswith(b">"):
+            if begun is not None:
+                yield begun
+            header = " ".join(decode_line(content[1:], name, number).split())
+            if not header:
+                fail(name, number, "the header has no name; expected '>name description': give the sequence a name")
+            begun = number, header, []
+            continue
+        if not content:
+            continue
+        if begun is None:
+            shown = show(content[:40].decode("utf-8", "backslashreplace"))
+            fail(
+                name,
+                number,
+                f"found {shown} before the first header; expected a line that begins with '>': add the header, or let "
+                "the file's name end in .gz if it is compressed",
+            )
+        begun[2].append(_letters(content, name, number))
+    if begun is not None:
+        yield begun
+
+
+def _letters(content: bytes, name: str, number: int) -> bytes:
+    """Return a line of letters in upper case."""
+    letters = content.upper()
+    if letters.translate(None, _LETTER_BYTES):
+        column = next(i for i, byte in enumerate(letters) if byte not in _LETTER_BYTES)
+        text = decode_line(content[column:], name, number)
+        fail(
+            name,
+            number,
+            f"found {show(text[0])} in column {column + 1}; expected the letters {LETTERS} of either case: replace "
+            "other letters by N",
+        )
+    return letters
+
+
+def write_fasta(path: FilePath, sequences: Sequences, line_width: int = 60) -> None:
+    """Write sequences to a FASTA file.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
+    sequences : Sequences
+        Names, descriptions and sequences.
+    line_width : int, default=60
+        Letters in a line.
+    """
+    if line_width < 1:
+        raise InputError(f"line_width is {line_width!r}; expected at least 1: choose a larger one")
+    lines = []
+    for title, description, letters in zip(sequences.names, sequences.descriptions, sequences.sequences, strict=True):
+        lines.append(f">{title} {description}".rstrip())
+        lines.extend(letters[start : start + line_width] for start in range(0, len(letters), line_width))
+    write_text(path, "\n".join([*lines, ""]))
+
+
+def write_sites(path: FilePath, sites: "Iterable[Site]") -> None:
+    """Write sites as a table: tab-separated columns sequence, start, end, strand, score and site, with a header.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
+    sites : iterable of Site
+        The sites; start is counted from 0 and end is one past the last letter, as in BED files.
+    """
+    lines = ["sequence\tstart\tend\tstrand\tscore\tsite"]
+    for found in sites:
+        if any(mark in found.sequence for mark in "\t\r\n"):
+            raise InputError(
+                f"the sequence is called {show(found.sequence)}; expected a name without tabs and line ends: rename it"
+            )
+        strand = "+" if found.strand > 0 else "-"
+        lines.append(f"{found.sequence}\t{found.start}\t{found.end}\t{strand}\t{found.score:.6g}\t{found.site}")
+    write_text(path, "\n".join([*lines, ""]))

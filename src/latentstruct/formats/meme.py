@@ -1,0 +1,193 @@
+"""Motif matrices in the minimal MEME motif format, version 4."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.formats.text import (
+    NUMBER,
+    FilePath,
+    decode_line,
+    fail,
+    numbered_lines,
+    show,
+    source_name,
+    write_text,
+)
+
+_VERSION = re.compile(r"MEME\s+version\s+(\d+)")
+_MATRIX = "letter-probability matrix:"
+_SETTING = re.compile(r"(alength|w|nsites)=\s*(\S+)")
+_SUM_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class MemeMotif:
+    """A motif of a MEME file.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    matrix : array of shape (width, 4)
+        Probabilities of A, C, G and T at each position.
+    background : array of shape (4,)
+        Background frequencies of the file, uniform if it states none.
+    n_sites : int
+        Number of sites the matrix was made from; 20 if the file does not say, as the format has it.
+    """
+
+    name: str
+    matrix: NDArray[np.float64]
+    background: NDArray[np.float64]
+    n_sites: int
+
+
+def check_probabilities(values: Any, name: str, width: int | None = None) -> NDArray[np.float64]:
+    """Return rows of letter probabilities (width, 4), or raise an error that names `name`."""
+    try:
+        matrix = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error
+    if matrix.ndim != 2 or matrix.shape[1] != 4 or len(matrix) == 0 or width not in (None, len(matrix)):
+        raise InputError(f"{name} has shape {matrix.shape}; expected (width, 4), the letters A, C, G, T: reshape it")
+    if not np.isfinite(matrix).all() or (matrix < 0).any() or (np.abs(matrix.sum(axis=1) - 1) > 1e-6).any():
+        raise InputError(f"{name} has rows that are no probabilities; expected values ≥ 0 with the sum 1: normalise it")
+    return matrix
+
+
+def write_meme(
+    path: FilePath,
+    matrix: Any,
+    background: Any = (0.25, 0.25, 0.25, 0.25),
+    name: str = "motif",
+    n_sites: int = 20,
+    strands: int = 1,
+) -> None:
+    """Write one motif in the minimal MEME format, which MAST, FIMO, TOMTOM and many others read.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
+    matrix : array of shape (width, 4)
+        Probabilities of A, C, G and T at each position.
+    background : array of shape (4,)
+        Background frequencies.
+    name : str, default="motif"
+        Name of the motif.
+    n_sites : int, default=20
+        Number of sites the matrix was made from.
+    strands : 1 or 2, default=1
+        Strands on which sites were looked for.
+    """
+    rows = check_probabilities(matrix, "matrix")
+    letters = check_probabilities(np.asarray(background)[None], "background", 1)[0]
+    if not name or len(name.split()) != 1:
+        raise InputError(f"the motif is called {show(name)}; expected one word: choose a name without spaces")
+    frequencies = " ".join(f"{letter} {value:.6f}" for letter, value in zip("ACGT", letters, strict=True))
+    lines = [
+        "MEME version 4",
+        "",
+        "ALPHABET= ACGT",
+        "",
+        "strands: + -" if strands == 2 else "strands: +",
+        "",
+        "Background letter frequencies",
+        frequencies,
+        "",
+        f"MOTIF {name}",
+        f"{_MATRIX} alength= 4 w= {len(rows)} nsites= {n_sites} E= 0",
+        *(" ".join(f"{value:.6f}" for value in row) for row in rows),
+        "",
+    ]
+    write_text(path, "\n".join(lines))
+
+
+def read_meme(path: FilePath) -> list[MemeMotif]:
+    """Read the motifs of a file in the minimal MEME format.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
+
+    Returns
+    -------
+    list of MemeMotif
+        The motifs in the order of the file.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    FormatError
+        If the file is not of this format, not about DNA, or holds no motif.
+    """
+    name = source_name(path)
+    lines = ((number, decode_line(raw, name, number).strip()) for number, raw in numbered_lines(path))
+    lines = ((number, text) for number, text in lines if text)
+    version = next(lines, (1, ""))
+    if not _VERSION.match(version[1]):
+        fail(name, version[0], f"found {show(version[1])}; expected 'MEME version 4': give a motif file of this format")
+    background = np.full(4, 0.25)
+    motifs: list[MemeMotif] = []
+    title = ""
+    for number, text in lines:
+        if text.startswith("ALPHABET") and text.partition("=")[2].strip() not in ("ACGT", "DNA"):
+            fail(name, number, f"found {show(text)}; expected 'ALPHABET= ACGT': only DNA motifs are read")
+        elif text.startswith("Background letter frequencies"):
+            background = _background(name, *next(lines, (number + 1, "")))
+        elif text.startswith("MOTIF"):
+            title = text[len("MOTIF") :].strip()
+            if not title:
+                fail(name, number, "the motif has no name; expected 'MOTIF name': name it")
+        elif text.startswith(_MATRIX):
+            if not title:
+                fail(name, number, "the matrix belongs to no motif; expected a line 'MOTIF name' before it: add one")
+            matrix, n_sites = _matrix(name, number, text, lines)
+            motifs.append(MemeMotif(title.split()[0], matrix, background, n_sites))
+            title = ""
+    if not motifs:
+        raise FormatError(f"{name} holds no motif; expected 'MOTIF name' and a matrix: check that it is complete")
+    return motifs
+
+
+def _numbers(name: str, line: int, words: list[str]) -> NDArray[np.float64]:
+    """Return four frequencies with the sum 1."""
+    values = [float(word) for word in words if NUMBER.fullmatch(word)]
+    if len(words) != 4 or len(values) != 4 or min(values) < 0 or abs(sum(values) - 1) > _SUM_TOLERANCE:
+        fail(
+            name,
+            line,
+            f"found {show(' '.join(words))}; expected the frequencies of A, C, G, T with the sum 1: correct the line",
+        )
+    return np.array(values) / sum(values)
+
+
+def _background(name: str, line: int, text: str) -> NDArray[np.float64]:
+    words = text.split()
+    if words[::2] != ["A", "C", "G", "T"]:
+        fail(name, line, f"found {show(text)}; expected 'A 0.25 C 0.25 G 0.25 T 0.25': correct the line")
+    return _numbers(name, line, words[1::2])
+
+
+def _matrix(name: str, line: int, text: str, lines: Iterator[tuple[int, str]]) -> tuple[NDArray[np.float64], int]:
+    settings = dict(_SETTING.findall(text))
+    for key, value in settings.items():
+        if not value.isascii() or not value.isdigit() or len(value) > 9 or int(value) < 1:
+            fail(name, line, f"found {key}= {show(value)}; expected a positive whole number: correct the line")
+    if settings.get("alength", "4") != "4":
+        fail(name, line, f"found alength= {settings['alength']}; expected 4: only DNA motifs are read")
+    if "w" not in settings:
+        fail(name, line, "the matrix does not say its width; expected 'w= ' and a number: complete the line")
+    rows = []
+    for _ in range(int(settings["w"])):
+        line, text = next(lines, (line + 1, ""))
+        rows.append(_numbers(name, line, text.split()))
+    return np.array(rows), int(settings.get("nsites", "20"))

@@ -1,0 +1,339 @@
+"""Windows of DNA: scores of all of them in one pass, the best one, expected counts, enriched words.
+
+Letters are A 0, C 1, G 2, T 3, N 4, so that 3 − a is the complement of a. The score of the window at h is
+
+    Σ_j PSM_j(x_{h+j}) − Σ_{h ≤ i < h+l} BG(x_{i−o} … x_i)
+
+with l the width and o the order of the background. Four letters are looked up at once: table c holds the summed
+position-specific scores of the letters at h + 4c … h + 4c + 3. The other strand has tables of its own, made from the
+reversed and complemented matrix, and shares everything else.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from latentstruct.kernels.candidates import pool
+from latentstruct.kernels.jit import inlined, njit
+
+UNKNOWN = 4
+
+
+class Layout(NamedTuple):
+    """Sequences laid end to end; sequence i holds the positions offsets[i] … offsets[i+1].
+
+    Windows lie in runs of letters without N: run r has the windows that start at first[r] … stop[r] − 1, sequence i the
+    runs runs[i] … runs[i+1] and windows[i+1] − windows[i] windows on each strand.
+    """
+
+    bases: np.ndarray  # (N,) uint8
+    quads: np.ndarray  # (N,) uint8: the four letters from here on, N and letters past the end taken for A
+    contexts: np.ndarray  # (N,) uint16: number of the (o+1)-mer that ends here, 4^(o+1) if it is not whole
+    offsets: np.ndarray  # (n + 1,)
+    runs: np.ndarray  # (n + 1,)
+    first: np.ndarray
+    stop: np.ndarray
+    windows: np.ndarray  # (n + 1,)
+    most: np.ndarray  # (2,): windows of the longest run, windows of the longest sequence
+
+
+class Tables(NamedTuple):
+    """Scores looked up while scanning; `reverse` has no rows if only one strand is read."""
+
+    forward: np.ndarray  # (⌈l/4⌉, 256)
+    reverse: np.ndarray  # (⌈l/4⌉, 256) or (0, 256)
+    background: np.ndarray  # (4^(o+1) + 1,), the last is 0
+
+
+@njit
+def number_letters(bases, offsets, order, quads, contexts):
+    """Fill in the numbers of the four letters that begin, and of the order + 1 letters that end, at each position."""
+    size = bases.shape[0]
+    code = 0
+    for i in range(size - 1, -1, -1):
+        letter = bases[i] if bases[i] < UNKNOWN else 0
+        code = (code >> 2) | (letter << 6)
+        quads[i] = code
+    states = 1 << (2 * (order + 1))
+    for k in range(offsets.shape[0] - 1):
+        code, known = 0, 0
+        for i in range(offsets[k], offsets[k + 1]):
+            if bases[i] < UNKNOWN:
+                code = ((code << 2) | bases[i]) & (states - 1)
+                known += 1
+            else:
+                known = 0
+            contexts[i] = code if known > order else states
+
+
+@inlined
+def scan(layout, tables, width, example, sums, scores):
+    """Write the scores of an example's windows, the forward strand's first; return how many each strand has."""
+    count = layout.windows[example + 1] - layout.windows[example]
+    done = 0
+    for run in range(layout.runs[example], layout.runs[example + 1]):
+        first = layout.first[run]
+        size = layout.stop[run] - first
+        sums[0] = 0.0
+        for t in range(size + width - 1):
+            sums[t + 1] = sums[t] + tables.background[layout.contexts[first + t]]
+        for t in range(size):
+            scores[done + t] = sums[t] - sums[t + width]
+        if tables.reverse.shape[0] > 0:
+            for t in range(size):
+                scores[count + done + t] = scores[done + t]
+            for c in range(tables.reverse.shape[0]):
+                for t in range(size):
+                    scores[count + done + t] += tables.reverse[c, layout.quads[first + 4 * c + t]]
+        for c in range(tables.forward.shape[0]):
+            for t in range(size):
+                scores[done + t] += tables.forward[c, layout.quads[first + 4 * c + t]]
+        done += size
+    return count
+
+
+@inlined
+def window_start(layout, example, number):
+    """Return the flat position of an example's window by its number on the strand."""
+    run = layout.runs[example]
+    while number >= layout.stop[run] - layout.first[run]:
+        number -= layout.stop[run] - layout.first[run]
+        run += 1
+    return layout.first[run] + number
+
+
+@inlined
+def room(layout, width):
+    """Return space for the running sums of the longest run and for the scores of both strands of any example."""
+    return np.empty(layout.most[0] + width + 1), np.empty(2 * layout.most[1])
+
+
+@inlined
+def exact_score(layout, tables, width, start, strand):
+    """Return one window's score without the rounding of running sums."""
+    side = tables.forward if strand > 0 else tables.reverse
+    score = 0.0
+    for c in range(side.shape[0]):
+        score += side[c, layout.quads[start + 4 * c]]
+    for i in range(start, start + width):
+        score -= tables.background[layout.contexts[i]]
+    return score
+
+
+@njit
+def best_windows(layout, tables, width, rows, values, starts, strands):
+    """Find value, flat start and strand of the highest window of each row; of equal ones the first, forward first."""
+    sums, scores = room(layout, width)
+    both = tables.reverse.shape[0] > 0
+    for k in range(rows.shape[0]):
+        example = rows[k]
+        count = scan(layout, tables, width, example, sums, scores)
+        best = 0
+        for t in range(2 * count if both else count):
+            if scores[t] > scores[best]:
+                best = t
+        strands[k] = 1 if best < count else -1
+        starts[k] = window_start(layout, example, best if best < count else best - count)
+        values[k] = exact_score(layout, tables, width, starts[k], strands[k])
+
+
+@njit
+def all_scores(layout, tables, width, example, starts):
+    """Return the scores (strands, windows) of one example and leave the windows' flat starts in `starts`."""
+    sums, scores = room(layout, width)
+    count = scan(layout, tables, width, example, sums, scores)
+    for t in range(count):
+        starts[t] = window_start(layout, example, t)
+    strands = 2 if tables.reverse.shape[0] > 0 else 1
+    return scores[: strands * count].copy().reshape(strands, count)
+
+
+@njit
+def window_atoms(layout, width, states, starts, strands, factors, pointers, column, value):
+    """Write the features of one window a plane times a factor, equal columns merged; a factor of 0 gives no atoms.
+
+    Weight 4j + a belongs to letter a at position j, weight 4l + m to background (o+1)-mer m; there are `states` of
+    these.
+    """
+    end = 0
+    for k in range(starts.shape[0]):
+        pointers[k] = end
+        if factors[k] == 0.0:
+            continue
+        start = starts[k]
+        for j in range(width):
+            letter = layout.bases[start + j] if strands[k] > 0 else 3 - layout.bases[start + width - 1 - j]
+            column[end] = 4 * j + letter
+            value[end] = factors[k]
+            end += 1
+        background = end
+        for i in range(start, start + width):
+            if layout.contexts[i] == states:
+                continue
+            wanted = 4 * width + layout.contexts[i]
+            at = background
+            while at < end and column[at] != wanted:
+                at += 1
+            if at == end:
+                column[at] = wanted
+                value[at] = 0.0
+                end += 1
+            value[at] -= factors[k]
+    pointers[starts.shape[0]] = end
+    return end
+
+
+@inlined
+def pool_classes(negative, positive, temperature):
+    """Return smax_ε of the two labels' scores and the positive label's share; the negative one wins a tie."""
+    high = max(negative, positive)
+    if temperature == 0.0:
+        return high, 1.0 if positive > negative else 0.0
+    low_share = math.exp((negative - high) / temperature)
+    share = math.exp((positive - high) / temperature)
+    return high + temperature * math.log(low_share + share), share / (low_share + share)
+
+
+@inlined
+def add_window(layout, width, start, strand, share, expected):
+    """Add a share of one window's position-specific features."""
+    if strand > 0:
+        for j in range(width):
+            expected[4 * j + layout.bases[start + j]] += share
+    else:
+        for j in range(width):
+            expected[4 * j + 3 - layout.bases[start + width - 1 - j]] += share
+
+
+@inlined
+def add_expected(layout, width, example, shares, count, both, factor, expected):
+    """Add factor times the expected features of an example's windows."""
+    done = 0
+    for run in range(layout.runs[example], layout.runs[example + 1]):
+        first = layout.first[run]
+        size = layout.stop[run] - first
+        for t in range(size):
+            if shares[done + t] > 0.0:
+                add_window(layout, width, first + t, 1, factor * shares[done + t], expected)
+            if both and shares[count + done + t] > 0.0:
+                add_window(layout, width, first + t, -1, factor * shares[count + done + t], expected)
+        covering = 0.0
+        for t in range(size + width - 1):
+            if t < size:
+                covering += shares[done + t] + (shares[count + done + t] if both else 0.0)
+            if t >= width:
+                covering -= shares[done + t - width] + (shares[count + done + t - width] if both else 0.0)
+            expected[4 * width + layout.contexts[first + t]] -= factor * covering
+        done += size
+
+
+@inlined
+def pool_example(layout, tables, width, example, bonus, temperatures, sums, scores, shares):
+    """Return an example's pooled value and its positive label's share; leave the windows' shares in `shares`."""
+    if bonus[1] == -np.inf:
+        return bonus[0], 0.0
+    count = scan(layout, tables, width, example, sums, scores)
+    total = 2 * count if tables.reverse.shape[0] > 0 else count
+    pooled = pool(scores, 0, total, temperatures[1], shares)
+    return pool_classes(bonus[0], bonus[1] + pooled, temperatures[0])
+
+
+@njit
+def soft_total(layout, tables, width, rows, bonus, temperatures, factors, values, positive, expected):
+    """Pool windows and labels of each row and add factors[k] times its expected features to `expected`.
+
+    `bonus` (k, 2) is added to the scores of the negative and of the positive label, `temperatures` are (ε_y, ε_h);
+    `positive` becomes the positive label's share. The last entry of `expected` (d + 1,) collects what is no feature.
+    """
+    sums, scores = room(layout, width)
+    shares = np.empty(scores.shape[0])
+    both = tables.reverse.shape[0] > 0
+    for k in range(rows.shape[0]):
+        i = rows[k]
+        values[k], positive[k] = pool_example(layout, tables, width, i, bonus[k], temperatures, sums, scores, shares)
+        factor = factors[k] * positive[k]
+        if factor != 0.0:
+            count = layout.windows[i + 1] - layout.windows[i]
+            add_expected(layout, width, i, shares, count, both, factor, expected)
+
+
+@njit
+def soft_atoms(layout, tables, width, rows, bonus, temperatures, values, positive, pointers, column, value):
+    """Pool windows and labels of each row and write its expected features as atoms; return how many there are."""
+    features = 4 * width + tables.background.shape[0] - 1
+    expected = np.zeros(features + 1)
+    sums, scores = room(layout, width)
+    shares = np.empty(scores.shape[0])
+    both = tables.reverse.shape[0] > 0
+    end = 0
+    for k in range(rows.shape[0]):
+        pointers[k] = end
+        i = rows[k]
+        values[k], positive[k] = pool_example(layout, tables, width, i, bonus[k], temperatures, sums, scores, shares)
+        if positive[k] == 0.0:
+            continue
+        count = layout.windows[i + 1] - layout.windows[i]
+        add_expected(layout, width, i, shares, count, both, positive[k], expected)
+        for f in range(features):
+            if expected[f] != 0.0:
+                column[end] = f
+                value[end] = expected[f]
+                end += 1
+        expected[:] = 0.0
+    pointers[rows.shape[0]] = end
+    return end
+
+
+@njit
+def flank_counts(layout, tables, width, rows, margin, counts):
+    """Add the expected letters around each row's window to `counts` (l + 2·margin, 4); return Σ_k ln Σ_h exp(score).
+
+    Line margin + j belongs to position j of the window, read on the window's strand.
+    """
+    sums, scores = room(layout, width)
+    shares = np.empty(scores.shape[0])
+    both = tables.reverse.shape[0] > 0
+    total = 0.0
+    for k in range(rows.shape[0]):
+        example = rows[k]
+        count = scan(layout, tables, width, example, sums, scores)
+        total += pool(scores, 0, 2 * count if both else count, 1.0, shares)
+        low, high = layout.offsets[example], layout.offsets[example + 1]
+        for t in range(2 * count if both else count):
+            # What is lost below this share changes no count by more than a hundredth of a letter.
+            if shares[t] < 1e-6:
+                continue
+            start = window_start(layout, example, t if t < count else t - count)
+            for j in range(-margin, width + margin):
+                i = start + j if t < count else start + width - 1 - j
+                if i < low or i >= high or layout.bases[i] >= UNKNOWN:
+                    continue
+                letter = layout.bases[i] if t < count else 3 - layout.bases[i]
+                counts[margin + j, letter] += shares[t]
+    return total
+
+
+@njit
+def word_counts(bases, offsets, rows, length, both, once, counts):
+    """Count the words of a length: all of them, or each once a sequence; with `both`, together with their mirror.
+
+    A word and its mirror image on the other strand are counted at the smaller of their two numbers.
+    """
+    size = 1 << (2 * length)
+    seen = np.full(size, -1, dtype=np.int64)
+    for k in range(rows.shape[0]):
+        code, mirror, known = 0, 0, 0
+        for i in range(offsets[rows[k]], offsets[rows[k] + 1]):
+            if bases[i] >= UNKNOWN:
+                known = 0
+                continue
+            code = ((code << 2) | bases[i]) & (size - 1)
+            mirror = (mirror >> 2) | ((3 - bases[i]) << (2 * (length - 1)))
+            known += 1
+            if known < length:
+                continue
+            word = min(code, mirror) if both else code
+            if not once or seen[word] != k:
+                counts[word] += 1
+                seen[word] = k

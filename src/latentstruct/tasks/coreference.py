@@ -1,0 +1,399 @@
+"""Coreference: clusters of a document's items, held together by a latent spanning forest of strong links."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from latentstruct.exceptions import InputError
+from latentstruct.kernels import forest as kernels
+from latentstruct.kernels import pairs as pair_kernels
+from latentstruct.kernels.planes import Atoms, Rows
+from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters
+from latentstruct.planes import Planes
+from latentstruct.protocols import Mode, Prediction, Temperature
+from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.tasks.base import BaseTask, check_examples, require_labels
+from latentstruct.tasks.inputs import check_matrix
+
+MODES = {"free": pair_kernels.FREE, "augmented": pair_kernels.AUGMENTED, "clamped": pair_kernels.CLAMPED}
+
+
+@dataclass
+class PairBatch:
+    """The pairs and items of all documents, flat.
+
+    Attributes
+    ----------
+    rows : Rows
+        The distinct features of pairs.
+    row_of : ndarray of shape (pairs[-1],)
+        The row of each pair.
+    pairs : ndarray of shape (n + 1,)
+        Document t has the pairs pairs[t] … pairs[t+1], in condensed order.
+    items : ndarray of shape (n + 1,)
+        Document t has the items items[t] … items[t+1].
+    truth : ndarray of shape (items[-1],) or None
+        Number of each item's cluster, from 0 by first appearance in its document.
+    """
+
+    rows: Rows
+    row_of: NDArray[np.int32]
+    pairs: Indices
+    items: Indices
+    truth: NDArray[np.int64] | None
+
+    @property
+    def n_examples(self) -> int:
+        """Number of documents."""
+        return len(self.items) - 1
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the true clusters are known."""
+        return self.truth is not None
+
+    def row_scores(self, w: Vector, documents: Indices) -> Vector:
+        """Return w·x of all distinct rows, or nothing if the asked documents have fewer pairs."""
+        n_rows = len(self.rows.indptr) - 1
+        asked = int((self.pairs[documents + 1] - self.pairs[documents]).sum())
+        scores = np.empty(n_rows if n_rows <= asked else 0)
+        pair_kernels.score_rows(self.rows, w, scores)
+        return scores
+
+    def labels(self) -> NDArray[np.int64]:
+        """Return the true clusters' numbers, or nothing where they are unknown."""
+        return np.zeros(0, dtype=np.int64) if self.truth is None else self.truth
+
+    def clusters(self, t: int) -> NDArray[np.int64]:
+        """Return the true clusters' numbers of the items of document t."""
+        return self.labels()[self.items[t] : self.items[t + 1]]
+
+
+def items_of_pairs(n_pairs: int, name: str) -> int:
+    """Return the number of items m with n_pairs = m(m − 1)/2."""
+    n_items = (1 + isqrt(1 + 8 * n_pairs)) // 2
+    if n_items * (n_items - 1) // 2 != n_pairs:
+        raise InputError(
+            f"{name} has {n_pairs} rows, which is no number m(m − 1)/2 of pairs; expected a row for each pair of "
+            "items in the order (0,1), (0,2), …, (1,2), …: give all pairs"
+        )
+    return n_items
+
+
+def pair_numbers(edges: NDArray[np.int64], n_items: int) -> Indices:
+    """Return the condensed numbers of edges (E, 2)."""
+    i, j = edges.min(axis=1), edges.max(axis=1)
+    return i * n_items - i * (i + 1) // 2 + j - i - 1
+
+
+def edges_at(pairs: Indices, n_items: int) -> NDArray[np.int64]:
+    """Return the edges (E, 2), the smaller item first, of pairs by their condensed numbers."""
+    i = np.arange(n_items)
+    starts = i * n_items - i * (i + 1) // 2
+    first = np.searchsorted(starts[: max(1, n_items - 1)], pairs, side="right") - 1
+    return np.stack([first, pairs - starts[first] + first + 1], axis=1)
+
+
+def chronological_forest(clusters: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the edges (E, 2) that link each item to the one before it in its cluster."""
+    order = np.argsort(clusters, kind="stable")
+    same = clusters[order[1:]] == clusters[order[:-1]]
+    edges = np.stack([order[:-1][same], order[1:][same]], axis=1)
+    return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
+
+
+class PairTask(BaseTask):
+    """What tasks on the pairs of a document's items share: inputs, labels and the hard max only."""
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find the number of features."""
+        check_examples(X, Y)
+        self.n_features = check_matrix(X[0], "X[0]").shape[1]
+
+    def state(self) -> dict[str, Any]:
+        """Return what `learn` found, for saving."""
+        return {"n_features": self.n_features}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self.n_features = int(state["n_features"])
+
+    def prepare(self, X: Any, Y: Any = None) -> PairBatch:
+        """Validate documents and lay all pairs out in one sparse matrix."""
+        check_examples(X, Y)
+        parts = [self._compressed(x, f"X[{t}]") for t, x in enumerate(X)]
+        n_pairs = [len(indptr) - 1 for indptr, _, _ in parts]
+        items = [items_of_pairs(size, f"X[{t}]") for t, size in enumerate(n_pairs)]
+        if sum(n_pairs) >= 2**31:
+            raise InputError(f"X has {sum(n_pairs)} pairs; expected fewer than 2**31: give fewer documents at a time")
+        truth = None if Y is None else self._encode(Y, items)
+        rows, row_of = merge_rows(stack_rows(parts))
+        return PairBatch(rows, row_of, offsets_from_lengths(n_pairs), offsets_from_lengths(items), truth)
+
+    def _compressed(self, x: Any, name: str) -> tuple[NDArray, NDArray[np.uint32], Vector | None]:
+        """Return row pointers, features and values (None if all are 1) of one document."""
+        matrix = sparse.csr_array(check_matrix(x, name))
+        if matrix.shape[1] != self.n_features:
+            raise InputError(
+                f"{name} has {matrix.shape[1]} features but the model has {self.n_features}: every pair needs the same "
+                "features as in training"
+            )
+        data = None if (matrix.data == 1.0).all() else matrix.data
+        return matrix.indptr, matrix.indices.astype(np.uint32, copy=False), data
+
+    @staticmethod
+    def _encode(Y: Any, items: list[int]) -> NDArray[np.int64]:
+        numbered = [number_clusters(y, f"Y[{t}]") for t, y in enumerate(Y)]
+        for t, (clusters, n_items) in enumerate(zip(numbered, items, strict=True)):
+            if len(clusters) != n_items:
+                raise InputError(
+                    f"Y[{t}] has {len(clusters)} labels, which make {len(clusters) * (len(clusters) - 1) // 2} pairs, "
+                    f"but X[{t}] has {n_items * (n_items - 1) // 2} rows: give one label for each item and one row "
+                    "for each pair of items"
+                )
+        return np.concatenate(numbered)
+
+    def _check_request(self, batch: PairBatch, mode: Mode, temperature: Temperature) -> None:
+        require_labels(batch, mode)
+        if temperature != Temperature():
+            raise InputError(
+                f"{type(self).__name__} knows the hard max only, but temperature {tuple(temperature)} was asked: use "
+                "a structural SVM with or without latents"
+            )
+
+
+def stack_rows(parts: Sequence[tuple[NDArray, NDArray[np.uint32], Vector | None]]) -> Rows:
+    """Put the compressed rows of all documents one after the other; values only where some are not 1."""
+    starts = offsets_from_lengths(indptr[-1] for indptr, _, _ in parts)
+    indptr = np.concatenate([[0], *(indptr[1:] + start for (indptr, _, _), start in zip(parts, starts, strict=False))])
+    places = np.concatenate([indices for _, indices, _ in parts])
+    if all(data is None for _, _, data in parts):
+        return Rows(indptr.astype(np.int64), places, np.zeros(0))
+    data = np.ones(starts[-1])
+    for (_, _, values), start in zip(parts, starts, strict=False):
+        if values is not None:
+            data[start : start + len(values)] = values
+    return Rows(indptr.astype(np.int64), places, data)
+
+
+def merge_rows(rows: Rows) -> tuple[Rows, NDArray[np.int32]]:
+    """Return the distinct rows and the number of each row among them."""
+    n_rows = len(rows.indptr) - 1
+    row_of, first = np.empty(n_rows, dtype=np.int32), np.empty(n_rows, dtype=np.int32)
+    n_distinct = pair_kernels.distinct_rows(rows.indptr, rows.places, rows.data.view(np.uint64), row_of, first)
+    entries, indptr = positions(rows.indptr, first[:n_distinct].astype(np.int64))
+    data = rows.data[entries] if len(rows.data) else rows.data
+    return Rows(indptr, rows.places[entries], data), row_of
+
+
+class Coreference(PairTask):
+    """Clusters joined by a latent spanning forest h: s(y, h) = Σ_{(i,j) ∈ h} w·x_ij.
+
+    A clustering is as good as its best spanning forest, so that a cluster needs one strong link for each further item
+    and not strong links throughout. Prediction is the maximum spanning forest of the pairs with a positive
+    score. The loss is Δ(y, ĥ) = n(y) − k(y) − Σ_{(i,j) ∈ ĥ} l(y, (i, j)), with n items, k clusters, and l = 1 inside a
+    true cluster and −r across: it is 0 if and only if ĥ spans the true clusters.
+
+    Parameters
+    ----------
+    penalty : float, default=1.0
+        r > 0, what a link between two true clusters costs. Below 1 more links are made: recall over precision.
+
+    Notes
+    -----
+    X is a list of arrays or CSR arrays (m(m − 1)/2, d), the features of all pairs of a document's m items in the order
+    (0,1), (0,2), …, (1,2), …; Y a list of sequences of m cluster labels; a latent is an integer array of edges (E, 2).
+    A document with one item has shape (0, d).
+
+    References
+    ----------
+    C.-N. Yu and T. Joachims, Learning structural SVMs with latent variables, ICML 2009, section 5.2.
+    """
+
+    latent = True
+
+    def __init__(self, penalty: float = 1.0) -> None:
+        self.penalty = penalty
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find the number of features."""
+        self._checked_penalty()
+        super().learn(X, Y)
+
+    def _checked_penalty(self) -> float:
+        if isinstance(self.penalty, bool) or not isinstance(self.penalty, int | float | np.number):
+            raise InputError(f"penalty must be a number, found {self.penalty!r}: give one such as 1.0 or 0.01")
+        if not 0.0 < self.penalty < np.inf:
+            raise InputError(
+                f"penalty must be finite and above 0, found {self.penalty!r}: without it a wrong link costs nothing"
+            )
+        return float(self.penalty)
+
+    def _forests(
+        self, batch: PairBatch, w: Vector, mode: Mode, asked: Indices
+    ) -> tuple[Indices, Indices, Vector, Vector]:
+        """Return pointers, edges (as pairs of the batch), values and losses of the asked documents' best forests."""
+        pointers = np.empty(len(asked) + 1, dtype=np.int64)
+        edges = np.empty(int((batch.items[asked + 1] - batch.items[asked]).sum()), dtype=np.int64)
+        values, losses = np.empty(len(asked)), np.empty(len(asked))
+        w = np.ascontiguousarray(w)
+        kernels.forests(
+            batch.rows,
+            batch.row_of,
+            batch.row_scores(w, asked),
+            w,
+            asked,
+            batch.pairs,
+            batch.items,
+            batch.labels(),
+            MODES[mode],
+            self._checked_penalty(),
+            pointers,
+            edges,
+            values,
+            losses,
+        )
+        return pointers, edges[: pointers[-1]], values, losses
+
+    def _planes_of(
+        self, batch: PairBatch, pointers: Indices, edges: Indices, offsets: Vector, values: Vector
+    ) -> Planes:
+        atoms = Atoms(batch.row_of[edges], np.zeros(len(edges), dtype=np.int32), np.ones(len(edges)))
+        return Planes(batch.rows, pointers, atoms, offsets, values, self.n_features)
+
+    def planes(
+        self,
+        batch: PairBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        rows: Indices | None = None,
+    ) -> Planes:
+        """Return one supporting plane for each asked document: an atom for each edge of its best forest."""
+        self._check_request(batch, mode, temperature)
+        asked = np.arange(batch.n_examples) if rows is None else rows
+        pointers, edges, values, losses = self._forests(batch, w, mode, asked)
+        return self._planes_of(batch, pointers, edges, losses, values)
+
+    def _best_edges(self, batch: PairBatch, w: Vector, mode: Mode) -> tuple[list[NDArray[np.int64]], Vector]:
+        pointers, edges, values, _ = self._forests(batch, w, mode, np.arange(batch.n_examples))
+        sizes = np.diff(batch.items)
+        found = [
+            edges_at(part - batch.pairs[t], int(sizes[t])) for t, part in enumerate(np.split(edges, pointers[1:-1]))
+        ]
+        return found, values
+
+    def decode(self, batch: PairBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the clusters of each document, numbered by first appearance, with their forest."""
+        self._check_request(batch, "free", temperature)
+        predictions = []
+        for t, (edges, value) in enumerate(zip(*self._best_edges(batch, w, "free"), strict=True)):
+            clusters = np.empty(batch.items[t + 1] - batch.items[t], dtype=np.int64)
+            kernels.component_labels(edges, clusters)
+            predictions.append(Prediction(clusters, edges, float(value)))
+        return predictions
+
+    def complete(self, batch: PairBatch, w: Vector) -> list[NDArray[np.int64]]:
+        """Return the maximum spanning forest of each document's true clusters."""
+        require_labels(batch, "clamped")
+        return self._best_edges(batch, w, "clamped")[0]
+
+    def completion_planes(self, batch: PairBatch, latents: Sequence[Any]) -> Planes:
+        """Return the planes Σ_{(i,j) ∈ h} w·x_ij of given forests; raise if one does not span its true clusters."""
+        require_labels(batch, "clamped")
+        if len(latents) != batch.n_examples:
+            raise InputError(f"{len(latents)} forests were given for {batch.n_examples} documents: give one for each")
+        rows = []
+        for t, latent in enumerate(latents):
+            edges = self._checked_forest(latent, batch.clusters(t), f"the forest of document {t}")
+            n_items = int(batch.items[t + 1] - batch.items[t])
+            rows.append(batch.pairs[t] + np.sort(pair_numbers(edges, n_items)))
+        nothing = np.zeros(batch.n_examples)
+        pointers = offsets_from_lengths(len(part) for part in rows)
+        return self._planes_of(batch, pointers, np.concatenate(rows), nothing, nothing.copy())
+
+    @staticmethod
+    def _edges(latent: Any, n_items: int, name: str) -> NDArray[np.int64]:
+        edges = np.asarray(latent)
+        if edges.size == 0:
+            return np.zeros((0, 2), dtype=np.int64)
+        if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+            raise InputError(
+                f"{name} has shape {edges.shape} and type {edges.dtype}; expected an integer array (E, 2): give each "
+                "edge as the positions of its two items"
+            )
+        if edges.min() < 0 or edges.max() >= n_items or (edges[:, 0] == edges[:, 1]).any():
+            raise InputError(
+                f"{name} has an edge that is no pair of different items from 0 to {n_items - 1}: correct it"
+            )
+        return edges.astype(np.int64)
+
+    def _checked_forest(self, latent: Any, clusters: NDArray[np.int64], name: str) -> NDArray[np.int64]:
+        edges = self._edges(latent, len(clusters), name)
+        across = np.flatnonzero(clusters[edges[:, 0]] != clusters[edges[:, 1]])
+        if len(across):
+            i, j = edges[across[0]]
+            raise InputError(f"{name} links the items {i} and {j} of different clusters: link inside clusters only")
+        expected = len(clusters) - int(clusters.max()) - 1
+        if len(edges) != expected or kernels.component_labels(edges, np.empty_like(clusters)):
+            raise InputError(
+                f"{name} has {len(edges)} edges or a circle; expected {expected} edges that connect all items of each "
+                "cluster without a circle: give a spanning tree of each cluster"
+            )
+        return edges
+
+    def random_latents(self, batch: PairBatch, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+        """Return a spanning tree of each true cluster, drawn uniformly (from uniform Prüfer codes)."""
+        require_labels(batch, "clamped")
+        return [self._random_forest(batch.clusters(t), rng) for t in range(batch.n_examples)]
+
+    @staticmethod
+    def _random_forest(clusters: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        order = np.argsort(clusters, kind="stable")
+        parts = [np.zeros((0, 2), dtype=np.int64)]
+        for members in np.split(order, np.cumsum(np.bincount(clusters))[:-1]):
+            if len(members) > 1:
+                edges = np.empty((len(members) - 1, 2), dtype=np.int64)
+                kernels.tree_of_code(rng.integers(0, len(members), len(members) - 2), edges)
+                parts.append(members[edges])
+        return np.concatenate(parts)
+
+    def initial_latents(self, batch: PairBatch, rng: np.random.Generator, attempt: int) -> list[NDArray[np.int64]]:
+        """Return chains that link each item to the one before it in its cluster, the same for every attempt."""
+        require_labels(batch, "clamped")
+        return [chronological_forest(batch.clusters(t)) for t in range(batch.n_examples)]
+
+    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
+        """Return Δ(y_i, ĥ_i) for each document.
+
+        Parameters
+        ----------
+        Y_true, Y_pred : lists of n sequences of labels
+            The true and the predicted clusters.
+        H_pred : list of n arrays (E, 2), optional
+            The predicted forests; by default each item is linked to the one before it in its predicted cluster.
+            For other forests of the same clusters the loss may differ, as other links cross the true clusters.
+        """
+        penalty = self._checked_penalty()
+        pairs = align_clusters(Y_true, Y_pred)
+        forests = [None] * len(pairs) if H_pred is None else list(H_pred)
+        if len(forests) != len(pairs):
+            raise InputError(f"H_pred has {len(forests)} forests for {len(pairs)} documents: give one for each")
+        losses = np.empty(len(pairs))
+        for t, ((clusters, found), latent) in enumerate(zip(pairs, forests, strict=True)):
+            edges = (
+                chronological_forest(found) if latent is None else self._checked_forest(latent, found, f"H_pred[{t}]")
+            )
+            inside = int((clusters[edges[:, 0]] == clusters[edges[:, 1]]).sum())
+            needed = len(clusters) - int(clusters.max()) - 1
+            losses[t] = needed - inside + penalty * (len(edges) - inside)
+        return losses
+
+    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
+        """Return the MUC (MITRE) F1 over all documents."""
+        return cluster_scores(Y_true, Y_pred, sample_weight).muc.f1

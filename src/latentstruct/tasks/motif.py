@@ -1,0 +1,492 @@
+"""Motifs: a DNA sequence is positive if it holds a motif, and nobody says where."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.exceptions import InputError
+from latentstruct.kernels import motif as kernels
+from latentstruct.kernels.motif import Layout, Tables
+from latentstruct.kernels.planes import Atoms, Rows
+from latentstruct.planes import Plane, Planes, no_rows
+from latentstruct.protocols import Mode, Prediction, Temperature
+from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.tasks.base import BaseTask, check_examples, require_labels
+from latentstruct.tasks.motif_starts import refined_motifs
+
+LETTERS = "ACGTN"
+MOST_WIDTH, MOST_ORDER = 1000, 5
+
+_NUMBERS = np.full(256, 255, dtype=np.uint8)
+for _number, _letter in enumerate(LETTERS):
+    _NUMBERS[[ord(_letter), ord(_letter.lower())]] = _number
+
+
+@dataclass
+class MotifBatch:
+    """Sequences laid out flat, and which of them are positive."""
+
+    layout: Layout
+    positive: NDArray[np.bool_] | None
+    rows: Rows = field(default_factory=no_rows, repr=False)
+    starts: list[tuple[Indices, Indices]] | None = field(default=None, repr=False)
+    """Windows to begin training with, found when they are first asked for."""
+
+    @property
+    def n_examples(self) -> int:
+        """Number of sequences."""
+        return len(self.layout.offsets) - 1
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it is known which sequences are positive."""
+        return self.positive is not None
+
+    def truth(self) -> NDArray[np.bool_]:
+        """Return which sequences are positive, or raise if that is not known."""
+        if self.positive is None:
+            raise InputError("this needs to know which sequences are positive: prepare the batch with Y")
+        return self.positive
+
+
+class Motif(BaseTask):
+    """Motif finding: y = +1 if a sequence holds a motif, at a place h that stays hidden; y = −1 if it holds none.
+
+    With PSM_j the indicator of the letter at position j of the motif, and BG that of the (o+1)-mer which ends at a
+    position (none before position o),
+
+        φ(x, +1, h) = Σ_{0≤j<l} PSM_j(x_{h+j}) + Σ_{i outside the window} BG(x_{i−o} … x_i)
+        φ(x, −1) = Σ_i BG(x_{i−o} … x_i)
+
+    The explanation of the whole sequence by the background is common to all of them and is left out, which changes no
+    difference of scores and so neither training nor prediction:
+
+        φ'(x, +1, h) = Σ_{0≤j<l} PSM_j(x_{h+j}) − Σ_{h≤i<h+l} BG(x_{i−o} … x_i),    φ'(x, −1) = 0
+
+    Δ is the zero-one loss. All temperatures are exact.
+
+    Parameters
+    ----------
+    width : int
+        l, the number of letters of the motif.
+    background_order : int from 0 to 5, default=3
+        o, the order of the Markov background.
+    strands : 1 or 2, default=1
+        2 if the motif may lie on the other strand: the window is then also read reversed and complemented by the
+        position-specific part, while the background keeps reading the given strand.
+
+    Notes
+    -----
+    X is a collection of strings over A, C, G, T and N of either case; windows that hold an N are no candidates, and
+    an (o+1)-mer with an N is no feature. Y holds +1 and −1, or True and False. A latent is a pair (start, strand)
+    with the first letter of the window counted from 0 on the given strand and strand +1 or −1, and None for a negative
+    sequence. Weight 4j + a belongs to letter a (A, C, G, T) at position j; the 4^(o+1) background weights follow.
+
+    Examples
+    --------
+    >>> from latentstruct import Motif
+    >>> task = Motif(width=3, background_order=0)
+    >>> task.learn(["ACGTTT", "CCCCC"], [1, -1])
+    >>> task.n_features
+    16
+    """
+
+    latent = True
+    decodes_in_threads = True
+
+    def __init__(self, width: int, background_order: int = 3, strands: int = 1) -> None:
+        self.width = width
+        self.background_order = background_order
+        self.strands = strands
+
+    def _check_parameters(self) -> None:
+        for name, value, low, high in (
+            ("width", self.width, 1, MOST_WIDTH),
+            ("background_order", self.background_order, 0, MOST_ORDER),
+            ("strands", self.strands, 1, 2),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+                raise InputError(
+                    f"{name} is {value!r}; expected a whole number from {low} to {high}: choose one of these"
+                )
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Check the parameters, and that there are sequences of both kinds."""
+        check_examples(X, Y)
+        self._set()
+        positive = _positive(Y)
+        if positive.all() or not positive.any():
+            kind, other = ("positive", "negative") if positive.all() else ("negative", "positive")
+            raise InputError(
+                f"all {len(positive)} sequences are {kind}; expected some that are {other}: give both kinds, for "
+                "instance shuffled or random genomic sequences as negatives"
+            )
+
+    def _set(self) -> None:
+        self._check_parameters()
+        self.n_states_ = 4 ** (self.background_order + 1)
+        self.n_features = 4 * self.width + self.n_states_
+
+    def state(self) -> dict[str, Any]:
+        """Return what `learn` found, for saving."""
+        return {"n_features": int(self.n_features)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self._set()
+        if int(state["n_features"]) != self.n_features:
+            raise InputError(
+                f"the state has {state['n_features']} features, but width {self.width} and background order "
+                f"{self.background_order} have {self.n_features}: restore it with the parameters it was saved with"
+            )
+
+    def prepare(self, X: Any, Y: Any = None) -> MotifBatch:
+        """Validate the sequences and lay them out flat."""
+        check_examples(X, Y)
+        bases, offsets = _numbered(X)
+        quads, contexts = np.empty(len(bases), dtype=np.uint8), np.empty(len(bases), dtype=np.uint16)
+        kernels.number_letters(bases, offsets, self.background_order, quads, contexts)
+        layout = Layout(bases, quads, contexts, offsets, *_runs(bases, offsets, self.width))
+        empty = np.flatnonzero(np.diff(layout.windows) == 0)
+        if len(empty):
+            i = int(empty[0])
+            raise InputError(
+                f"sequence {i} ({len(X[i])} letters) has no {self.width} letters in a row without N; expected at least "
+                f"one window of the motif's width: remove the sequence or choose a smaller width"
+            )
+        return MotifBatch(layout, None if Y is None else _positive(Y))
+
+    def _tables(self, w: Vector) -> Tables:
+        matrix = w[: 4 * self.width].reshape(self.width, 4)
+        reverse = fold_matrix(matrix[::-1, ::-1]) if self.strands == 2 else np.zeros((0, 256))
+        return Tables(fold_matrix(matrix), reverse, np.append(w[4 * self.width :], 0.0))
+
+    def _bonus(self, batch: MotifBatch, mode: Mode, rows: Indices) -> NDArray[np.float64]:
+        """Return what is added to the scores of the negative and of the positive label, shape (k, 2)."""
+        bonus = np.zeros((len(rows), 2))
+        if mode == "free":
+            return bonus
+        positive = batch.truth()[rows]
+        if mode == "augmented":
+            bonus[positive, 0] = bonus[~positive, 1] = 1.0
+        else:
+            bonus[positive, 0] = bonus[~positive, 1] = -np.inf
+        return bonus
+
+    def best_windows(
+        self, batch: MotifBatch, w: Vector, rows: Indices | None = None
+    ) -> tuple[Vector, Indices, Indices]:
+        """Return score, start and strand of the highest window of each sequence, each of shape (n,)."""
+        rows = np.arange(batch.n_examples) if rows is None else rows
+        values, starts, strands = self._best(batch, self._tables(w), rows)
+        return values, starts - batch.layout.offsets[rows], strands
+
+    def _best(self, batch: MotifBatch, tables: Tables, rows: Indices) -> tuple[Vector, Indices, Indices]:
+        values = np.empty(len(rows))
+        starts, strands = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
+        kernels.best_windows(batch.layout, tables, self.width, rows, values, starts, strands)
+        return values, starts, strands
+
+    def _atoms(self, batch: MotifBatch, starts: Indices, strands: Indices, factors: Vector) -> tuple[Indices, Atoms]:
+        pointers = np.empty(len(starts) + 1, dtype=np.int64)
+        most = 2 * self.width * int(np.count_nonzero(factors))
+        column, value = np.empty(most, dtype=np.int32), np.empty(most)
+        end = kernels.window_atoms(
+            batch.layout, self.width, self.n_states_, starts, strands, factors, pointers, column, value
+        )
+        return pointers, Atoms(np.full(end, -1, dtype=np.int32), column[:end].copy(), value[:end].copy())
+
+    def planes(
+        self,
+        batch: MotifBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        rows: Indices | None = None,
+    ) -> Planes:
+        """Return one supporting plane for each asked example."""
+        require_labels(batch, mode)
+        asked = np.arange(batch.n_examples) if rows is None else np.asarray(rows, dtype=np.int64)
+        bonus, tables = self._bonus(batch, mode, asked), self._tables(w)
+        values, positive = np.empty(len(asked)), np.empty(len(asked))
+        if temperature.latent == 0:
+            pointers, atoms = self._hard_atoms(batch, tables, asked, bonus, temperature.output, values, positive)
+        else:
+            most = int(np.minimum(self.n_states_, np.diff(batch.layout.offsets)[asked]).sum())
+            most += 4 * self.width * len(asked)
+            column, value = np.empty(most, dtype=np.int32), np.empty(most)
+            pointers = np.empty(len(asked) + 1, dtype=np.int64)
+            end = kernels.soft_atoms(
+                batch.layout, tables, self.width, asked, bonus, temperature, values, positive, pointers, column, value
+            )
+            atoms = Atoms(np.full(end, -1, dtype=np.int32), column[:end].copy(), value[:end].copy())
+        planes = Planes(batch.rows, pointers, atoms, np.zeros(len(asked)), values, self.n_features)
+        if temperature != Temperature():
+            planes.offsets = values - planes.dot(w)
+        elif mode == "augmented":
+            planes.offsets = bonus[np.arange(len(asked)), positive.astype(np.int64)]
+        return planes
+
+    def _hard_atoms(
+        self,
+        batch: MotifBatch,
+        tables: Tables,
+        asked: Indices,
+        bonus: NDArray[np.float64],
+        output_temperature: float,
+        values: Vector,
+        positive: Vector,
+    ) -> tuple[Indices, Atoms]:
+        """Fill in values and shares of the positive label, and return the features of the best windows."""
+        scores = np.full(len(asked), -np.inf)
+        starts, strands = np.zeros(len(asked), dtype=np.int64), np.ones(len(asked), dtype=np.int64)
+        open_rows = np.flatnonzero(bonus[:, 1] > -np.inf)
+        scores[open_rows], starts[open_rows], strands[open_rows] = self._best(batch, tables, asked[open_rows])
+        by_class = bonus + np.column_stack([np.zeros(len(asked)), scores])
+        values[:] = by_class.max(axis=1)
+        if output_temperature == 0:
+            positive[:] = by_class[:, 1] > by_class[:, 0]
+        else:
+            shares = np.exp((by_class - values[:, None]) / output_temperature)
+            values += output_temperature * np.log(shares.sum(axis=1))
+            positive[:] = shares[:, 1] / shares.sum(axis=1)
+        return self._atoms(batch, starts, strands, positive)
+
+    def total(self, batch: MotifBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
+        """Return the weighted sum of all examples' planes."""
+        if temperature == Temperature():
+            return super().total(batch, w, mode, temperature, weights)
+        require_labels(batch, mode)
+        rows = np.arange(batch.n_examples)
+        bonus, tables = self._bonus(batch, mode, rows), self._tables(w)
+        values, positive = np.empty(len(rows)), np.empty(len(rows))
+        slope = np.zeros(self.n_features + 1)
+        kernels.soft_total(batch.layout, tables, self.width, rows, bonus, temperature, weights, values, positive, slope)
+        slope = slope[:-1].copy()
+        offset = float(weights @ values) - float(slope @ w)
+        expected_loss = 0.0
+        if mode == "augmented":
+            expected_loss = float(weights @ np.where(batch.truth(), 1.0 - positive, positive))
+        return Plane(slope, offset, entropy=offset - expected_loss)
+
+    def scores(self, batch: MotifBatch, w: Vector) -> Vector:
+        """Return the discriminant max_h w·φ'(x, +1, h) of each sequence, shape (n,); above 0 means +1."""
+        return self.best_windows(batch, w)[0]
+
+    def window_scores(self, batch: MotifBatch, w: Vector) -> list[NDArray[np.float64]]:
+        """Return the scores of all windows, for each sequence of shape (strands, length − width + 1).
+
+        Windows that hold an N have the score −inf.
+        """
+        tables, found = self._tables(w), []
+        for i, (low, high) in enumerate(zip(batch.layout.offsets[:-1], batch.layout.offsets[1:], strict=True)):
+            starts = np.empty(batch.layout.windows[i + 1] - batch.layout.windows[i], dtype=np.int64)
+            known = kernels.all_scores(batch.layout, tables, self.width, i, starts)
+            scores = np.full((self.strands, high - low - self.width + 1), -np.inf)
+            scores[:, starts - low] = known
+            found.append(scores)
+        return found
+
+    def decode(self, batch: MotifBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the label of each sequence and, if it is +1, the best window (windows pooled at ε_h)."""
+        best, starts, strands = self.best_windows(batch, w)
+        pooled = best
+        if temperature.latent > 0:
+            rows, ignored = np.arange(batch.n_examples), np.empty(batch.n_examples)
+            pooled, bonus = np.empty(batch.n_examples), np.tile([-np.inf, 0.0], (batch.n_examples, 1))
+            kernels.soft_total(
+                batch.layout,
+                self._tables(w),
+                self.width,
+                rows,
+                bonus,
+                Temperature(0.0, temperature.latent),
+                np.zeros(len(rows)),
+                pooled,
+                ignored,
+                np.zeros(self.n_features + 1),
+            )
+        found = zip(pooled.tolist(), starts.tolist(), strands.tolist(), strict=True)
+        return [
+            Prediction(1, (start, strand), score) if score > 0 else Prediction(-1, None, 0.0)
+            for score, start, strand in found
+        ]
+
+    def collect(self, outputs: list[int]) -> NDArray[np.int64]:
+        """Return predicted labels as an array (n,)."""
+        return np.array(outputs, dtype=np.int64)
+
+    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
+        """Return 0 where the labels agree and 1 elsewhere, wherever the window was seen."""
+        true, predicted = _positive(Y_true), _positive(Y_pred)
+        if len(true) != len(predicted):
+            raise InputError(f"Y_true has {len(true)} labels but Y_pred has {len(predicted)}: give equally many")
+        return (true != predicted).astype(np.float64)
+
+    def complete(self, batch: MotifBatch, w: Vector) -> list[tuple[int, int] | None]:
+        """Return the best window of each positive sequence, and None for the negative ones."""
+        rows = np.flatnonzero(batch.truth())
+        _, starts, strands = self.best_windows(batch, w, rows)
+        return self._latents(batch, rows, starts, strands)
+
+    def _latents(
+        self, batch: MotifBatch, rows: Indices, starts: Indices, strands: Indices
+    ) -> list[tuple[int, int] | None]:
+        latents: list[tuple[int, int] | None] = [None] * batch.n_examples
+        for i, start, strand in zip(rows.tolist(), starts.tolist(), strands.tolist(), strict=True):
+            latents[i] = (start, strand)
+        return latents
+
+    def completion_planes(self, batch: MotifBatch, latents: Sequence[Any]) -> Planes:
+        """Return the planes φ'(x_i, y_i, h_i)·w of given windows."""
+        positive = batch.truth()
+        if len(latents) != len(positive):
+            raise InputError(f"found {len(latents)} latents for {len(positive)} sequences: give one for each")
+        starts, strands = np.zeros(len(positive), dtype=np.int64), np.ones(len(positive), dtype=np.int64)
+        for i, latent in enumerate(latents):
+            if positive[i]:
+                start, strands[i] = self._checked_window(batch, i, latent)
+                starts[i] = batch.layout.offsets[i] + start
+            elif latent is not None:
+                raise InputError(f"latent {i} is {latent!r}, but sequence {i} is negative: give None for it")
+        pointers, atoms = self._atoms(batch, starts, strands, positive.astype(np.float64))
+        nothing = np.zeros(len(positive))
+        return Planes(batch.rows, pointers, atoms, nothing, nothing.copy(), self.n_features)
+
+    def _checked_window(self, batch: MotifBatch, i: int, latent: Any) -> tuple[int, int]:
+        layout = batch.layout
+        try:
+            start, strand = (int(part) for part in latent)
+            whole = start == latent[0] and strand == latent[1]
+        except (TypeError, ValueError, IndexError, OverflowError):
+            whole = False
+        if not whole or strand not in ((1, -1) if self.strands == 2 else (1,)):
+            expected = "+1 or -1" if self.strands == 2 else "+1, because strands is 1"
+            raise InputError(
+                f"latent {i} is {latent!r}; expected (start, strand) of a window of the positive sequence {i}, with "
+                f"whole numbers and strand {expected}: correct it"
+            )
+        flat = layout.offsets[i] + start
+        runs = slice(layout.runs[i], layout.runs[i + 1])
+        if not ((layout.first[runs] <= flat) & (flat < layout.stop[runs])).any():
+            length = layout.offsets[i + 1] - layout.offsets[i]
+            raise InputError(
+                f"latent {i} starts at {start}, but sequence {i} ({length} letters) has no window of {self.width} "
+                f"letters without N there: give a start from 0 to {length - self.width} of such a window"
+            )
+        return start, strand
+
+    def random_latents(self, batch: MotifBatch, rng: np.random.Generator) -> list[tuple[int, int] | None]:
+        """Return a window for each positive sequence, drawn uniformly among all of its windows and strands."""
+        rows = np.flatnonzero(batch.truth())
+        layout = batch.layout
+        counts = layout.windows[rows + 1] - layout.windows[rows]
+        drawn = (rng.random(len(rows)) * counts * self.strands).astype(np.int64)
+        number = layout.windows[rows] + drawn % counts
+        # Windows are numbered through run by run, so a window's run is found by its number.
+        before = offsets_from_lengths(layout.stop - layout.first)
+        run = np.searchsorted(before, number, side="right") - 1
+        starts = layout.first[run] + number - before[run] - layout.offsets[rows]
+        return self._latents(batch, rows, starts, np.where(drawn < counts, 1, -1))
+
+    def initial_latents(
+        self, batch: MotifBatch, rng: np.random.Generator, attempt: int
+    ) -> list[tuple[int, int] | None]:
+        """Return the windows of the `attempt`-th best of the motifs that grow from enriched words.
+
+        Words that more positive sequences hold than the negative ones let expect are refined to matrices by
+        expectation maximisation (see `latentstruct.tasks.motif_starts`). Further attempts begin with the same motifs
+        in another phase: all windows are moved by one random distance of up to half a width. Windows are random if
+        no word is enriched.
+        """
+        rows = np.flatnonzero(batch.truth())
+        if batch.starts is None:
+            batch.starts = refined_motifs(self, batch)
+        if not batch.starts:
+            return self.random_latents(batch, rng)
+        starts, strands = batch.starts[attempt % len(batch.starts)]
+        if attempt >= len(batch.starts):
+            reach = max(1, self.width // 2)
+            starts = self._moved(batch, rows, starts, strands, int(rng.choice([-1, 1]) * rng.integers(1, reach + 1)))
+        return self._latents(batch, rows, starts, strands)
+
+    def _moved(self, batch: MotifBatch, rows: Indices, starts: Indices, strands: Indices, distance: int) -> Indices:
+        """Return the starts moved along their strands, but where there is no such window as they were."""
+        layout = batch.layout
+        flat = layout.offsets[rows] + starts + distance * strands
+        run = np.searchsorted(layout.first, flat, side="right") - 1
+        inside = (run >= layout.runs[rows]) & (run < layout.runs[rows + 1]) & (flat < layout.stop[run])
+        return np.where(inside, flat - layout.offsets[rows], starts)
+
+
+def fold_matrix(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return tables (⌈l/4⌉, 256) of the summed scores of four letters at a time of a matrix (l, 4)."""
+    chunks = -(-len(matrix) // 4)
+    padded = np.zeros((4 * chunks, 4))
+    padded[: len(matrix)] = matrix
+    parts = padded.reshape(chunks, 4, 4)
+    codes = np.arange(256)
+    return sum((parts[:, t, (codes >> (6 - 2 * t)) & 3] for t in range(1, 4)), parts[:, 0, codes >> 6].copy())
+
+
+def _positive(Y: Any) -> NDArray[np.bool_]:
+    """Return which labels are positive."""
+    labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
+    positive = np.empty(len(labels), dtype=bool)
+    for i, y in enumerate(labels):
+        if isinstance(y, bool | np.bool_):
+            positive[i] = y
+        elif isinstance(y, Real | np.integer) and y in (1, -1):
+            positive[i] = y == 1
+        else:
+            raise InputError(f"label {i} is {y!r}; expected +1 or -1, or True or False: relabel the sequences")
+    return positive
+
+
+def _numbered(X: Any) -> tuple[NDArray[np.uint8], Indices]:
+    """Return the letters of all sequences as numbers, and the offsets of the sequences."""
+    if isinstance(X, str):
+        raise InputError("X is one string; expected a collection of sequences: put it into a list")
+    for i, x in enumerate(X):
+        if not isinstance(x, str):
+            raise InputError(
+                f"sequence {i} is of type {type(x).__name__}; expected a string of the letters {LETTERS}: convert it"
+            )
+    offsets = offsets_from_lengths(len(x) for x in X)
+    # One byte for each character, whatever it is, so that places in the text are places in the array.
+    text = "".join(X).encode("latin-1", errors="replace")
+    bases = _NUMBERS[np.frombuffer(text, dtype=np.uint8)]
+    if len(bases) and bases.max() == 255:
+        at = int(np.argmax(bases == 255))
+        i = int(np.searchsorted(offsets, at, side="right")) - 1
+        place = at - int(offsets[i])
+        raise InputError(
+            f"sequence {i} has {X[i][place]!r} at position {place}; expected the letters {LETTERS} of either case: "
+            "replace other letters by N"
+        )
+    return bases, offsets
+
+
+def _runs(bases: NDArray[np.uint8], offsets: Indices, width: int) -> tuple[Indices, Indices, Indices, Indices, Indices]:
+    """Return the runs of windows without N, as `Layout` has them from `runs` to `most`."""
+    unknown = np.flatnonzero(bases == kernels.UNKNOWN)
+    # A run begins at the start of a sequence or after an N, and ends at the next of either.
+    begins = np.concatenate([offsets[:-1], unknown + 1])
+    owners = np.searchsorted(offsets, np.concatenate([offsets[:-1], unknown]), side="right") - 1
+    owners[: len(offsets) - 1] = np.arange(len(offsets) - 1)
+    order = np.lexsort((begins, owners))
+    begins, owners = begins[order], owners[order]
+    next_unknown = np.append(unknown, len(bases))[np.searchsorted(unknown, begins)]
+    stops = np.minimum(offsets[owners + 1], next_unknown) - width + 1
+    kept = stops > begins
+    begins, stops, owners = begins[kept], stops[kept], owners[kept]
+    runs = offsets_from_lengths(np.bincount(owners, minlength=len(offsets) - 1))
+    windows = offsets_from_lengths(
+        np.bincount(owners, weights=stops - begins, minlength=len(offsets) - 1).astype(np.int64)
+    )
+    most = np.array([(stops - begins).max(initial=0), np.diff(windows).max()])
+    return runs, begins, stops, windows, most

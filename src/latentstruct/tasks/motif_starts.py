@@ -1,0 +1,218 @@
+"""First guesses of motifs: words that are enriched in positive sequences, grown to matrices.
+
+1. For words of six to eight letters, the number of positive sequences that hold the word is compared with what its
+   frequency in the negative sequences lets expect.
+2. Each of the best words that are no shifts or neighbours of better ones becomes a matrix of the motif's width, which
+   expectation maximisation refines: one site in each positive sequence against a Markov background, all phases of the
+   window tried in each round.
+3. The matrices are ordered by how well they tell positive from negative sequences.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from latentstruct.kernels import motif as kernels
+from latentstruct.kernels.motif import Layout, Tables
+from latentstruct.ragged import Indices, Vector
+
+if TYPE_CHECKING:
+    from latentstruct.tasks.motif import Motif, MotifBatch
+
+WORD_LENGTHS = (6, 7, 8)
+WORDS_CONSIDERED, MOST_SEEDS = 400, 8
+ROUNDS = 15
+MOST_WINDOWS = 300_000
+"""Positive windows that refinement looks at: more sequences make a better matrix than is needed to begin with."""
+NEGATIVES_PER_POSITIVE = 3
+SAME = 0.8
+"""Share of equal windows from which on two starts are taken for one."""
+
+
+def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[tuple[Indices, Indices]]:
+    """Return starts and strands of the positive sequences' windows under each refined matrix, the best first."""
+    layout, truth = batch.layout, batch.truth()
+    positive, negative = np.flatnonzero(truth), np.flatnonzero(~truth)
+    if len(negative) == 0:
+        negative = positive
+    grower = _Grower(task, layout, positive, negative)
+    found: list[tuple[float, Indices, Indices]] = []
+    for word in _seeds(layout, positive, negative, task.width, task.strands):
+        w = grower.grow(word)
+        _, starts, strands = task.best_windows(batch, w, positive)
+        found.append((grower.separation(w), starts, strands))
+    found.sort(key=lambda motif: -motif[0])
+    kept: list[tuple[Indices, Indices]] = []
+    for _, starts, strands in found:
+        # Mostly the same windows, on whatever strand, would be the same start again.
+        if all(np.mean(starts == others) < SAME for others, _ in kept):
+            kept.append((starts, strands))
+    return kept
+
+
+def _seeds(layout: Layout, positive: Indices, negative: Indices, width: int, strands: int) -> list[NDArray[np.int64]]:
+    """Return the letters of the most enriched words that are not alike."""
+    lengths = sorted({min(k, width) for k in WORD_LENGTHS})
+    ranked = []
+    for length in lengths:
+        scores = word_enrichment(layout, positive, negative, length, strands)
+        best = np.argsort(-scores, kind="stable")[:WORDS_CONSIDERED]
+        ranked += [(float(scores[code]), int(code), length) for code in best if scores[code] > -np.inf]
+    ranked.sort(reverse=True)
+    seeds: list[NDArray[np.int64]] = []
+    for _, code, length in ranked:
+        word = letters_of(np.array([code]), length)[0]
+        mirrors = [word, 3 - word[::-1]] if strands == 2 else [word]
+        if not any(_alike(one, seed) for one in mirrors for seed in seeds):
+            seeds.append(word)
+        if len(seeds) == MOST_SEEDS:
+            break
+    return seeds
+
+
+def letters_of(codes: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """Return the letters (n, length) of words by their numbers."""
+    return (codes[:, None] >> (2 * np.arange(length - 1, -1, -1))) & 3
+
+
+def _alike(word: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
+    """Whether two words agree but for one letter where they overlap, in a shift that leaves most of them to overlap."""
+    least = max(1, min(len(word), len(other)) - 2)
+    for shift in range(least - len(word), len(other) - least + 1):
+        low, high = max(0, shift), min(len(other), shift + len(word))
+        if np.count_nonzero(other[low:high] != word[low - shift : high - shift]) <= 1:
+            return True
+    return False
+
+
+def word_enrichment(layout: Layout, positive: Indices, negative: Indices, length: int, strands: int) -> Vector:
+    """Return how surprising each word's presence in positive sequences is, shape (4^length,).
+
+    With q the share of positive sequences that hold the word and p the share its frequency among the negative
+    windows lets expect, the score is n KL(q ‖ p) − length·ln 4: the first part bounds −ln P(at least so many), the
+    second pays for the number of words tried. Words that are not enriched have −inf. The frequency is shrunk
+    towards that of a Markov chain, which counts as much as 2·4^length windows.
+    """
+    both = strands == 2
+    n_words = 4**length
+    present, frequency = np.zeros(n_words, dtype=np.int64), np.zeros(n_words, dtype=np.int64)
+    kernels.word_counts(layout.bases, layout.offsets, positive, length, both, True, present)
+    kernels.word_counts(layout.bases, layout.offsets, negative, length, both, False, frequency)
+    words = letters_of(np.arange(n_words), length)
+    expected = _chain_probability(layout, negative, words)
+    if both:
+        mirror = (3 - words[:, ::-1]) @ (4 ** np.arange(length - 1, -1, -1))
+        expected = np.where(mirror == np.arange(n_words), expected, expected + expected[mirror])
+    prior = 2.0 * n_words
+    rate = (frequency + prior * expected) / (frequency.sum() + prior)
+    lengths = layout.offsets[positive + 1] - layout.offsets[positive] - length + 1
+    typical = np.quantile(lengths, (np.arange(8) + 0.5) / 8)
+    p = np.clip(-np.expm1(-np.outer(rate, typical)).mean(axis=1), 1e-12, 1 - 1e-12)
+    q = present / len(positive)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kept = np.where(q > 0, q * np.log(q / p), 0.0) + np.where(q < 1, (1 - q) * np.log((1 - q) / (1 - p)), 0.0)
+    return np.where(q > p, len(positive) * kept - length * np.log(4.0), -np.inf)
+
+
+def _chain_probability(layout: Layout, rows: Indices, words: NDArray[np.int64]) -> Vector:
+    """Return the probabilities of words under a first-order Markov chain of the rows' letters, shape (n,)."""
+    pairs = np.zeros(16, dtype=np.int64)
+    kernels.word_counts(layout.bases, layout.offsets, rows, 2, False, False, pairs)
+    joint = (pairs.reshape(4, 4) + 1.0) / (pairs.sum() + 16.0)
+    first = joint.sum(axis=1)
+    steps = joint / first[:, None]
+    probability = first[words[:, 0]]
+    for t in range(words.shape[1] - 1):
+        probability = probability * steps[words[:, t], words[:, t + 1]]
+    return probability
+
+
+class _Grower:
+    """Expectation maximisation of motifs with one site in each positive sequence."""
+
+    def __init__(self, task: "Motif", layout: Layout, positive: Indices, negative: Indices) -> None:
+        self.task, self.layout = task, layout
+        sizes = np.diff(layout.windows)
+        thinning = -(-int(sizes[positive].sum()) // MOST_WINDOWS)
+        self.sites = positive[::thinning]
+        some = negative[:: max(1, len(negative) // (NEGATIVES_PER_POSITIVE * len(self.sites)))]
+        self.judged = np.concatenate([self.sites, some])
+        self.background = self._background(negative)
+        letters = np.zeros(4, dtype=np.int64)
+        kernels.word_counts(layout.bases, layout.offsets, negative, 1, False, False, letters)
+        if task.strands == 2:
+            letters = letters + letters[::-1]
+        self.letters = (letters + 1.0) / (letters.sum() + 4.0)
+
+    def _background(self, rows: Indices) -> Vector:
+        """Return ln P(letter | the o letters before) of all (o+1)-mers, shape (4^(o+1),)."""
+        length = self.task.background_order + 1
+        counts = np.zeros(4**length, dtype=np.int64)
+        kernels.word_counts(self.layout.bases, self.layout.offsets, rows, length, False, False, counts)
+        # An unseen context must not make a letter impossible; one pseudo-count does not hide a seen one.
+        smoothed = counts.reshape(-1, 4) + 1.0
+        return np.log(smoothed / smoothed.sum(axis=1, keepdims=True)).ravel()
+
+    def _weights(self, matrix: NDArray[np.float64]) -> Vector:
+        return np.concatenate([np.log(matrix).ravel(), self.background])
+
+    def grow(self, word: NDArray[np.int64]) -> Vector:
+        """Return the weights (d,) of the motif that grows from a word: log probabilities of letters and background."""
+        width = self.task.width
+        matrix = np.tile(self.letters, (width, 1))
+        first = (width - len(word)) // 2
+        matrix[first : first + len(word)] *= 0.35
+        matrix[first + np.arange(len(word)), word] += 0.65
+        margin = max(1, width // 2)
+        before = -np.inf
+        for _ in range(ROUNDS):
+            counts = np.zeros((width + 2 * margin, 4))
+            tables: Tables = self.task._tables(self._weights(matrix))
+            likelihood = kernels.flank_counts(self.layout, tables, width, self.sites, margin, counts)
+            shift = self._phase(counts, margin)
+            matrix = self._matrix(counts[shift : shift + width])
+            if shift == margin and likelihood - before < 2e-3 * len(self.sites):
+                break
+            before = likelihood if shift == margin else -np.inf
+        return self._weights(matrix)
+
+    def _matrix(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        smoothed = counts + 0.5 * self.letters * np.sqrt(len(self.sites))
+        return smoothed / smoothed.sum(axis=1, keepdims=True)
+
+    def _phase(self, counts: NDArray[np.float64], margin: int) -> int:
+        """Return the first line of the window of `counts` that explains the letters best; staying wins ties."""
+        gain = (counts * np.log(self._matrix(counts) / self.letters)).sum(axis=1)
+        sums = np.concatenate([[0.0], np.cumsum(gain)])
+        windows = sums[self.task.width :] - sums[: -self.task.width]
+        best = int(np.argmax(windows))
+        return best if windows[best] > windows[margin] + 1e-9 else margin
+
+    def separation(self, w: Vector) -> float:
+        """Return the probability that a positive sequence scores above a negative one (area under the ROC curve).
+
+        A sequence's score is the logarithm of the mean of its windows' likelihood ratios, so that length alone
+        separates nothing.
+        """
+        task, rows = self.task, self.judged
+        pooled, ignored = np.empty(len(rows)), np.empty(len(rows))
+        bonus = np.tile([-np.inf, 0.0], (len(rows), 1))
+        nothing: Any = np.zeros(task.n_features + 1)
+        kernels.soft_total(
+            self.layout,
+            task._tables(w),
+            task.width,
+            rows,
+            bonus,
+            (0.0, 1.0),
+            np.zeros(len(rows)),
+            pooled,
+            ignored,
+            nothing,
+        )
+        scores = pooled - np.log(np.diff(self.layout.windows)[rows])
+        n = len(self.sites)
+        ranks = rankdata(scores)[:n]
+        return float((ranks.sum() - n * (n + 1) / 2) / (n * (len(rows) - n)))
