@@ -1,46 +1,19 @@
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from latentstruct import CRF, Chain, Multiclass, StructuralSVM, load
-from latentstruct.cli import SolverName, app
+from command import fail, interrupt, run, start, watch
+from latentstruct import CRF, Chain, LatentSSVM, Motif, Multiclass, StructuralSVM, load
+from latentstruct.cli.options import SolverName
+from latentstruct.cli.registry import KINDS
 from latentstruct.estimators import SOLVERS
 
-# A child of a shell's background job would ignore Ctrl-C, as such jobs do.
-COMMAND = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from latentstruct.cli import main; main()"
-)
 NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["sees", "hears", "likes"]
-
-
-def run(*args, code=0, stdin=None):
-    result = CliRunner().invoke(app, [str(arg) for arg in args], input=stdin)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.stdout + result.stderr
-    assert "Traceback" not in result.stderr
-    return result
-
-
-def fail(*args, stdin=None):
-    """Return the one line of an error."""
-    result = run(*args, code=2, stdin=stdin)
-    lines = result.stderr.splitlines()
-    assert lines[-1].startswith("error: ")
-    assert not any(line.startswith("error") for line in lines[:-1])
-    return lines[-1]
-
-
-def start(*args, **streams):
-    return subprocess.Popen([sys.executable, "-c", COMMAND, *map(str, args)], **streams)
 
 
 def sentences(n, seed=0):
@@ -103,16 +76,21 @@ def svmlight(tmp_path):
 
 def test_help_is_answered_without_heavy_imports():
     code = (
-        "import sys; sys.argv = ['latentstruct', *sys.argv[1:]]\n"
+        "import json, sys\n"
         "from latentstruct.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
+        "for args in json.loads(sys.argv[1]):\n"
+        "    sys.argv = ['latentstruct', *args]\n"
+        "    try: main()\n"
+        "    except SystemExit as end: assert not end.code, args\n"
         "print([m for m in ('numpy', 'numba', 'sklearn', 'scipy', 'matplotlib') if m in sys.modules])"
     )
-    for args in (["--help"], ["train", "chain", "--help"], ["--version"]):
-        done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=True)
-        assert done.stdout.splitlines()[-1] == "[]"
-        assert len(done.stdout.splitlines()) > 1
+    trainings = [["train", name, "--help"] for name in KINDS]
+    others = [[name, "--help"] for name in ("predict", "evaluate", "info", "reproduce", "demo")]
+    asked = [["--help"], ["--version"], ["reproduce", "--list"], *trainings, *others]
+    args = [sys.executable, "-c", code, json.dumps(asked)]
+    shown = subprocess.run(args, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert shown[-1] == "[]"
+    assert sum("Usage: latentstruct" in line for line in shown) == len(asked) - 2
 
 
 def test_version():
@@ -351,22 +329,8 @@ def test_quiet_is_silent(chains, tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_live_table_on_a_terminal(chains, tmp_path):
-    terminal, child = os.openpty()
-    with open(terminal, "rb", buffering=0) as screen:
-        env = {**os.environ, "COLUMNS": "100", "TERM": "xterm"}
-        args = ("train", "chain", chains, "-o", tmp_path / "model", "--model", "svm", "--json")
-        process = start(*args, stderr=child, stdout=subprocess.PIPE, env=env)
-        os.close(child)
-        shown = b""
-        try:
-            while part := screen.read(4096):
-                shown += part
-        except OSError:
-            pass  # the terminal is gone when its last writer has ended
-        out, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
+    out, text = watch("train", "chain", chains, "-o", tmp_path / "model", "--model", "svm", "--json")
     assert json.loads(out)["certified"]
-    text = shown.decode()
     assert "relative gap" in text
     assert "\x1b[" in text
 
@@ -402,7 +366,7 @@ def test_place_of_the_model_is_checked_before_reading(tmp_path):
     file.write_text("mine")
     foreign.mkdir()
     (foreign / "thesis.txt").write_text("mine")
-    for kind in ("chain", "classes"):
+    for kind in ("chain", "classes", "coreference", "rank"):
         assert "is a file" in fail("train", kind, "missing", "-o", file)
         assert "is a file" in fail("train", kind, "missing", "-o", file / "model")
         assert "holds other files" in fail("train", kind, "missing", "-o", foreign)
@@ -475,6 +439,8 @@ def test_models_of_the_library_are_described(tmp_path):
     X, Y = [np.eye(2)] * 5, [[0, 1]] * 5
     CRF(Chain()).fit(X, Y).save(tmp_path / "chain")
     StructuralSVM(Multiclass()).fit(np.eye(4), [(0, 1), "x", 3, 4]).save(tmp_path / "classes")
+    LatentSSVM(Motif(3, background_order=0)).fit(["ACGT", "TTTT"], [1, -1]).save(tmp_path / "motif")
+    assert "LatentSSVM on Motif" in run("info", tmp_path / "motif").stdout
     assert "CRF on Chain" in run("info", tmp_path / "chain").stdout
     assert json.loads(run("info", tmp_path / "classes", "--json").stdout)["n_labels"] == 4
     assert "was not written by latentstruct train" in fail("predict", tmp_path / "chain", "missing")
@@ -499,19 +465,6 @@ def test_closed_pipe_is_no_error(chain_model, chains):
 
 
 # Ctrl-C
-
-
-def interrupt(process, when):
-    """Send Ctrl-C once a line of progress starts with `when`; return what was shown."""
-    shown, until = io.StringIO(), time.monotonic() + 60
-    for line in process.stderr:
-        shown.write(line)
-        if line.startswith(when):
-            process.send_signal(signal.SIGINT)
-            break
-        assert time.monotonic() < until
-    out, rest = process.communicate(timeout=60)
-    return out, shown.getvalue() + rest
 
 
 def test_interrupted_training_is_saved(tmp_path):

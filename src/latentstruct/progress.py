@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.live import Live
     from rich.table import Table
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 12
 FIRST_LINES = 10
 SECONDS_BETWEEN_LINES = 1.0
+SECONDS_BETWEEN_STEPS = 5.0
 SECONDS_BETWEEN_REFRESHES = 0.1
 
 
@@ -40,17 +42,20 @@ def show_percent(share: float) -> str:
 
 def print_json(value: dict[str, Any]) -> None:
     """Print a result as one JSON object; numbers that JSON cannot hold become null."""
-    print(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, indent=2))
+    print(json.dumps(plain(value), ensure_ascii=False, allow_nan=False, indent=2))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: arrays as lists, numbers that JSON cannot hold as None, others as text."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> "Table":
@@ -59,7 +64,8 @@ def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    shown = Text(title, style="bold") if title else None
+    table = Table(title=shown, box=box.SIMPLE_HEAD, title_justify="left")
     for k, column in enumerate(columns):
         table.add_column(column, justify="left" if k < n_text else "right", overflow="fold")
     for row in rows:
@@ -81,9 +87,14 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
     table = make_table(title, columns, rows, n_text)
     console = Console(file=sys.stdout, highlight=False)
+    widen(console, table)
+    console.print(table)
+
+
+def widen(console: "Console", table: "Table") -> None:
+    """Give a table the room it needs where no terminal limits it."""
     if not console.is_terminal:
         console.width = max(console.width, console.measure(table).maximum)
-    console.print(table)
 
 
 @contextmanager
@@ -105,6 +116,9 @@ class Progress:
     ----------
     quiet : bool, default=False
         Whether to show nothing.
+    n_starts : int, default=0
+        For a training that solves many convex problems: its number of starts. Lines marked as estimates are then
+        steps within a round, and only the latest is shown.
 
     Notes
     -----
@@ -112,12 +126,13 @@ class Progress:
     drawn anew when a round ends, ten times a second at most, so that training is not slowed down.
     """
 
-    def __init__(self, quiet: bool = False) -> None:
+    def __init__(self, quiet: bool = False, n_starts: int = 0) -> None:
         self.quiet = quiet
+        self.n_starts = n_starts
         self.rounds: deque[Round] = deque(maxlen=ROWS_SHOWN)
         self._live: Live | None = None
         self._shown_at = -math.inf
-        self._shown_round = 0
+        self._shown: Round | None = None
 
     def __enter__(self) -> Self:
         if not self.quiet and sys.stderr.isatty():
@@ -126,12 +141,15 @@ class Progress:
 
             self._live = Live(console=Console(stderr=True), auto_refresh=False, get_renderable=self._table)
             self._live.start()
+        if self.n_starts:
+            # The first step within the first round need not be shown at once.
+            self._shown_at = time.perf_counter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.rounds and self.rounds[-1].round != self._shown_round:
+        if self.rounds and self.rounds[-1] is not self._shown:
             self._show()
         if self._live is not None:
             self._live.stop()
@@ -147,29 +165,40 @@ class Progress:
             say(text)
 
     def _take(self, line: "Round") -> None:
+        within = bool(self.n_starts) and line.estimate
+        if self.n_starts and self.rounds and self.rounds[-1].estimate:
+            self.rounds.pop()
         self.rounds.append(line)
         waited = time.perf_counter() - self._shown_at
         if self._live is not None:
             due = waited >= SECONDS_BETWEEN_REFRESHES
         else:
-            due = line.round <= FIRST_LINES or waited >= SECONDS_BETWEEN_LINES
+            early = line.round <= FIRST_LINES and not within
+            due = early or waited >= (SECONDS_BETWEEN_STEPS if within else SECONDS_BETWEEN_LINES)
         if due:
             self._show()
 
     def _show(self) -> None:
-        self._shown_at, self._shown_round = time.perf_counter(), self.rounds[-1].round
+        self._shown_at, self._shown = time.perf_counter(), self.rounds[-1]
         if self._live is not None:
             self._live.refresh()
         else:
-            number, objective, bound, gap, calls, seconds = _round_cells(self.rounds[-1])
+            number, objective, bound, gap, calls, seconds = _round_cells(self._shown)
+            start = f"start {self._start_cell(self._shown)}, " if self.n_starts > 1 else ""
             say(
-                f"round {number}: objective {objective}, bound {bound}, relative gap {gap}, "
+                f"{start}round {number}: objective {objective}, bound {bound}, relative gap {gap}, "
                 f"{calls} oracle calls, {seconds}"
             )
 
+    def _start_cell(self, line: "Round") -> str:
+        return f"{line.start + 1} of {self.n_starts}"
+
     def _table(self) -> "Table":
         columns = ("round", "objective", "bound", "relative gap", "oracle calls", "time")
-        return make_table("", columns, [_round_cells(line) for line in self.rounds], n_text=0)
+        if self.n_starts <= 1:
+            return make_table("", columns, [_round_cells(line) for line in self.rounds], n_text=0)
+        rows = [(self._start_cell(line), *_round_cells(line)) for line in self.rounds]
+        return make_table("", ("start", *columns), rows, n_text=0)
 
 
 def _round_cells(line: "Round") -> tuple[str, ...]:
@@ -188,8 +217,11 @@ def fit_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what training reached, in words."""
     gap = show_number(result["relative_gap"], 3)
     proof = "certified" if result["certified"] else "an estimate, as inference was not exact"
+    if result["latent"]:
+        proof = f"of the last convex problem, {proof}"
     facts = [
         ("objective", show_number(result["objective"], 8)),
+        *_start_facts(result["restart_objectives"]),
         ("lower bound", show_number(result["lower_bound"], 8)),
         ("relative gap", gap if gap == "–" else f"{gap} ({proof})"),
         ("oracle calls", str(result["oracle_calls"])),
@@ -200,72 +232,9 @@ def fit_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
-def show_training(result: dict[str, Any]) -> None:
-    """Print the result of a training as text."""
-    names = ("examples", "tokens", "features", "labels", "weights")
-    sizes = [f"{result[f'n_{name}']} {name}" for name in names if f"n_{name}" in result]
-    facts = [
-        ("model", f"{result['model']} ({result['kind']}, {result['estimator']})"),
-        ("sizes", ", ".join(sizes)),
-        *fit_facts(result),
-    ]
-    if "valid" in result:
-        valid = result["valid"]
-        facts.append(("valid accuracy", show_percent(valid["accuracy"])))
-        if "chunks" in valid:
-            facts.append(("valid chunk F1", show_percent(valid["chunks"]["f1"])))
-    print_facts(facts)
-
-
-def show_chain_scores(result: dict[str, Any]) -> None:
-    """Print the quality of a chain model."""
-    print_facts(
-        [
-            ("sentences", f"{result['n_examples']}, {show_percent(result['example_accuracy'])} wholly right"),
-            ("tokens", f"{result['n_tokens']}, {show_percent(result['accuracy'])} right"),
-        ]
-    )
-    chunks = result.get("chunks")
-    if chunks is None:
-        return
-    rows = []
-    for kind, score in [("all", chunks), *chunks["by_type"].items()]:
-        ratios = [show_percent(score[key]) for key in ("precision", "recall", "f1")]
-        rows.append([kind, *ratios, str(score["n_true"]), str(score["n_predicted"])])
-    print_table("chunks", ("type", "precision", "recall", "F1", "true", "predicted"), rows)
-
-
-def show_class_scores(result: dict[str, Any]) -> None:
-    """Print the quality of a model of classes."""
-    print_facts([("samples", f"{result['n_examples']}, {show_percent(result['accuracy'])} right")])
-    rows = []
-    for one in result["classes"]:
-        taken = f"{one['mostly_taken_for']} ({one['n_taken_for']}×)" if one["n_taken_for"] else "–"
-        ratios = [show_percent(one["precision"]), show_percent(one["recall"])]
-        rows.append([str(one["label"]), taken, *ratios, str(one["n_true"]), str(one["n_predicted"])])
-    names = ("class", "mostly taken for", "precision", "recall", "true", "predicted")
-    print_table("classes", names, rows, n_text=2)
-
-
-def show_info(result: dict[str, Any]) -> None:
-    """Print what a model is."""
-    params = {key: value for key, value in result["params"].items() if value not in (None, False)}
-    labels = ", ".join(str(label) for label in result["labels"][:30])
-    print_facts(
-        [
-            ("model", result["model"]),
-            ("trained", f"{result['estimator']} on {result['task']}, latentstruct {result['library']}"),
-            ("options", ", ".join(f"{key} {value}" for key, value in params.items())),
-            *([("examples", str(result["n_examples"]))] if "n_examples" in result else []),
-            ("features", str(result["n_features"])),
-            ("weights", f"{result['n_weights']}, {result['n_nonzero']} of them not 0"),
-            (f"{result['n_labels']} labels", labels + (", …" if result["n_labels"] > 30 else "")),
-            *fit_facts(result),
-        ]
-    )
-    if result.get("transitions"):
-        rows = [(str(t["from"]), str(t["to"]), f"{t['weight']:+.4f}") for t in result["transitions"]]
-        print_table("strongest transitions", ("from", "to", "weight"), rows, n_text=2)
-    if result.get("weights"):
-        rows = [(t["feature"], str(t["label"]), f"{t['weight']:+.4f}") for t in result["weights"]]
-        print_table("strongest weights", ("feature", "label", "weight"), rows, n_text=2)
+def _start_facts(objectives: Sequence[float]) -> list[tuple[str, str]]:
+    """Return the objectives that several starts reached."""
+    if len(objectives) < 2:
+        return []
+    shown = ", ".join(show_number(value) for value in objectives[:ROWS_SHOWN])
+    return [(f"{len(objectives)} starts", shown + (", …" if len(objectives) > ROWS_SHOWN else ""))]

@@ -1,0 +1,189 @@
+"""The commands: train, predict, evaluate, info, reproduce and demo."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from latentstruct import __version__
+from latentstruct.cli.common import STANDARD_STREAM, check_folder, ended_by_interrupt, reported_errors
+from latentstruct.cli.description import describe_model, show_info, strongest_transitions
+from latentstruct.cli.kinds import HeldOut
+from latentstruct.cli.options import JsonOption, ModelArgument, QuietOption, SeedOption, UnknownOption
+from latentstruct.cli.registry import KINDS, find_kind, load_trained
+from latentstruct.cli.reproduce import reproduce
+from latentstruct.progress import Progress, caught_warnings, print_facts, print_json, say, show_percent
+
+app = typer.Typer(
+    name="latentstruct",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+train_app = typer.Typer(no_args_is_help=True)
+app.add_typer(train_app, name="train", help="Train a model and save it.")
+for _name, _kind in KINDS.items():
+    train_app.command(_name)(_kind.train)
+app.command()(reproduce)
+
+
+def print_version(asked: bool) -> None:
+    """Print the version and end, if asked to."""
+    if asked:
+        print(f"latentstruct {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Structured prediction with certified training: structural SVMs, CRFs and models with latent variables."""
+
+
+@app.command()
+@reported_errors()
+def predict(
+    model: ModelArgument,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="File as for training; - is standard input.")],
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="File to write; - is standard output.")
+    ] = STANDARD_STREAM,
+) -> None:
+    """Predict labels, sites, clusters or scores for a file.
+
+    Chains: the columns and one more with the prediction; a column of labels is not looked at and may be missing.
+
+    Classes: one label a line; a column of labels is not looked at and may be missing.
+
+    Motifs: a table with label, score and best site of each sequence.
+
+    Coreference: CoNLL-2012 with the mentions of the file in predicted clusters.
+
+    Rankings: one score a line, or a table with query and document if FILE ends in .tsv.
+
+    Example: latentstruct predict MODEL new.fa -o sites.tsv
+    """
+    kind, trained = load_trained(model)
+    kind.predict(trained, data, output)
+
+
+@app.command()
+@reported_errors()
+def evaluate(
+    model: ModelArgument,
+    data: Annotated[
+        str | None, typer.Argument(metavar="DATA", help="Labelled file as for training; - is standard input.")
+    ] = None,
+    positive: Annotated[
+        str | None, typer.Option(metavar="FASTA", help="Motifs: sequences that hold the motif.")
+    ] = None,
+    negative: Annotated[str | None, typer.Option(metavar="FASTA", help="Motifs: sequences that do not.")] = None,
+    sites: Annotated[
+        str | None,
+        typer.Option(metavar="TSV", help="Motifs: known sites (sequence, start from 0, end) of positive ones."),
+    ] = None,
+    allow_unknown: UnknownOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Compare predictions with the truth.
+
+    Chains: accuracy, and precision, recall and F1 of chunks if the labels are BIO tags.
+
+    Classes: accuracy, and for each class precision, recall and what it is mostly taken for.
+
+    Motifs: error, AUC and, with --sites, the share of known sites that are hit.
+
+    Coreference: MUC, B³, CEAF and pairs. Rankings: precision@k, NDCG@k and MAP.
+
+    Examples: latentstruct evaluate MODEL test.txt; latentstruct evaluate MODEL --positive p.fa --negative n.fa
+    """
+    kind, trained = load_trained(model)
+    held_out = HeldOut(data, positive, negative, sites, allow_unknown)
+    held_out.check(kind)
+    given = {name: value for name, value in asdict(held_out).items() if isinstance(value, str)}
+    result = {"model": str(model), **given, "kind": kind.name, **kind.evaluate(trained, held_out)}
+    if json:
+        print_json(result)
+    else:
+        kind.show_scores(result)
+
+
+@app.command()
+@reported_errors()
+def info(
+    model: ModelArgument,
+    top: Annotated[int, typer.Option(min=0, help="How many of the strongest weights to show.")] = 10,
+    json: JsonOption = False,
+) -> None:
+    """Show what a model is: how it was trained, how well the training is certified, its strongest weights."""
+    from latentstruct.persistence import load, read_settings
+
+    settings = read_settings(model)
+    result: dict[str, Any] = {"model": str(model)}
+    kind = find_kind(settings.extra)
+    if kind is not None:
+        _, trained = load_trained(model)
+        record = trained.record
+        result |= describe_model(settings, trained.estimator)
+        result |= {"kind": kind.name, "n_examples": record.n_examples, "seconds": record.seconds}
+        result |= kind.describe(trained, top)
+    else:
+        estimator = load(model)
+        result |= describe_model(settings, estimator)
+        if hasattr(estimator.task_, "transitions_at_"):
+            result["transitions"] = strongest_transitions(estimator, top)
+    if json:
+        print_json(result)
+    else:
+        show_info(kind, result)
+
+
+@app.command()
+@reported_errors()
+def demo(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the picture demo.png.")
+    ] = Path("demo"),
+    seed: SeedOption = 0,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Find a motif in random DNA from labels of whole sequences: where it lies is latent.
+
+    Takes less than a minute, downloads nothing and saves a picture.
+    """
+    from latentstruct.demo import draw, require_plots, run_demo
+
+    require_plots()
+    check_folder(output, None, "the picture goes into a folder")
+    progress = Progress(quiet)
+    with caught_warnings() as warned, ended_by_interrupt():
+        result = run_demo(seed=seed, tell=progress.say)
+    for text in warned:
+        say(f"warning: {text}")
+    picture = draw(result, output / "demo.png")
+    if json:
+        names = ("planted", "found", "accuracy", "sites_found", "ceiling", "restart_objectives", "seconds")
+        print_json({"picture": str(picture), **{name: getattr(result, name) for name in names}})
+        return
+    print_facts(
+        [
+            ("planted motif", result.planted),
+            ("found motif", result.found),
+            ("held-out sequences called right", show_percent(result.accuracy)),
+            ("held-out sites found", show_percent(result.sites_found)),
+            ("found if the motif were known", show_percent(result.ceiling)),
+            ("time of training", f"{result.seconds:.1f} s"),
+            ("picture", str(picture)),
+        ]
+    )
+
+
+def main() -> None:
+    """Run the command."""
+    app()

@@ -1,0 +1,98 @@
+"""What the commands share: errors as one line and an exit code, folders and streams."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from latentstruct.exceptions import InputError
+from latentstruct.progress import say
+
+STANDARD_STREAM = "-"
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """Turn errors of the input and of the system into one line and an exit code."""
+    try:
+        yield
+    except BrokenPipeError:
+        # The reader of a pipe went away; typer ends the command without a word.
+        raise
+    except InputError as error:
+        say(f"error: {error}")
+        raise typer.Exit(BAD_INPUT) from error
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"error: {where}{error.strerror or error}")
+        raise typer.Exit(BAD_INPUT) from error
+    except KeyboardInterrupt as error:
+        say("interrupted: nothing was written")
+        raise typer.Exit(INTERRUPTED) from error
+
+
+class _Ended(BaseException):
+    """Ctrl-C where training must not take it for a wish to go on with what it has."""
+
+
+@contextmanager
+def ended_by_interrupt() -> Iterator[None]:
+    """Let Ctrl-C end the block even within training, which would otherwise stop early and hand back its weights."""
+
+    def end(*_: object) -> None:
+        raise _Ended
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    except _Ended as error:
+        raise KeyboardInterrupt from error
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def check_folder(folder: Path, mark: str | None, what: str) -> None:
+    """Raise unless results can be written to the folder later on.
+
+    `mark` is a file that must be there if the folder holds anything.
+    """
+    if folder.exists():
+        if not folder.is_dir():
+            raise InputError(f"{folder} is a file, but {what}: choose another name")
+        if mark is not None and any(folder.iterdir()) and not (folder / mark).exists():
+            raise InputError(f"{folder} holds other files and no {mark}: choose a new or empty folder")
+    ancestor = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not ancestor.is_dir():
+        raise InputError(f"{folder} cannot be made, as {ancestor} is a file: choose another name")
+    if not os.access(ancestor, os.W_OK | os.X_OK):
+        raise InputError(f"{folder} cannot be written (no permission in {ancestor}): choose another place")
+
+
+def write_lines(name: str, lines: Sequence[str]) -> None:
+    """Write lines to a file or to standard output."""
+    text = "".join(f"{line}\n" for line in lines)
+    if name == STANDARD_STREAM:
+        sys.stdout.write(text)
+    else:
+        Path(name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def unknown_label(where: str, label: Any, known: set[Any]) -> InputError:
+    """Return the error of a label that was not in the training data."""
+    shown = [str(one) for one in sorted(known, key=str)]
+    listed = ", ".join(shown[:30]) + (f", … ({len(shown)} in all)" if len(shown) > 30 else "")
+    return InputError(
+        f"{where} has the unknown label {label!r}; expected one of {listed}: correct it, train on data that "
+        "has it, or count it as wrong with --allow-unknown"
+    )

@@ -1,0 +1,225 @@
+"""Models that put the mentions of a text into clusters."""
+
+import sys
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from latentstruct.cli.common import reported_errors
+from latentstruct.cli.description import largest
+from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.options import (
+    DescentRoundsOption,
+    DescentTolOption,
+    JsonOption,
+    LatentChoices,
+    OutputOption,
+    QuietOption,
+    SecondsOption,
+    SeedOption,
+    ValidOption,
+)
+from latentstruct.cli.training import Training
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, print_facts, print_table, show_percent
+
+if TYPE_CHECKING:
+    from latentstruct.mentions import Document, MentionPairFeatures
+
+MEASURES = {"muc": "MUC", "b_cubed": "B³", "ceaf_entity": "CEAF-e", "ceaf_mention": "CEAF-m", "pairs": "pairs"}
+
+
+class ClusterModel(StrEnum):
+    """What to train."""
+
+    latent = "latent"
+    correlation = "correlation"
+
+
+ClusterModelOption = Annotated[
+    ClusterModel,
+    typer.Option(metavar="NAME", help="latent: hidden forests of links; correlation: all pairs of a cluster."),
+]
+PenaltyOption = Annotated[
+    float | None,
+    typer.Option(metavar="NUMBER", show_default="0.01", help="Cost of a link between clusters; one inside gains 1."),
+]
+DocumentWeightOption = Annotated[
+    float | None,
+    typer.Option(
+        "-C", metavar="NUMBER", show_default="0.01; correlation 1", help="Weight of each document against ½‖w‖²."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class CoreferenceRecord:
+    """What the command keeps beside a coreference model: the state of its features."""
+
+    features: dict[str, Any]
+    n_mentions: int
+    n_examples: int
+    seconds: float
+    kind: Literal["coreference"] = "coreference"
+
+
+@reported_errors()
+def train_coreference(
+    data: Annotated[
+        str, typer.Argument(metavar="TRAIN", help="A CoNLL-2012 file or a folder of them; - is standard input.")
+    ],
+    output: OutputOption = Path("model"),
+    model: ClusterModelOption = ClusterModel.latent,
+    penalty: PenaltyOption = None,
+    C: DocumentWeightOption = None,
+    tol: DescentTolOption = None,
+    max_rounds: DescentRoundsOption = None,
+    max_seconds: SecondsOption = None,
+    valid: ValidOption = None,
+    seed: SeedOption = 0,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Train on documents whose mentions and clusters are marked in the last column, as (3 … 3) is.
+
+    Mentions are taken as given, here and for prediction. Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train coreference train.conll --penalty 0.01 --valid dev.conll -o clusters
+    """
+    from latentstruct.mentions import MentionPairFeatures
+    from latentstruct.tasks import Coreference, CorrelationClustering
+
+    latent = model is ClusterModel.latent
+    # The latent loss counts mentions, that of pairs is a share.
+    default = 0.01 if latent else 1.0
+    choices = LatentChoices(output, default if C is None else C, tol, max_rounds, max_seconds, seed)
+    choices.check()
+    if penalty is not None and not latent:
+        raise InputError("--penalty is for --model latent only: leave it out")
+    progress = Progress(quiet, n_starts=int(latent))
+    documents = read_documents(data)
+    n_mentions = sum(len(document.mentions) for document in documents)
+    progress.say(f"read {len(documents)} documents with mentions, {n_mentions} mentions from {data}")
+    held_out = None if valid is None else read_documents(valid)
+    features = MentionPairFeatures()
+    X = features.transform(documents)
+
+    def record(_: Any, seconds: float) -> CoreferenceRecord:
+        return CoreferenceRecord(features.state(), n_mentions, len(documents), seconds)
+
+    score = None
+    if held_out is not None:
+
+        def score(estimator: Any) -> dict[str, Any]:
+            return score_clusters(estimator, features, held_out)
+
+    n_pairs, n_features = sum(x.shape[0] for x in X), X[0].shape[1]
+    sizes = {"n_examples": len(X), "n_mentions": n_mentions, "n_pairs": n_pairs, "n_features": n_features}
+    task = Coreference(0.01 if penalty is None else penalty) if latent else CorrelationClustering()
+    Y = [document.clusters for document in documents]
+    Training(CoreferenceKind(), output, choices.estimator(task), X, Y, sizes, record, score).run(progress, json)
+
+
+def read_documents(name: str) -> "list[Document]":
+    """Read the documents that have mentions."""
+    from latentstruct.formats import read_coreference
+
+    documents = [document for document in read_coreference(name) if len(document.mentions)]
+    if not documents:
+        raise InputError(f"{name} has no mentions; expected brackets such as (3 … 3) in the last column: mark them")
+    return documents
+
+
+def score_clusters(estimator: Any, features: "MentionPairFeatures", documents: "list[Document]") -> dict[str, Any]:
+    """Return the quality of predicted clusters."""
+    from latentstruct.metrics import cluster_scores
+
+    truth = [document.clusters for document in documents]
+    scores = asdict(cluster_scores(truth, estimator.predict(features.transform(documents))))
+    return {"n_examples": scores.pop("n_documents"), "n_mentions": scores.pop("n_items"), **scores}
+
+
+def restore_features(model: Trained) -> "MentionPairFeatures":
+    """Return the features a model was trained with."""
+    from latentstruct.mentions import MentionPairFeatures
+
+    features = MentionPairFeatures()
+    try:
+        features.restore(model.record.features)
+    except (LookupError, TypeError) as error:
+        raise model.damaged("the state of its features cannot be read") from error
+    if len(features.feature_names) != model.estimator.task_.n_features:
+        raise model.damaged("its features do not belong to its weights")
+    return features
+
+
+class CoreferenceKind(Kind):
+    """Clusters of mentions."""
+
+    name = "coreference"
+    record = CoreferenceRecord
+    train = staticmethod(train_coreference)
+
+    def fits(self, model: Trained) -> bool:
+        """Tell whether estimator and record belong together."""
+        from latentstruct.tasks import Coreference, CorrelationClustering
+
+        return isinstance(model.estimator.task_, Coreference | CorrelationClustering)
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        """Write CoNLL-2012 with the mentions of the file in predicted clusters."""
+        from latentstruct.formats import read_coreference, write_coreference
+
+        features = restore_features(model)
+        documents = read_coreference(data)
+        marked = [document for document in documents if len(document.mentions)]
+        predicted = iter(model.estimator.predict(features.transform(marked)) if marked else [])
+        clusters = [next(predicted).tolist() if len(document.mentions) else [] for document in documents]
+        write_coreference(output, documents, clusters)
+        sys.stdout.flush()
+
+    def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+        """Return the measures of coreference resolution."""
+        return score_clusters(model.estimator, restore_features(model), read_documents(held_out.data or ""))
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        """Print a table of the measures."""
+        print_facts(
+            [
+                ("documents", f"{scores['n_examples']}, {scores['n_mentions']} mentions"),
+                ("CoNLL F1", f"{show_percent(scores['conll_f1'])} (mean of MUC, B³ and CEAF-e)"),
+                ("MITRE loss", f"{show_percent(scores['mitre_loss'])} (mean over documents of 1 − MUC F1)"),
+                ("pair loss", f"{show_percent(scores['pair_loss'])} (mean over documents of the share of wrong pairs)"),
+            ]
+        )
+        rows = [
+            [shown, *(show_percent(scores[name][part]) for part in ("precision", "recall", "f1"))]
+            for name, shown in MEASURES.items()
+        ]
+        print_table("", ("measure", "precision", "recall", "F1"), rows)
+
+    def summarize(self, scores: dict[str, Any]) -> Facts:
+        """Return the mean F1 and the pair loss."""
+        return [("CoNLL F1", show_percent(scores["conll_f1"])), ("pair loss", show_percent(scores["pair_loss"]))]
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        """Return the penalty of wrong links and the strongest weights."""
+        names, weights = restore_features(model).feature_names, model.estimator.coef_
+        return {
+            "penalty": getattr(model.estimator.task_, "penalty", None),
+            "n_features": len(names),
+            "n_mentions": model.record.n_mentions,
+            "weights": [{"feature": names[j], "weight": float(weights[j])} for j in largest(weights, top)],
+        }
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        """Return the penalty."""
+        return [("penalty", f"{result['penalty']:g}")] if result.get("penalty") is not None else []
+
+    def show_details(self, result: dict[str, Any]) -> None:
+        """Print the strongest weights."""
+        rows = [(one["feature"], f"{one['weight']:+.4f}") for one in result["weights"]]
+        print_table("strongest weights", ("feature", "weight"), rows)

@@ -1,0 +1,94 @@
+"""What `latentstruct info` tells of any model."""
+
+from collections.abc import Callable
+from typing import Any
+
+from latentstruct.cli.kinds import Kind
+from latentstruct.cli.training import describe_fit
+from latentstruct.progress import fit_facts, print_facts, print_table
+
+LABELS_SHOWN = 30
+PLAIN = bool | int | float | str | None
+
+
+def describe_model(settings: Any, estimator: Any) -> dict[str, Any]:
+    """Return what all models have: their parts, options and sizes, and what training reached."""
+    task = estimator.task_
+    params = {key: value for key, value in estimator.get_params(deep=False).items() if key != "task"}
+    result = {
+        "estimator": settings.estimator,
+        "task": settings.task,
+        "library": settings.library,
+        "params": {key: value if isinstance(value, PLAIN) else repr(value) for key, value in params.items()},
+        "n_weights": len(estimator.coef_),
+        "n_nonzero": int((estimator.coef_ != 0).sum()),
+        **describe_fit(estimator),
+    }
+    if hasattr(task, "labels_"):
+        result |= {"labels": task.labels_.labels, "n_labels": len(task.labels_)}
+    if hasattr(task, "n_inputs_"):
+        result["n_features"] = task.n_inputs_
+    return result
+
+
+def largest(values: Any, top: int) -> list[int]:
+    """Return the positions of the values of largest size, the largest first, zeros left out."""
+    import numpy as np
+
+    size = np.abs(values)
+    top = min(top, len(size))
+    if not top:
+        return []
+    found = np.argpartition(size, len(size) - top)[len(size) - top :]
+    found = found[np.argsort(-size[found], kind="stable")]
+    return found[size[found] > 0].tolist()
+
+
+def strongest_transitions(estimator: Any, top: int) -> list[dict[str, Any]]:
+    """Return the strongest transitions of a chain."""
+    labels, start = estimator.task_.labels_.labels, estimator.task_.transitions_at_
+    n = len(labels)
+    values = estimator.coef_[start : start + n * n]
+    return [{"from": labels[k // n], "to": labels[k % n], "weight": float(values[k])} for k in largest(values, top)]
+
+
+def strongest_weights(estimator: Any, name_of: Callable[[int], str], top: int) -> list[dict[str, Any]]:
+    """Return the strongest weights of inputs."""
+    labels = estimator.task_.labels_.labels
+    n = len(labels)
+    values = estimator.coef_[: estimator.task_.n_inputs_ * n]
+    return [
+        {"feature": name_of(k // n), "label": labels[k % n], "weight": float(values[k])} for k in largest(values, top)
+    ]
+
+
+def show_weights(result: dict[str, Any]) -> None:
+    """Print the strongest transitions and weights there are."""
+    if result.get("transitions"):
+        rows = [(str(t["from"]), str(t["to"]), f"{t['weight']:+.4f}") for t in result["transitions"]]
+        print_table("strongest transitions", ("from", "to", "weight"), rows, n_text=2)
+    if result.get("weights"):
+        rows = [(t["feature"], str(t["label"]), f"{t['weight']:+.4f}") for t in result["weights"]]
+        print_table("strongest weights", ("feature", "label", "weight"), rows, n_text=2)
+
+
+def show_info(kind: Kind | None, result: dict[str, Any]) -> None:
+    """Print what a model is."""
+    params = {key: value for key, value in result["params"].items() if value not in (None, False)}
+    facts = [
+        ("model", result["model"]),
+        ("trained", f"{result['estimator']} on {result['task']}, latentstruct {result['library']}"),
+        ("options", ", ".join(f"{key} {value}" for key, value in params.items())),
+    ]
+    facts += [(name, str(result[f"n_{name}"])) for name in ("examples", "features") if f"n_{name}" in result]
+    facts.append(("weights", f"{result['n_weights']}, {result['n_nonzero']} of them not 0"))
+    if "labels" in result:
+        labels = ", ".join(str(label) for label in result["labels"][:LABELS_SHOWN])
+        facts.append((f"{result['n_labels']} labels", labels + (", …" if result["n_labels"] > LABELS_SHOWN else "")))
+    facts += fit_facts(result)
+    if kind is None:
+        print_facts(facts)
+        show_weights(result)
+    else:
+        print_facts([*facts, *kind.facts(result)])
+        kind.show_details(result)

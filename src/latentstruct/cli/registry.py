@@ -1,0 +1,44 @@
+"""The kinds of models the command knows."""
+
+from pathlib import Path
+from typing import Any
+
+from latentstruct.cli.chain import ChainKind
+from latentstruct.cli.classes import ClassesKind
+from latentstruct.cli.coreference import CoreferenceKind
+from latentstruct.cli.kinds import Kind, Trained
+from latentstruct.cli.motif import MotifKind
+from latentstruct.cli.rank import RankKind
+from latentstruct.exceptions import FormatError, InputError
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (ChainKind(), ClassesKind(), MotifKind(), CoreferenceKind(), RankKind())
+}
+
+
+def find_kind(extra: Any) -> Kind | None:
+    """Return the kind of model a record beside it names, None if there is no such record."""
+    return KINDS.get(str(extra.get("kind"))) if isinstance(extra, dict) else None
+
+
+def load_trained(path: Path) -> tuple[Kind, Trained]:
+    """Read a model that `latentstruct train` wrote."""
+    import msgspec
+
+    from latentstruct.persistence import load, read_settings
+
+    extra = read_settings(path).extra
+    kind = find_kind(extra)
+    if kind is None:
+        raise InputError(
+            f"{path} was not written by latentstruct train, so how to read files for it is not known: "
+            "use it from Python with latentstruct.load, or train it with the command"
+        )
+    try:
+        record: Any = msgspec.convert(extra, kind.record)
+    except msgspec.ValidationError as error:
+        raise FormatError(f"{path} is damaged ({error}): copy the model again or train again") from error
+    model = Trained(path, load(path), record)
+    if not kind.fits(model):
+        raise model.damaged("its parts do not belong together")
+    return kind, model

@@ -1,0 +1,69 @@
+"""Run a published experiment anew."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from latentstruct.cli.common import check_folder, ended_by_interrupt, reported_errors
+from latentstruct.cli.options import JsonOption, QuietOption
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, caught_warnings, print_json, print_table, say
+
+
+@reported_errors()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The experiment; --list names them.")] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="List the experiments and the data they need.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Less data and fewer repetitions: about a minute.")] = False,
+    data_home: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", show_default="$LATENTSTRUCT_DATA", help="Folder of the data sets."),
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the results.")] = Path(
+        "results"
+    ),
+    quiet: QuietOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Run a published experiment anew and show the paper's figures beside those found.
+
+    Writes NAME.json with everything, NAME.txt with the tables and NAME-….png for each plot.
+
+    Example: latentstruct reproduce lssvm-motif --quick
+    """
+    from latentstruct.experiments import EXPERIMENTS, run_experiment
+
+    if show_list:
+        list_experiments(json)
+        return
+    if name is None or name not in EXPERIMENTS:
+        found = "no experiment is named" if name is None else f"there is no experiment {name!r}"
+        raise InputError(f"{found}; expected one of {', '.join(EXPERIMENTS)}: choose one of these")
+    from latentstruct.demo import require_plots
+
+    require_plots()
+    check_folder(output, None, "the results go into a folder")
+    progress = Progress(quiet)
+    with caught_warnings() as warned, ended_by_interrupt():
+        findings = run_experiment(name, data_home, quick, progress.say)
+        files = findings.save(output)
+    for text in warned:
+        progress.say(f"warning: {text}")
+    if json:
+        print_json({**findings.to_dict(), "files": [str(path) for path in files]})
+        return
+    findings.show()
+    for path in files:
+        say(f"wrote {path}")
+
+
+def list_experiments(json: bool) -> None:
+    """Print the names of the experiments."""
+    from latentstruct.experiments import EXPERIMENTS
+
+    if json:
+        print_json({"experiments": [{"name": name, **one._asdict()} for name, one in EXPERIMENTS.items()]})
+        return
+    rows = [(name, one.summary, ", ".join(one.data)) for name, one in EXPERIMENTS.items()]
+    print_table("", ("name", "what", "data sets"), rows, n_text=3)

@@ -1,0 +1,131 @@
+"""Fit, save and report: the same for every kind of model."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from latentstruct.cli.common import INTERRUPTED
+from latentstruct.cli.kinds import Kind
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, caught_warnings, fit_facts, print_facts, print_json, say
+
+
+@dataclass
+class Training:
+    """One training of the command.
+
+    Parameters
+    ----------
+    kind : Kind
+        What is trained.
+    output : Path
+        The folder of the model.
+    estimator : estimator
+        Not yet trained.
+    X, Y : examples
+        As its task takes them.
+    sizes : dict of str to int
+        What to tell about the data, with "n_examples".
+    record : function of estimator and seconds
+        Returns what is kept beside the trained model.
+    score : function of estimator, optional
+        Returns the quality on held-out data.
+    finish : function of estimator, optional
+        Called when the model is saved; writes what else goes into its folder and returns what to tell of it.
+    fit_params : dict
+        Further arguments of fit.
+    """
+
+    kind: Kind
+    output: Path
+    estimator: Any
+    X: Any
+    Y: Any
+    sizes: dict[str, int]
+    record: Callable[[Any, float], Any]
+    score: Callable[[Any], dict[str, Any]] | None = None
+    finish: Callable[[Any], dict[str, Any]] | None = None
+    fit_params: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, progress: Progress, json: bool) -> None:
+        """Fit, save and report; after Ctrl-C too, then with its exit code."""
+        from latentstruct.persistence import save_model
+
+        name = type(self.estimator).__name__
+        progress.say(f"training {name}: " + ", ".join(f"{self.sizes[k]} {k[2:]}" for k in self.sizes))
+        began = time.perf_counter()
+        with caught_warnings() as warned, progress:
+            self.estimator.fit(self.X, self.Y, callback=progress.callback, **self.fit_params)
+        seconds = time.perf_counter() - began
+        interrupted = self.estimator.stop_reason_ == "interrupted"
+        if interrupted:
+            say(f"interrupted: saving the best weights so far to {self.output}")
+        remove_files(self.output)
+        save_model(self.output, self.estimator, asdict(self.record(self.estimator, seconds)))
+        result = {
+            "model": str(self.output),
+            "kind": self.kind.name,
+            "estimator": name,
+            **describe_fit(self.estimator),
+            "seconds": seconds,
+            **self.sizes,
+            "n_weights": len(self.estimator.coef_),
+        }
+        if self.finish is not None:
+            result |= self.finish(self.estimator)
+        if self.score is not None and not interrupted:
+            result["valid"] = self.score(self.estimator)
+        if json:
+            print_json(result)
+        else:
+            show_training(self.kind, result)
+        if interrupted:
+            raise typer.Exit(INTERRUPTED)
+        for text in warned:
+            say(f"warning: {text}")
+
+
+def remove_files(folder: Path) -> None:
+    """Remove what an earlier training wrote into the folder besides its model, which is replaced now."""
+    from latentstruct.cli.registry import find_kind
+    from latentstruct.persistence import read_settings
+
+    try:
+        kind = find_kind(read_settings(folder).extra)
+    except InputError:
+        return
+    for name in () if kind is None else kind.files:
+        (folder / name).unlink(missing_ok=True)
+
+
+def describe_fit(estimator: Any) -> dict[str, Any]:
+    """Return what training reached."""
+    return {
+        "objective": estimator.objective_,
+        "lower_bound": estimator.lower_bound_,
+        "relative_gap": estimator.relative_gap_,
+        "certified": estimator.certified_,
+        "oracle_calls": estimator.n_oracle_calls_,
+        "rounds": estimator.n_rounds_,
+        "stop_reason": estimator.stop_reason_,
+        "latent": bool(getattr(estimator.task_, "latent", False)),
+        "restart_objectives": list(estimator.restart_objectives_),
+    }
+
+
+def show_training(kind: Kind, result: dict[str, Any]) -> None:
+    """Print the result of a training as text."""
+    sizes = [f"{value} {name[2:]}" for name, value in result.items() if name.startswith("n_")]
+    facts = [
+        ("model", f"{result['model']} ({result['kind']}, {result['estimator']})"),
+        ("sizes", ", ".join(sizes)),
+        *fit_facts(result),
+        *kind.facts(result),
+    ]
+    if "valid" in result:
+        facts += [(f"valid {name}", text) for name, text in kind.summarize(result["valid"])]
+    print_facts(facts)

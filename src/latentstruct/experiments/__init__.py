@@ -1,0 +1,78 @@
+"""Published experiments, each run anew on data that can be had: `latentstruct reproduce` runs them by name."""
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from latentstruct.exceptions import InputError
+from latentstruct.experiments.findings import Findings, Table
+
+__all__ = ["EXPERIMENTS", "Experiment", "Findings", "Table", "run_experiment"]
+
+
+class Experiment(NamedTuple):
+    """One entry of the list of experiments: the module that runs it, what it shows, and the data it needs."""
+
+    module: str
+    summary: str
+    data: tuple[str, ...]
+
+
+EXPERIMENTS = {
+    "lssvm-motif": Experiment(
+        "latentstruct.experiments.lssvm_motif",
+        "Latent SSVM, table 1: finding motifs in DNA",
+        ("yeast_ars", "uci_promoters"),
+    ),
+    "lssvm-coref": Experiment(
+        "latentstruct.experiments.lssvm_coref",
+        "Latent SSVM, table 2: clustering noun phrases",
+        ("litbank_coref",),
+    ),
+    "lssvm-precision": Experiment(
+        "latentstruct.experiments.lssvm_precision",
+        "Latent SSVM, table 3: optimising precision@k",
+        ("letor_mq2008",),
+    ),
+    "lssvm-iterations": Experiment(
+        "latentstruct.experiments.lssvm_iterations",
+        "Latent SSVM, figure 3: rounds of training against C",
+        ("yeast_ars", "litbank_coref", "letor_mq2008"),
+    ),
+}
+
+
+def run_experiment(
+    name: str,
+    data_home: str | Path | None = None,
+    quick: bool = False,
+    say: Callable[[str], None] = print,
+) -> Findings:
+    """Run an experiment by name.
+
+    Parameters
+    ----------
+    name : str
+        One of `EXPERIMENTS`.
+    data_home : path, optional
+        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
+    quick : bool, default=False
+        Whether to take less data and fewer repetitions: a look within a minute or so, not the published setting.
+    say : function of str, default=print
+        Called with lines of progress.
+
+    Returns
+    -------
+    Findings
+        Tables and plots, with the time it took.
+    """
+    if name not in EXPERIMENTS:
+        raise InputError(
+            f"there is no experiment {name!r}; expected one of {', '.join(EXPERIMENTS)}: choose one of these"
+        )
+    began = time.perf_counter()
+    findings: Findings = import_module(EXPERIMENTS[name].module).run(data_home=data_home, quick=quick, say=say)
+    findings.seconds = time.perf_counter() - began
+    return findings

@@ -1,0 +1,224 @@
+"""What an experiment found: tables with the published figures beside ours, plots, and the files they go to."""
+
+import io
+import json
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from latentstruct.exceptions import InputError
+from latentstruct.progress import make_table, plain, show_number, widen
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.console import Console
+
+__all__ = ["Findings", "Table"]
+
+PACKAGES = ("latentstruct", "numpy", "scipy", "scikit-learn", "numba", "matplotlib")
+TEXT_WIDTH = 110
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of an experiment.
+
+    Parameters
+    ----------
+    title : str
+        What the table shows.
+    columns : sequence of str
+        The names of the columns.
+    rows : sequence of sequences
+        The cells: text is shown as it is, numbers with four digits that count, None as a dash.
+    note : str, default=""
+        A remark to stand below the table.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for number, row in enumerate(self.rows, 1):
+            if len(row) != len(self.columns):
+                raise InputError(
+                    f"row {number} of the table {self.title!r} has {len(row)} cells; expected {len(self.columns)}, "
+                    "one for each column: give the missing cells as None"
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as plain values."""
+        return {
+            "title": self.title,
+            "columns": list(self.columns),
+            "rows": plain([list(row) for row in self.rows]),
+            "note": self.note,
+        }
+
+    def show(self, console: "Console") -> None:
+        """Print the table and its remark."""
+        rows = [[_show_cell(cell) for cell in row] for row in self.rows]
+        table = make_table(self.title, self.columns, rows, n_text=self._count_text_columns())
+        widen(console, table)
+        console.print(table)
+        if self.note:
+            console.print(self.note, highlight=False, markup=False)
+
+    def _count_text_columns(self) -> int:
+        """Return how many columns from the left hold text without digits or nothing at all."""
+        for k in range(len(self.columns)):
+            cells = [row[k] for row in self.rows]
+            if not all(cell is None or (isinstance(cell, str) and not cell[:1].isdigit()) for cell in cells):
+                return max(k, 1)
+        return len(self.columns)
+
+
+@dataclass
+class Findings:
+    """What an experiment found.
+
+    Parameters
+    ----------
+    name : str
+        The experiment's name; the files it writes begin with it.
+    title : str
+        What was repeated, with the number of the table or figure.
+    data : str
+        The data that were used.
+    differs : list of str
+        In what the experiment differs from the published one, a sentence each.
+    tables : list of Table
+        The results, the published figures beside ours.
+    plots : dict of str to function of Axes
+        Each draws one picture.
+    settings : dict
+        What is needed to do it again: grids, seeds, sizes.
+    seconds : float, default=0.0
+        Time it took.
+    """
+
+    name: str
+    title: str
+    data: str
+    differs: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    plots: "dict[str, Callable[[Axes], None]]" = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the plots as plain values, with the versions of the packages used."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "data": self.data,
+            "differs": list(self.differs),
+            "tables": [table.to_dict() for table in self.tables],
+            "plots": [self._plot_file(plot) for plot in self.plots],
+            "settings": plain(self.settings),
+            "seconds": self.seconds,
+            "versions": _versions(),
+        }
+
+    def show(self, console: "Console | None" = None) -> None:
+        """Print the tables for people.
+
+        Parameters
+        ----------
+        console : rich.console.Console, optional
+            Where to; standard output by default.
+        """
+        from rich.console import Console
+
+        console = Console(highlight=False) if console is None else console
+        console.print(self.title, style="bold", highlight=False, markup=False)
+        console.print(f"data: {self.data}", highlight=False, markup=False)
+        for difference in self.differs:
+            console.print(f"differs: {difference}", highlight=False, markup=False)
+        for table in self.tables:
+            console.print()
+            table.show(console)
+        if self.seconds:
+            console.print(f"\n{self.seconds:.1f} s", highlight=False)
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write NAME.json (everything), NAME.txt (the printed tables) and NAME-PLOT.png for each plot.
+
+        Parameters
+        ----------
+        folder : path
+            The folder to write to, made if needed; earlier files of the same names are replaced.
+
+        Returns
+        -------
+        list of Path
+            The files. All are drawn and written aside first, so that a failure leaves earlier files as they were.
+        """
+        contents = {
+            f"{self.name}.json": json.dumps(self.to_dict(), ensure_ascii=False, indent=2).encode() + b"\n",
+            f"{self.name}.txt": self._text().encode(),
+        }
+        for plot, draw in self.plots.items():
+            contents[self._plot_file(plot)] = _draw(draw)
+        return _write_all(Path(folder), contents)
+
+    def _plot_file(self, plot: str) -> str:
+        return f"{self.name}-{plot}.png"
+
+    def _text(self) -> str:
+        from rich.console import Console
+
+        stream = io.StringIO()
+        self.show(Console(file=stream, width=TEXT_WIDTH, highlight=False))
+        return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
+
+
+def _show_cell(cell: Any) -> str:
+    cell = plain(cell)
+    if cell is None:
+        return "–"
+    if isinstance(cell, float):
+        return show_number(cell, 4)
+    return str(cell)
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _draw(draw: "Callable[[Axes], None]") -> bytes:
+    """Return a picture as PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    draw(figure.add_subplot())
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=130)
+    return stream.getvalue()
+
+
+def _write_all(folder: Path, contents: dict[str, bytes]) -> list[Path]:
+    """Write files that appear whole, once all of them could be written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = {folder / name: folder / f"{name}.part" for name in contents}
+    try:
+        for path, part in partial.items():
+            part.write_bytes(contents[path.name])
+        for path, part in partial.items():
+            os.replace(part, path)
+    finally:
+        for part in partial.values():
+            part.unlink(missing_ok=True)
+    return list(partial)

@@ -1,0 +1,70 @@
+"""The command as tests run it: within the process, or as a child that can be interrupted."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from typer.testing import CliRunner
+
+from latentstruct.cli import app
+
+# A child of a shell's background job would ignore Ctrl-C, as such jobs do.
+COMMAND = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from latentstruct.cli import main; main()"
+)
+
+
+def run(*args, code=0, stdin=None):
+    result = CliRunner().invoke(app, [str(arg) for arg in args], input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+    return result
+
+
+def fail(*args, stdin=None):
+    """Return the one line of an error."""
+    result = run(*args, code=2, stdin=stdin)
+    lines = result.stderr.splitlines()
+    assert lines[-1].startswith("error: ")
+    assert not any(line.startswith("error") for line in lines[:-1])
+    return lines[-1]
+
+
+def start(*args, **streams):
+    return subprocess.Popen([sys.executable, "-c", COMMAND, *map(str, args)], **streams)
+
+
+def interrupt(process, when):
+    """Send Ctrl-C once a line of progress starts with `when`; return what was shown."""
+    shown, until = io.StringIO(), time.monotonic() + 60
+    for line in process.stderr:
+        shown.write(line)
+        if line.startswith(when):
+            process.send_signal(signal.SIGINT)
+            break
+        assert time.monotonic() < until
+    out, rest = process.communicate(timeout=60)
+    return out, shown.getvalue() + rest
+
+
+def watch(*args):
+    """Run the command with standard error on a terminal; return standard output and what the terminal got."""
+    terminal, child = os.openpty()
+    with open(terminal, "rb", buffering=0) as screen:
+        env = {**os.environ, "COLUMNS": "100", "TERM": "xterm"}
+        process = start(*args, stderr=child, stdout=subprocess.PIPE, env=env)
+        os.close(child)
+        shown = b""
+        try:
+            while part := screen.read(4096):
+                shown += part
+        except OSError:
+            pass  # the terminal is gone when its last writer has ended
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return out, shown.decode()

@@ -1,0 +1,256 @@
+import gzip
+import json
+import os
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+
+from command import fail, interrupt, run, start, watch
+from latentstruct import load
+from latentstruct.formats import read_fasta, read_meme
+
+MOTIF = "GATTACAC"
+PNG = b"\x89PNG"
+
+
+def random_sequences(n, length, rng):
+    return ["".join(rng.choice(list("ACGT"), length)) for _ in range(n)]
+
+
+def write_fasta(path, sequences, prefix="s"):
+    text = "".join(f">{prefix}{k} some text\n{sequence}\n" for k, sequence in enumerate(sequences))
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def plant(sequences, rng):
+    """Put the motif at a random place of each sequence; return the sequences and the places."""
+    places = [int(rng.integers(0, len(sequence) - len(MOTIF) + 1)) for sequence in sequences]
+    planted = [s[:k] + MOTIF + s[k + len(MOTIF) :] for s, k in zip(sequences, places, strict=True)]
+    return planted, places
+
+
+class Files:
+    """Positive, negative and background sequences, and where the motif lies in the positive ones."""
+
+    def __init__(self, folder, seed=0):
+        rng = np.random.default_rng(seed)
+        planted, self.places = plant(random_sequences(30, 40, rng), rng)
+        self.positive = write_fasta(folder / f"positive{seed}.fa", planted)
+        self.negative = write_fasta(folder / f"negative{seed}.fa", random_sequences(30, 40, rng))
+        self.background = write_fasta(folder / f"background{seed}.fa.gz", random_sequences(100, 40, rng))
+        self.sites = folder / f"sites{seed}.tsv"
+        rows = [f"s{k}\t{place}\t{place + len(MOTIF)}\n" for k, place in enumerate(self.places)]
+        self.sites.write_text("sequence\tstart\tend\n" + "".join(rows))
+
+
+@pytest.fixture
+def files(tmp_path):
+    return Files(tmp_path)
+
+
+def train(files, out, *options, **keywords):
+    data = ("--positive", files.positive, "--negative", files.negative)
+    return run("train", "motif", *data, "--width", 8, "--order", 1, "-C", 1, "-o", out, *options, **keywords)
+
+
+@pytest.fixture
+def model(files, tmp_path):
+    train(files, tmp_path / "model", "--quiet")
+    return tmp_path / "model"
+
+
+def test_from_training_to_evaluation(files, tmp_path):
+    out = tmp_path / "model"
+    result = json.loads(train(files, out, "--background", files.background, "--restarts", 2, "--json").stdout)
+    assert (result["kind"], result["latent"]) == ("motif", True)
+    assert (result["n_positive"], result["n_negative"], result["n_background"]) == (30, 30, 100)
+    assert result["n_weights"] == 4 * 8 + 4**2
+    assert len(result["restart_objectives"]) == 2
+    assert result["objective"] == min(result["restart_objectives"])
+    assert result["consensus"] == MOTIF
+    assert set(result["training"]) == {"positive", "negative", "background"}
+    assert result["training"]["positive"] == result["training"]["negative"] == 0.0
+    test = Files(tmp_path, seed=1)
+    args = ("evaluate", out, "--positive", test.positive, "--negative", test.negative, "--sites", test.sites)
+    scores = json.loads(run(*args, "--json").stdout)
+    assert scores["error"] <= 0.1
+    assert scores["auc"] >= 0.95
+    assert scores["sites_hit"] >= 0.95
+    assert scores["n_known_sites"] == scores["true_positives"] + scores["false_negatives"] == 30
+    text = run(*args).stdout
+    assert "AUC" in text
+    assert "sites hit" in text
+    known = json.loads(run("info", out, "--json").stdout)
+    assert (known["consensus"], known["width"], known["strands"]) == (MOTIF, 8, 1)
+    assert np.array(known["weight_matrix"]).argmax(axis=1).tolist() == ["ACGT".index(letter) for letter in MOTIF]
+    shown = run("info", out).stdout
+    assert MOTIF in shown
+    assert "2 starts" in shown
+
+
+def test_files_beside_the_model(model, files):
+    (motif,) = read_meme(model / "motif.meme")
+    assert motif.matrix.shape == (8, 4)
+    assert (motif.matrix.argmax(axis=1) == ["ACGT".index(letter) for letter in MOTIF]).all()
+    assert (model / "logo.png").read_bytes().startswith(PNG)
+    header, *rows = [line.split("\t") for line in (model / "sites.tsv").read_text().splitlines()]
+    assert header == ["sequence", "start", "end", "strand", "score", "site"]
+    assert [(row[0], int(row[1])) for row in rows] == [(f"s{k}", place) for k, place in enumerate(files.places)]
+    assert {row[5] for row in rows} == {MOTIF}
+    assert load(model).task_.width == 8
+
+
+def test_another_model_in_the_same_folder_leaves_no_old_files(model, tmp_path):
+    (model / "notes.txt").write_text("mine")
+    data = tmp_path / "train.svm"
+    data.write_text("1 1:1\n2 2:1\n")
+    run("train", "classes", data, "-o", model, "--quiet")
+    assert sorted(path.name for path in model.iterdir()) == ["model.json", "notes.txt", "weights.safetensors"]
+
+
+def test_predicted_sites(model, files, tmp_path):
+    run("predict", model, files.negative, "-o", tmp_path / "out.tsv")
+    rows = [line.split("\t") for line in (tmp_path / "out.tsv").read_text().splitlines()]
+    assert rows[0] == ["sequence", "label", "score", "start", "end", "strand", "site"]
+    sequences = read_fasta(files.negative).sequences
+    scores = load(model).decision_function(sequences)
+    for row, sequence, score in zip(rows[1:], sequences, scores, strict=True):
+        assert row[1] == ("+1" if score > 0 else "-1")
+        assert float(row[2]) == pytest.approx(score, rel=1e-4)
+        assert sequence[int(row[3]) : int(row[4])] == row[6]
+    piped = run("predict", model, "-", stdin=">a\nccgattacacgg\n").stdout.splitlines()
+    assert piped[1].split("\t")[3:] == ["2", "10", "+", MOTIF]
+
+
+def test_both_strands(tmp_path):
+    files = Files(tmp_path)
+    sequences = read_fasta(files.positive).sequences
+    turned = [s.translate(str.maketrans("ACGT", "TGCA"))[::-1] if k % 2 else s for k, s in enumerate(sequences)]
+    write_fasta(files.positive, turned)
+    train(files, tmp_path / "model", "--strands", 2, "--quiet")
+    rows = [line.split("\t") for line in (tmp_path / "model" / "sites.tsv").read_text().splitlines()[1:]]
+    assert len({row[5] for row in rows}) == 1
+    assert {row[3] for row in rows} == {"+", "-"}
+
+
+def test_random_starts_are_seeded(files, tmp_path):
+    options = ("--start", "random", "--restarts", 2, "--json", "--quiet", "--seed")
+    found = [json.loads(train(files, tmp_path / "model", *options, seed).stdout) for seed in (1, 1, 2)]
+    assert found[0]["restart_objectives"] == found[1]["restart_objectives"] != found[2]["restart_objectives"]
+
+
+def test_progress_names_starts(files, tmp_path):
+    lines = train(files, tmp_path / "model", "--restarts", 2).stderr.splitlines()
+    assert lines[0] == f"read 30 sequences from {files.positive}"
+    assert any(line.startswith("start 1 of 2, round 1: objective ") for line in lines)
+    assert any(line.startswith("start 2 of 2, round 1: objective ") for line in lines)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_live_table_has_starts(files, tmp_path):
+    data = ("--positive", files.positive, "--negative", files.negative)
+    options = ("--width", 8, "--restarts", 2, "-o", tmp_path / "model", "--json")
+    out, text = watch("train", "motif", *data, *options)
+    assert len(json.loads(out)["restart_objectives"]) == 2
+    last = text[text.rindex("oracle calls") :]
+    assert "1 of 2" in last
+    assert "2 of 2" in last
+    assert "~" not in last
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "{data}"),
+        ("ACGT\n", "{data}:1: "),
+        (">a\nACGTACGTAC\n>b\nACGX\n", "{data}:4: "),
+        (">a\nACGTACGTAC\n>b\n", "{data}"),
+        (">a\nACGTACGTAC\n>a\nACGTACGTAC\n", "{data}:3: "),
+        (">a\nACGTACGTAC\n>b\nACGTACG\n", "{data}: the sequence 'b' has at most 7 letters in a row without N"),
+        (">a\nACGTNNACGTACGNACGTACG\n", "{data}: the sequence 'a' has at most 7 letters in a row without N"),
+    ],
+)
+def test_bad_sequences(text, message, model, files, tmp_path):
+    data = tmp_path / "bad.fa"
+    data.write_text(text)
+    message = message.format(data=data)
+    out = tmp_path / "new"
+    good = ("--width", 8, "-o", out)
+    assert message in fail("train", "motif", "--positive", data, "--negative", files.negative, *good)
+    assert message in fail("train", "motif", "--positive", files.positive, "--background", data, *good)
+    assert message in fail("predict", model, data)
+    assert message in fail("evaluate", model, "--positive", files.positive, "--negative", data)
+    assert not out.exists()
+
+
+def test_no_negatives(files, tmp_path):
+    message = fail("train", "motif", "--positive", files.positive, "-o", tmp_path / "new")
+    assert "there are no negatives" in message
+    assert "missing.fa does not exist" in fail("train", "motif", "--positive", "missing.fa", "--negative", "missing.fa")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no sites"),
+        ("sequence\tstart\tend\n", "has no sites"),
+        ("sequence\tstart\n", "the column 'end' is missing"),
+        ("sequence\tstart\tend\ns1\tone\t9\n", "{sites}:2: found"),
+        ("sequence\tstart\tend\ns1\t1\n", "{sites}:2: found"),
+        ("sequence\tstart\tend\ns1\t9\t9\n", "{sites}:2: the site is from 9 to 9"),
+        ("sequence\tstart\tend\nother\t1\t9\n", "{sites}:2: the sequence 'other' is not in the positive file"),
+    ],
+)
+def test_bad_sites(text, message, model, files, tmp_path):
+    sites = tmp_path / "bad.tsv"
+    sites.write_text(text)
+    found = fail("evaluate", model, "--positive", files.positive, "--negative", files.negative, "--sites", sites)
+    assert message.format(sites=sites) in found
+
+
+def test_options_that_do_not_fit_the_kind(model, files):
+    assert "a motif model is not evaluated with DATA: give FASTA files" in fail("evaluate", model, files.positive)
+    assert "--negative is missing" in fail("evaluate", model, "--positive", files.positive)
+    args = ("--positive", files.positive, "--negative", files.negative, "--allow-unknown")
+    assert "not evaluated with --allow-unknown" in fail("evaluate", model, *args)
+
+
+def test_a_sequence_counts_once_for_its_sites(model, files, tmp_path):
+    sites = tmp_path / "two.tsv"
+    place = files.places[0]
+    far = 0 if place > 16 else 32
+    sites.write_text(f"sequence\tstart\tend\ns0\t{far}\t{far + 8}\ns0\t{place + 4}\t{place + 12}\n")
+    args = ("evaluate", model, "--positive", files.positive, "--negative", files.negative, "--sites", sites, "--json")
+    assert json.loads(run(*args).stdout)["sites_hit"] == 1.0
+    sites.write_text(f"sequence\tstart\tend\ns0\t{far}\t{far + 8}\ns0\t{place + 5}\t{place + 13}\n")
+    assert json.loads(run(*args).stdout)["sites_hit"] == 0.0
+
+
+@pytest.mark.parametrize(("field", "value"), [("consensus", "ACGT"), ("consensus", 3), ("kind", "rank")])
+def test_damaged_record(field, value, model, files):
+    settings = model / "model.json"
+    content = json.loads(settings.read_text())
+    content["extra"][field] = value
+    settings.write_text(json.dumps(content))
+    assert "is damaged" in fail("predict", model, files.positive)
+    assert "is damaged" in fail("info", model)
+
+
+def test_interrupted_training_is_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    positive = write_fasta(tmp_path / "positive.fa", random_sequences(300, 200, rng))
+    negative = write_fasta(tmp_path / "negative.fa", random_sequences(300, 200, rng))
+    out = tmp_path / "model"
+    data = ("--positive", positive, "--negative", negative)
+    options = ("--restarts", 50, "--tol", 1e-9, "--start", "random", "-o", out, "--json")
+    process = start("train", "motif", *data, *options, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    text, shown = interrupt(process, "start 2 of 50")
+    assert process.returncode == 128 + signal.SIGINT, shown
+    assert f"interrupted: saving the best weights so far to {out}" in shown
+    result = json.loads(text)
+    assert result["stop_reason"] == load(out).stop_reason_ == "interrupted"
+    assert (out / "motif.meme").exists()
+    assert (out / "logo.png").exists()
