@@ -1,4 +1,4 @@
-"""Run all benchmarks, or those named: ``python -m benchmarks [--quick] [letters chunking digits decoding growth]``."""
+"""Run all benchmarks, or those named: ``python -m benchmarks [--quick] [letters decoding latent …]``."""
 
 import argparse
 import importlib
@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from latentstruct.exceptions import InputError
 
-SUITES = ("digits", "letters", "decoding", "growth", "chunking")
+SUITES = ("digits", "letters", "decoding", "growth", "chunking", "latent")
 
 
 def main() -> None:

@@ -163,6 +163,13 @@ def test_planes_are_kept_and_save_oracle_calls():
     assert calls[True] < 0.6 * calls[False]
 
 
+def test_a_precise_first_round_is_not_the_last():
+    task, batch, objective = latent_objective(5, C=0.3, n=40)
+    result = CCCP(first_tol=1e-4, tol=1e-3).minimize(with_first(objective, task, batch, 5))
+    assert result.n_rounds > 1
+    assert result.history[0].objective - result.objective > 1e-3 * result.objective
+
+
 def test_linearised_with_planes_of_other_weights_is_above():
     task, _, objective = latent_objective(2)
     rng = np.random.default_rng(0)

@@ -10,7 +10,9 @@ from scipy import sparse
 
 import reference
 from latentstruct import LatentSSVM, StructuralSVM
+from latentstruct.documents import Document, Mention
 from latentstruct.exceptions import InputError
+from latentstruct.experiments import lssvm_coref
 from latentstruct.kernels import clustering, forest
 from latentstruct.kernels.pairs import distinct_rows
 from latentstruct.protocols import Temperature
@@ -440,3 +442,50 @@ def test_state_is_kept():
         other = type(task)()
         other.restore(task.state())
         assert other.n_features == 4
+
+
+def small_corpus(n_documents=8):
+    """Documents of a few sentences in which two persons are named and then meant by pronouns."""
+    rng = np.random.default_rng(3)
+    made = []
+    for k in range(n_documents):
+        sentences, mentions = [], []
+        for s in range(4):
+            person = int(rng.integers(2))
+            word = ("Mr. Brown", "Mrs. White")[person] if s < 2 or rng.random() < 0.5 else ("he", "she")[person]
+            words = word.split()
+            sentences.append([*words, "saw", "it", "."])
+            mentions += [
+                Mention(s, 0, len(words), f"p{person}", "PER"),
+                Mention(s, len(words) + 1, len(words) + 2, f"it{s}", "LOC"),
+            ]
+        made.append(Document(f"d{k}", sentences, mentions))
+    return made
+
+
+def test_experiment(monkeypatch, tmp_path):
+    monkeypatch.setattr(lssvm_coref, "load_litbank", lambda home: small_corpus())
+    said = []
+    findings = lssvm_coref.run(quick=True, say=said.append)
+    losses, measures = findings.tables
+    names = [row[0] for row in losses.rows]
+    assert list(dict.fromkeys(names)) == [
+        "SVM-cluster",
+        "LSSVM",
+        "LSSVM, r = 0.01",
+        "every mention alone",
+        "all mentions together",
+    ]
+    assert [row[0] for row in measures.rows] == names
+    assert losses.rows[0][2:4] == [41.3, 2.89]
+    assert any("test MITRE loss" in line for line in said)
+    # Nobody links anything: all links are missed, and as many pairs are wrong as are together in truth.
+    alone = next(row for row in losses.rows if row[0] == "every mention alone")
+    assert alone[4] == "100.0 ± 0.0"
+    files = findings.save(tmp_path)
+    assert [path.name for path in files] == [
+        "lssvm-coref.json",
+        "lssvm-coref.txt",
+        "lssvm-coref-mitre.png",
+        "lssvm-coref-pair.png",
+    ]

@@ -16,6 +16,7 @@ import reference
 from latentstruct import LatentSSVM, PairwiseRanking, PrecisionAtK, StructuralSVM, load
 from latentstruct.datasets import load_letor_mq2008
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.experiments import lssvm_precision, run_experiment
 from latentstruct.formats import read_queries, write_scores
 from latentstruct.metrics import average_precision, ndcg_at_k, precision_at_k, ranking_scores
 from latentstruct.protocols import Temperature
@@ -573,3 +574,67 @@ def test_real_letor():
     assert {x.shape[1] for x in train.X} == {46}
     assert train.ids[0] == "10002"
     assert train.documents[0][0].startswith("docid = GX008-86-4444840")
+
+
+# ---- the experiments -----------------------------------------------------------------------------------------
+
+
+def test_settings_are_chosen_by_validation_and_not_by_test():
+    measured = [
+        lssvm_precision.Measured(1, 3, "latent SSVM", "1", train=0.9, validation=0.2, test=0.9, norm=1.0),
+        lssvm_precision.Measured(1, 3, "latent SSVM", "10", train=0.1, validation=0.3, test=0.1, norm=1.0),
+        lssvm_precision.Measured(2, 3, "latent SSVM", "1", train=0.5, validation=0.4, test=0.5, norm=1.0),
+        lssvm_precision.Measured(2, 3, "latent SSVM", "10", train=0.6, validation=0.3, test=0.7, norm=1.0),
+        lssvm_precision.Measured(1, 3, "start", "", train=0.0, validation=0.9, test=0.2, norm=1.0),
+        lssvm_precision.Measured(2, 3, "start", "", train=0.0, validation=0.9, test=0.3, norm=1.0),
+    ]
+    results = lssvm_precision.Results(measured, [3])
+    assert [m.setting for m in results.rows(3, "latent SSVM")] == ["10", "1"]
+    close(results.gains(3, None, "test"), [-0.1, 0.2])
+    close(results.gains(3, "1", "test"), [0.7, 0.2])
+    assert results.mean(3, "latent SSVM", None, "test") == pytest.approx(0.3)
+
+
+def test_precision_experiment_on_made_up_queries(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "letor_mq2008").mkdir()
+    for part in range(1, 6):
+        lines = []
+        for query in range(10):
+            X = rng.random((8, 46))
+            grades = (X[:, 0] + 0.5 * X[:, 1] + 0.2 * rng.normal(size=8) > 1.0).astype(int)
+            for x, grade in zip(X.tolist(), grades, strict=True):
+                pairs = " ".join(f"{f}:{v:.4f}" for f, v in enumerate(x, 1))
+                lines.append(f"{grade} qid:{part}{query} {pairs}\n")
+        write(tmp_path / "letor_mq2008", "".join(lines), f"S{part}.txt.gz")
+    said = []
+    findings = run_experiment("lssvm-precision", tmp_path, quick=True, say=said.append)
+    assert len(said) == 6
+    test, train, gains, random = findings.tables
+    assert test.columns == ["model", "P@1", "P@3", "P@5", "paper P@1", "paper P@3", "paper P@5"]
+    shown = {row[0]: row[1:] for row in test.rows}
+    assert shown["ListNet"] == [None, None, None, 0.652, 0.602, 0.55]
+    for row in (*train.rows, shown["Ranking SVM"][:3], shown["start"][:3]):
+        assert all(0.0 <= value <= 1.0 for value in row if isinstance(value, float))
+    # 46 features and 30 queries: training must get better than where it began.
+    assert all(row[2] > 0 for row in gains.rows if row[0] == "1000")
+    assert len(random.rows) == 3
+    assert {path.suffix for path in findings.save(tmp_path / "out")} == {".json", ".txt", ".png"}
+
+
+@pytest.mark.data
+@needs_data
+def test_precision_experiment_improves_on_its_start():
+    gains = run_experiment("lssvm-precision", quick=True, say=lambda line: None).tables[2]
+    for row in gains.rows:
+        if row[0] == "1000":
+            assert row[2] > 0
+
+
+@pytest.mark.data
+@needs_data
+def test_rounds_experiment_stays_within_the_papers_fifty_rounds():
+    findings = run_experiment("lssvm-iterations", quick=True, say=lambda line: None)
+    rounds = [value for row in findings.tables[0].rows for value in row[1:]]
+    assert len(rounds) == 12
+    assert all(2 <= value <= 50 for value in rounds)

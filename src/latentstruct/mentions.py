@@ -1,7 +1,6 @@
-"""Documents with mentions, and the features of all pairs of a document's mentions."""
+"""Features of all pairs of a document's mentions."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -10,65 +9,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from latentstruct.documents import Document, Mention
 from latentstruct.exceptions import InputError
 
 __all__ = ["Document", "Mention", "MentionPairFeatures"]
 
 Codes = NDArray[np.int16]
 """For each mention or pair the number of its class, −1 for none."""
-
-
-class Mention(NamedTuple):
-    """The words `start` to `end` (exclusive) of a sentence, the cluster they belong to, and their entity type."""
-
-    sentence: int
-    start: int
-    end: int
-    cluster: str
-    entity_type: str | None = None
-
-
-@dataclass(frozen=True)
-class Document:
-    """Sentences of words with mentions in the order of the text.
-
-    Parameters
-    ----------
-    name : str
-        Name of the document.
-    sentences : list of list of str
-        The words.
-    mentions : list of Mention
-        Distinct spans.
-    part : int
-        Number of the part, where a longer text is cut into documents.
-    """
-
-    name: str
-    sentences: list[list[str]]
-    mentions: list[Mention]
-    part: int = 0
-
-    def __post_init__(self) -> None:
-        spans = {mention[:3] for mention in self.mentions}
-        if len(spans) < len(self.mentions):
-            raise InputError(f"document {self.name!r} has a mention twice; expected distinct spans: remove one")
-        for mention in self.mentions:
-            inside = 0 <= mention.sentence < len(self.sentences)
-            if not inside or not 0 <= mention.start < mention.end <= len(self.sentences[mention.sentence]):
-                raise InputError(
-                    f"document {self.name!r} has the mention {tuple(mention[:3])}; expected a sentence from 0 to "
-                    f"{len(self.sentences) - 1} and a span of at least one of its words: correct the mention"
-                )
-
-    @property
-    def clusters(self) -> list[str]:
-        """The cluster of each mention: the y of the document."""
-        return [mention.cluster for mention in self.mentions]
-
-    def words(self, mention: Mention) -> list[str]:
-        """Return the words of a mention."""
-        return self.sentences[mention.sentence][mention.start : mention.end]
 
 
 _CLASSES = ("I", "we", "you", "he", "she", "it", "they", "who")
@@ -573,9 +520,9 @@ class MentionPairFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over a saved state; raise if it belongs to other features."""
-        if state["n_features"] != len(self.feature_names):
+        if state.get("n_features") != len(self.feature_names) or not isinstance(state.get("entity_types"), bool):
             raise InputError(
-                f"the saved features number {state['n_features']} but this version makes {len(self.feature_names)}: "
-                "train the model again"
+                f"the saved features are {state!r}, but this version makes {len(self.feature_names)}: train the model "
+                "again"
             )
-        self.entity_types = bool(state["entity_types"])
+        self.entity_types = state["entity_types"]

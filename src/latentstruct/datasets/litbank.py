@@ -4,9 +4,9 @@ import os
 import tarfile
 
 from latentstruct.datasets.home import dataset_file
+from latentstruct.documents import Document
 from latentstruct.exceptions import FormatError
 from latentstruct.formats.coreference import parse_litbank
-from latentstruct.mentions import Document
 
 __all__ = ["load_litbank"]
 

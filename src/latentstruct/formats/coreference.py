@@ -10,6 +10,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from latentstruct.documents import Document, Mention
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.text import (
     STANDARD_STREAM,
@@ -22,7 +23,6 @@ from latentstruct.formats.text import (
     source_name,
     write_text,
 )
-from latentstruct.mentions import Document, Mention
 
 __all__ = ["parse_conll_coreference", "parse_litbank", "read_coreference", "write_coreference"]
 

@@ -1,4 +1,4 @@
-"""Windows of DNA: scores of all of them in one pass, the best one, expected counts, enriched words.
+"""Windows of DNA: scores of all of them in one pass, the best one, expected counts, random ones, enriched words.
 
 Letters are A 0, C 1, G 2, T 3, N 4, so that 3 − a is the complement of a. The score of the window at h is
 
@@ -337,3 +337,80 @@ def word_counts(bases, offsets, rows, length, both, once, counts):
             if not once or seen[word] != k:
                 counts[word] += 1
                 seen[word] = k
+
+
+@inlined
+def change_counts(layout, width, start, strand, change, counts):
+    """Add or take away the letters of one window."""
+    for j in range(width):
+        letter = layout.bases[start + j] if strand > 0 else 3 - layout.bases[start + width - 1 - j]
+        counts[j, letter] += change
+
+
+@inlined
+def posterior_scores(layout, background, width, both, example, matrix, sums, scores):
+    """Write the scores of an example's windows under a matrix; return how many each strand has."""
+    count = layout.windows[example + 1] - layout.windows[example]
+    done = 0
+    for run in range(layout.runs[example], layout.runs[example + 1]):
+        first = layout.first[run]
+        size = layout.stop[run] - first
+        sums[0] = 0.0
+        for t in range(size + width - 1):
+            sums[t + 1] = sums[t] + background[layout.contexts[first + t]]
+        for t in range(size):
+            outside = sums[t] - sums[t + width]
+            forward, reverse = outside, outside
+            for j in range(width):
+                letter = layout.bases[first + t + j]
+                forward += matrix[j, letter]
+                reverse += matrix[width - 1 - j, 3 - letter]
+            scores[done + t] = forward
+            if both:
+                scores[count + done + t] = reverse
+        done += size
+    return count
+
+
+@inlined
+def draw(scores, size, uniform):
+    """Return the number of a window drawn with probabilities proportional to exp(score)."""
+    high = scores[0]
+    for t in range(size):
+        high = max(high, scores[t])
+    total = 0.0
+    for t in range(size):
+        total += math.exp(scores[t] - high)
+    left = uniform * total
+    for t in range(size):
+        left -= math.exp(scores[t] - high)
+        if left < 0.0:
+            return t
+    return size - 1
+
+
+@njit
+def gibbs_sweep(layout, background, width, both, rows, pseudo, uniforms, starts, strands, counts):
+    """Draw each row's window anew from its posterior given the windows of all others, and return Σ_k score.
+
+    `counts` (l, 4) are the letters of all present windows and follow them; `pseudo` (4,) is added to each position;
+    `uniforms` (k,) are the random numbers. Of the returned sum the scores are those at the time of drawing.
+    """
+    sums, scores = room(layout, width)
+    matrix = np.empty((width, 4))
+    total = 0.0
+    for k in range(rows.shape[0]):
+        change_counts(layout, width, starts[k], strands[k], -1.0, counts)
+        for j in range(width):
+            size = 0.0
+            for a in range(4):
+                size += counts[j, a] + pseudo[a]
+            for a in range(4):
+                matrix[j, a] = math.log((counts[j, a] + pseudo[a]) / size)
+        count = posterior_scores(layout, background, width, both, rows[k], matrix, sums, scores)
+        drawn = draw(scores, 2 * count if both else count, uniforms[k])
+        total += scores[drawn]
+        strands[k] = 1 if drawn < count else -1
+        starts[k] = window_start(layout, rows[k], drawn if drawn < count else drawn - count)
+        change_counts(layout, width, starts[k], strands[k], 1.0, counts)
+    return total

@@ -164,7 +164,7 @@ class _Descent:
             solved, reached = self._round(at, precision)
             rounds += 1
             decrease = at.value - reached.value
-            small = decrease <= self.settings.tol * max(abs(at.value), 1e-12)
+            small = math.isfinite(decrease) and decrease <= self.settings.tol * max(abs(at.value), 1e-12)
             # A loosely solved problem may end above where it began: then the same one is solved more precisely.
             self.at = at = reached if decrease > 0 else at
             bound = min(solved.lower_bound, at.value)
@@ -186,8 +186,9 @@ class _Descent:
     @staticmethod
     def _next_precision(precision: float, final: float, share: float) -> float:
         """Follow the decrease of the last round; one that brought little asks for a third of the gap."""
-        wanted = 0.3 * precision if share <= precision else 0.5 * share
-        return max(final, min(precision, wanted))
+        wanted = min(precision, 0.3 * precision if share <= precision else 0.5 * share)
+        # A precision a little above the final one would cost nearly as much, and have to be followed by it.
+        return final if wanted < 2.0 * final else wanted
 
     def _round(self, at: Iterate, precision: float) -> tuple[Result, Iterate]:
         convex = self.objective.linearized_with(at.planes)

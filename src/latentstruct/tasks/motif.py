@@ -411,10 +411,10 @@ class Motif(BaseTask):
         starts, strands = batch.starts[attempt % len(batch.starts)]
         if attempt >= len(batch.starts):
             reach = max(1, self.width // 2)
-            starts = self._moved(batch, rows, starts, strands, int(rng.choice([-1, 1]) * rng.integers(1, reach + 1)))
+            starts = self.moved(batch, rows, starts, strands, int(rng.choice([-1, 1]) * rng.integers(1, reach + 1)))
         return self._latents(batch, rows, starts, strands)
 
-    def _moved(self, batch: MotifBatch, rows: Indices, starts: Indices, strands: Indices, distance: int) -> Indices:
+    def moved(self, batch: MotifBatch, rows: Indices, starts: Indices, strands: Indices, distance: int) -> Indices:
         """Return the starts moved along their strands, but where there is no such window as they were."""
         layout = batch.layout
         flat = layout.offsets[rows] + starts + distance * strands

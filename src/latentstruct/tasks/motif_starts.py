@@ -37,7 +37,7 @@ def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[tuple[Indices, In
     positive, negative = np.flatnonzero(truth), np.flatnonzero(~truth)
     if len(negative) == 0:
         negative = positive
-    grower = _Grower(task, layout, positive, negative)
+    grower = MotifGrower(task, layout, positive, negative)
     found: list[tuple[float, Indices, Indices]] = []
     for word in _seeds(layout, positive, negative, task.width, task.strands):
         w = grower.grow(word)
@@ -129,7 +129,7 @@ def _chain_probability(layout: Layout, rows: Indices, words: NDArray[np.int64]) 
     return probability
 
 
-class _Grower:
+class MotifGrower:
     """Expectation maximisation of motifs with one site in each positive sequence."""
 
     def __init__(self, task: "Motif", layout: Layout, positive: Indices, negative: Indices) -> None:
@@ -145,6 +145,7 @@ class _Grower:
         if task.strands == 2:
             letters = letters + letters[::-1]
         self.letters = (letters + 1.0) / (letters.sum() + 4.0)
+        self.pseudo = 0.5 * self.letters * np.sqrt(len(self.sites))
 
     def _background(self, rows: Indices) -> Vector:
         """Return ln P(letter | the o letters before) of all (o+1)-mers, shape (4^(o+1),)."""
@@ -155,7 +156,8 @@ class _Grower:
         smoothed = counts.reshape(-1, 4) + 1.0
         return np.log(smoothed / smoothed.sum(axis=1, keepdims=True)).ravel()
 
-    def _weights(self, matrix: NDArray[np.float64]) -> Vector:
+    def weights(self, matrix: NDArray[np.float64]) -> Vector:
+        """Return the weights (d,) of a matrix of letter probabilities against the background."""
         return np.concatenate([np.log(matrix).ravel(), self.background])
 
     def grow(self, word: NDArray[np.int64]) -> Vector:
@@ -169,22 +171,23 @@ class _Grower:
         before = -np.inf
         for _ in range(ROUNDS):
             counts = np.zeros((width + 2 * margin, 4))
-            tables: Tables = self.task._tables(self._weights(matrix))
+            tables: Tables = self.task._tables(self.weights(matrix))
             likelihood = kernels.flank_counts(self.layout, tables, width, self.sites, margin, counts)
-            shift = self._phase(counts, margin)
-            matrix = self._matrix(counts[shift : shift + width])
+            shift = self.phase(counts, margin)
+            matrix = self.matrix(counts[shift : shift + width])
             if shift == margin and likelihood - before < 2e-3 * len(self.sites):
                 break
             before = likelihood if shift == margin else -np.inf
-        return self._weights(matrix)
+        return self.weights(matrix)
 
-    def _matrix(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        smoothed = counts + 0.5 * self.letters * np.sqrt(len(self.sites))
+    def matrix(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return letter probabilities from counts (…, 4), shrunk towards the letters of the background."""
+        smoothed = counts + self.pseudo
         return smoothed / smoothed.sum(axis=1, keepdims=True)
 
-    def _phase(self, counts: NDArray[np.float64], margin: int) -> int:
+    def phase(self, counts: NDArray[np.float64], margin: int) -> int:
         """Return the first line of the window of `counts` that explains the letters best; staying wins ties."""
-        gain = (counts * np.log(self._matrix(counts) / self.letters)).sum(axis=1)
+        gain = (counts * np.log(self.matrix(counts) / self.letters)).sum(axis=1)
         sums = np.concatenate([[0.0], np.cumsum(gain)])
         windows = sums[self.task.width :] - sums[: -self.task.width]
         best = int(np.argmax(windows))

@@ -1,0 +1,61 @@
+"""Documents with mentions of things, and the clusters of mentions that mean the same."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from latentstruct.exceptions import InputError
+
+__all__ = ["Document", "Mention"]
+
+
+class Mention(NamedTuple):
+    """The words `start` to `end` (exclusive) of a sentence, the cluster they belong to, and their entity type."""
+
+    sentence: int
+    start: int
+    end: int
+    cluster: str
+    entity_type: str | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """Sentences of words with mentions in the order of the text.
+
+    Parameters
+    ----------
+    name : str
+        Name of the document.
+    sentences : list of list of str
+        The words.
+    mentions : list of Mention
+        Distinct spans.
+    part : int
+        Number of the part, where a longer text is cut into documents.
+    """
+
+    name: str
+    sentences: list[list[str]]
+    mentions: list[Mention]
+    part: int = 0
+
+    def __post_init__(self) -> None:
+        spans = {mention[:3] for mention in self.mentions}
+        if len(spans) < len(self.mentions):
+            raise InputError(f"document {self.name!r} has a mention twice; expected distinct spans: remove one")
+        for mention in self.mentions:
+            inside = 0 <= mention.sentence < len(self.sentences)
+            if not inside or not 0 <= mention.start < mention.end <= len(self.sentences[mention.sentence]):
+                raise InputError(
+                    f"document {self.name!r} has the mention {tuple(mention[:3])}; expected a sentence from 0 to "
+                    f"{len(self.sentences) - 1} and a span of at least one of its words: correct the mention"
+                )
+
+    @property
+    def clusters(self) -> list[str]:
+        """The cluster of each mention: the y of the document."""
+        return [mention.cluster for mention in self.mentions]
+
+    def words(self, mention: Mention) -> list[str]:
+        """Return the words of a mention."""
+        return self.sentences[mention.sentence][mention.start : mention.end]

@@ -1,0 +1,197 @@
+"""Yu & Joachims (2009), figure 3: rounds of CCCP against C for motifs, coreference and precision@5."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from latentstruct.datasets import load_letor_mq2008, load_litbank, load_yeast_ars
+from latentstruct.estimators import LatentSSVM
+from latentstruct.exceptions import ConvergenceWarning
+from latentstruct.experiments.findings import Findings, Table
+from latentstruct.experiments.motif_data import match_negatives
+from latentstruct.mentions import MentionPairFeatures
+from latentstruct.solvers import CCCP, Bundle
+from latentstruct.tasks import Coreference, Motif, PrecisionAtK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+QUICK_STRENGTHS = (0.01, 0.1, 1.0, 10.0)
+SECONDS = 60.0
+"""Limit of one training."""
+
+Home = str | Path | None
+Examples = tuple[Sequence[Any], Sequence[Any]]
+
+
+def motif_folds(home: Home, n_folds: int) -> Iterator[Examples]:
+    """Yield training sets of 99 origins of replication and as many negatives alike in length, G and C."""
+    origins = load_yeast_ars(home)
+    rng = np.random.default_rng(0)
+    chosen = rng.permutation(len(origins.positives))[:132]
+    positives = [origins.positives.sequences[i] for i in chosen]
+    negatives = match_negatives(positives, origins.negatives.sequences, True, rng).sequences
+    for fold in range(n_folds):
+        kept = [i for i in range(len(positives)) if i % 4 != fold]
+        yield [group[i] for group in (positives, negatives) for i in kept], [1] * len(kept) + [-1] * len(kept)
+
+
+def coreference_folds(home: Home, n_folds: int) -> Iterator[Examples]:
+    """Yield training sets of 12 of the 18 documents with the fewest mentions."""
+    documents = sorted(load_litbank(home), key=lambda document: len(document.mentions))[:18]
+    X = MentionPairFeatures().fit(documents).transform(documents)
+    for fold in range(n_folds):
+        kept = [i for i in range(len(documents)) if i % 3 != fold]
+        yield [X[i] for i in kept], [documents[i].clusters for i in kept]
+
+
+def precision_folds(home: Home, n_folds: int) -> Iterator[Examples]:
+    """Yield the training queries of the folds of LETOR."""
+    for fold in range(1, n_folds + 1):
+        queries = load_letor_mq2008(fold, "train", home)
+        yield queries.X, queries.Y
+
+
+class Problem(NamedTuple):
+    """A task of the figure: its training sets, how many there are, its precision ε and the largest C tried."""
+
+    name: str
+    task: Any
+    folds: Callable[[Home, int], Iterator[Examples]]
+    n_folds: int
+    tolerance: float
+    most: float
+
+
+PROBLEMS = (
+    Problem("motif, width 11", Motif(11), motif_folds, 4, 0.001, 1000.0),
+    Problem("coreference", Coreference(), coreference_folds, 3, 0.05, 100.0),
+    Problem("precision@5", PrecisionAtK(5), precision_folds, 5, 0.001, 1000.0),
+)
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training: its rounds, why it stopped, and how often an example was put to the augmented oracle."""
+
+    problem: str
+    fold: int
+    C: float
+    rounds: int
+    reason: str
+    calls_per_example: float
+    objective: float
+
+
+def train(problem: Problem, fold: int, C: float, X: Any, Y: Any) -> Training:
+    """Train once from the task's own start."""
+    solver = CCCP(Bundle(), tol=problem.tolerance, max_seconds=SECONDS)
+    model = LatentSSVM(problem.task, C=C, solver=solver)
+    with warnings.catch_warnings():
+        # Runs that the limit ended are counted apart.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, Y)
+    calls = model.n_oracle_calls_ / len(Y)
+    return Training(problem.name, fold, C, model.n_rounds_, model.stop_reason_, calls, model.objective_)
+
+
+class Rounds:
+    """All trainings, and the means over folds of those that converged."""
+
+    def __init__(self, trainings: list[Training], strengths: Sequence[float]) -> None:
+        self.trainings, self.strengths = trainings, strengths
+
+    def mean(self, problem: str, C: float, what: str = "rounds") -> float | None:
+        """Return the mean over the trainings that converged, None without one."""
+        found = [getattr(t, what) for t in self.trainings if (t.problem, t.C, t.reason) == (problem, C, "converged")]
+        return round(float(np.mean(found)), 1) if found else None
+
+    def table(self) -> Table:
+        """Return the mean rounds of each problem by C."""
+        stopped = sum(t.reason != "converged" for t in self.trainings)
+        most = max(t.rounds for t in self.trainings)
+        rows = [[f"{C:g}", *(self.mean(problem.name, C) for problem in PROBLEMS)] for C in self.strengths]
+        note = (
+            f"{stopped} of {len(self.trainings)} trainings were ended by the limit of {SECONDS:g} s and are left out; "
+            f"the longest took {most} rounds. The paper: rounds grow only very mildly with C, most runs finish within "
+            "50."
+        )
+        return Table("Rounds of CCCP, means over folds", ["C", *(p.name for p in PROBLEMS)], rows, note)
+
+    def call_table(self) -> Table:
+        """Return the mean oracle calls of each problem by C."""
+        rows = [
+            [f"{C:g}", *(self.mean(problem.name, C, "calls_per_example") for problem in PROBLEMS)]
+            for C in self.strengths
+        ]
+        note = "What grows with C is above all the number of cutting planes that the convex problems need."
+        return Table(
+            "Calls of the augmented oracle an example, means over folds", ["C", *(p.name for p in PROBLEMS)], rows, note
+        )
+
+    def draw(self, axes: "Axes") -> None:
+        """Draw the mean rounds against C."""
+        for marker, problem in zip("os^", PROBLEMS, strict=True):
+            points = [(C, self.mean(problem.name, C)) for C in self.strengths]
+            known = [(C, rounds) for C, rounds in points if rounds is not None]
+            axes.plot([C for C, _ in known], [rounds for _, rounds in known], marker=marker, label=problem.name)
+        axes.set(xscale="log", xlabel="weight C of each example", ylabel="rounds of CCCP")
+        axes.set_ylim(bottom=0)
+        axes.legend()
+
+
+def run(data_home: Home = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
+    """Repeat figure 3: how many rounds CCCP takes at different C.
+
+    Parameters
+    ----------
+    data_home : path, optional
+        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
+    quick : bool, default=False
+        Whether to take one training set of each task and few values of C.
+    say : function of str, default=print
+        Called with lines of progress.
+
+    Returns
+    -------
+    Findings
+        Mean rounds and oracle calls of the three tasks at each C.
+    """
+    strengths = QUICK_STRENGTHS if quick else STRENGTHS
+    trainings: list[Training] = []
+    for problem in PROBLEMS:
+        for fold, (X, Y) in enumerate(problem.folds(data_home, 1 if quick else problem.n_folds), 1):
+            found = [train(problem, fold, C, X, Y) for C in strengths if problem.most >= C]
+            trainings += found
+            rounds = ", ".join(f"{t.rounds} at C = {t.C:g}" for t in found)
+            say(f"{problem.name}, training set {fold}: rounds {rounds}")
+    results = Rounds(trainings, strengths)
+    return Findings(
+        name="lssvm-iterations",
+        title="Yu & Joachims (2009), figure 3: rounds of CCCP against C",
+        data="yeast origins of replication with negatives alike in length, G and C; the shortest documents of LitBank; "
+        "LETOR 4.0 MQ2008",
+        differs=[
+            "The data are others than the paper's, and parts of them: 99 origins and as many negatives, 12 documents, "
+            "all training queries.",
+            "A round that lowers the objective by less than ε of its value is the last; the paper takes ε (0.001, for "
+            "coreference 0.05) as an absolute amount.",
+            "C weighs each example, as in the paper's equation (5), and goes up to 1000 (coreference 100); the paper's "
+            "axis goes on to 1e8.",
+            "Early rounds are solved less precisely and the cutting planes of all rounds are kept.",
+            "The paper's figure has no readable values; what it says of them is quoted.",
+        ],
+        tables=[results.table(), results.call_table()],
+        plots={"rounds": results.draw},
+        settings={
+            "strengths": list(strengths),
+            "tolerances": {problem.name: problem.tolerance for problem in PROBLEMS},
+            "seconds": SECONDS,
+            "trainings": [vars(t) for t in trainings],
+        },
+    )
