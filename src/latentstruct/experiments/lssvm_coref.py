@@ -73,6 +73,7 @@ class Row:
     name: str
     chosen_by: str
     C: float | None
+    at_edge: bool
     seconds: float
     scores: ClusterScores
     documents: list[ClusterScores]
@@ -83,9 +84,10 @@ class Row:
         return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def _row(name: str, chosen_by: str, C: float | None, seconds: float, test: Data, found: list[Any]) -> Row:
+def _score_each(test: Data, found: list[Any]) -> tuple[ClusterScores, list[ClusterScores]]:
+    """Return the scores of all documents together and of each alone."""
     each = [cluster_scores([y], [y_hat]) for y, y_hat in zip(test.Y, found, strict=True)]
-    return Row(name, chosen_by, C, seconds, cluster_scores(test.Y, found), each)
+    return cluster_scores(test.Y, found), each
 
 
 def _validate(method: Method, train: Data, n_folds: int, say: Callable[[str], None]) -> dict[str, list[float]]:
@@ -121,7 +123,9 @@ def _evaluate(
         began = time.perf_counter()
         model = method.make(C, FINAL_TOL).fit(train.X, train.Y)
         seconds = time.perf_counter() - began
-        rows.append(_row(method.name, " and ".join(names), C, seconds, test, list(model.predict(test.X))))
+        at_edge = C in (method.grid[0], method.grid[-1])
+        scores = _score_each(test, list(model.predict(test.X)))
+        rows.append(Row(method.name, " and ".join(names), C, at_edge, seconds, *scores))
         mitre, pair = (rows[-1].mean_and_error(loss)[0] for loss in CRITERIA)
         say(f"{method.name}, C = {C:g}: test MITRE loss {mitre:.1f} %, pair loss {pair:.2f} % ({seconds:.0f} s)")
     return rows
@@ -131,8 +135,8 @@ def _controls(test: Data) -> list[Row]:
     alone = [list(range(len(y))) for y in test.Y]
     together = [[0] * len(y) for y in test.Y]
     return [
-        _row("every mention alone", "", None, 0.0, test, alone),
-        _row("all mentions together", "", None, 0.0, test, together),
+        Row("every mention alone", "", None, False, 0.0, *_score_each(test, alone)),
+        Row("all mentions together", "", None, False, 0.0, *_score_each(test, together)),
     ]
 
 
@@ -150,7 +154,7 @@ def _loss_table(rows: list[Row]) -> Table:
                 None if method is None else method.paper_pair,
                 f"{mitre[0]:.1f} ± {mitre[1]:.1f}",
                 f"{pair[0]:.2f} ± {pair[1]:.2f}",
-                row.C,
+                f"{row.C:g}{'*' * row.at_edge}" if row.C else None,
                 round(row.seconds, 1) if row.C else None,
             ]
         )
@@ -159,7 +163,8 @@ def _loss_table(rows: list[Row]) -> Table:
         ["method", "C by", "paper MITRE", "paper pair", "MITRE", "pair", "C", "seconds"],
         cells,
         "Mean ± standard error over test documents. C by: the loss that chose C by cross-validation on the training "
-        f"documents; seconds: the last training. {_comparison(rows)}",
+        "documents (*: at the edge of the values tried, so that a value beyond might do better); seconds: the last "
+        f"training. {_comparison(rows)}",
     )
 
 

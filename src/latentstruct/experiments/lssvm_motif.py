@@ -485,7 +485,7 @@ def promoter_table(found: dict[str, tuple[NDArray[np.float64], float]], settings
         f"E. coli promoters, width 17: error of 10-fold cross-validation, {settings.promoter_repeats} times",
         ["", *(f"{kind} folds" for kind in found)],
         rows,
-        "Most negatives of this data set overlap each other, being cut from one region: with random folds, as is usual, "
+        "Most negatives of this data set overlap each other, being cut from one region: with random folds, as usual, "
         "parts of the tested negatives are known from training; grouped folds keep sequences that share 20 letters "
         "together.",
     )

@@ -213,7 +213,7 @@ def gain_plot(results: Results, strengths: Sequence[float]) -> "Callable[[Axes],
                 axes.plot(strengths, gains, style, marker="o", color=f"C{number}", label=label)
         axes.axhline(0.0, color="grey", linewidth=0.8)
         axes.set(xscale="log", xlabel="weight C of each query", ylabel="precision minus that of the start")
-        axes.legend(fontsize=8, ncols=2)
+        axes.legend(fontsize=8, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.15))
 
     return draw
 
