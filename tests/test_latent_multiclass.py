@@ -78,7 +78,7 @@ def test_states_are_the_enumeration(kind, bias, form):
     given_X = as_sparse(np.array(X) if kind == "mixture" else X, kind) if form == "sparse" else X
     task, batch, _ = learned(kind, given_X, truth, costs=MATRIX, bias=bias)
     assert task.n_features == listed[0].features.shape[1]
-    for scale in (0.0, 1.0, 100.0):
+    for scale in (0.0, 1.0, 1e4):
         w = scale * rng.normal(size=task.n_features)
         for output in (0.0, 0.3, 1.0):
             for latent in (0.0, 0.3, 1.0):

@@ -240,13 +240,11 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     measured: list[Measured] = []
     n_queries, n_tested, n_hopeless = [], 0, 0
     for number in folds:
-        train, validation, test = (
-            load_letor_mq2008(number, part, data_home) for part in ("train", "validation", "test")
-        )
-        fold = Fold(number, train, validation, test)
-        n_queries.append(len(train))
-        n_tested += len(test)
-        n_hopeless += sum(not (y > 0).any() for y in test.Y)
+        parts = [load_letor_mq2008(number, part, data_home) for part in ("train", "validation", "test")]
+        fold = Fold(number, *parts)
+        n_queries.append(len(fold.train))
+        n_tested += len(fold.test)
+        n_hopeless += sum(not (y > 0).any() for y in fold.test.Y)
         measured += measure_ranking_svm(fold, ks)
         for k in ks:
             found = measure_latent(fold, k, strengths)

@@ -158,8 +158,8 @@ def fold_groups(
     members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
     for k in sorted(rng.permutation(len(members)).tolist(), key=lambda k: -len(members[k])):
         counts = (labels[members[k], None] == kinds).sum(axis=0)
-        after = ((held + counts) ** 2).sum(axis=1)
-        fold = int(rng.choice(np.flatnonzero(after == after.min())))
+        alike = held @ counts
+        fold = int(rng.choice(np.flatnonzero(alike == alike.min())))
         held[fold] += counts
         folds[members[k]] = fold
     return folds

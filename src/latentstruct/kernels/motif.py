@@ -139,6 +139,17 @@ def best_windows(layout, tables, width, rows, values, starts, strands):
 
 
 @njit
+def pooled_windows(layout, tables, width, rows, temperature, values):
+    """Pool the scores of each row's windows at a temperature: values[k] = smax_ε over h."""
+    sums, scores = room(layout, width)
+    shares = np.empty(scores.shape[0])
+    strands = 2 if tables.reverse.shape[0] > 0 else 1
+    for k in range(rows.shape[0]):
+        count = scan(layout, tables, width, rows[k], sums, scores)
+        values[k] = pool(scores, 0, strands * count, temperature, shares)
+
+
+@njit
 def all_scores(layout, tables, width, example, starts):
     """Return the scores (strands, windows) of one example and leave the windows' flat starts in `starts`."""
     sums, scores = room(layout, width)

@@ -147,6 +147,9 @@ class Motif(BaseTask):
     def prepare(self, X: Any, Y: Any = None) -> MotifBatch:
         """Validate the sequences and lay them out flat."""
         check_examples(X, Y)
+        if isinstance(X, str):
+            raise InputError("X is one string; expected a collection of sequences: put it into a list")
+        X = list(X)
         bases, offsets = _numbered(X)
         quads, contexts = np.empty(len(bases), dtype=np.uint8), np.empty(len(bases), dtype=np.uint16)
         kernels.number_letters(bases, offsets, self.background_order, quads, contexts)
@@ -160,7 +163,8 @@ class Motif(BaseTask):
             )
         return MotifBatch(layout, None if Y is None else _positive(Y))
 
-    def _tables(self, w: Vector) -> Tables:
+    def tables(self, w: Vector) -> Tables:
+        """Return the weights in the form that windows are scanned with."""
         matrix = w[: 4 * self.width].reshape(self.width, 4)
         reverse = fold_matrix(matrix[::-1, ::-1]) if self.strands == 2 else np.zeros((0, 256))
         return Tables(fold_matrix(matrix), reverse, np.append(w[4 * self.width :], 0.0))
@@ -182,7 +186,7 @@ class Motif(BaseTask):
     ) -> tuple[Vector, Indices, Indices]:
         """Return score, start and strand of the highest window of each sequence, each of shape (n,)."""
         rows = np.arange(batch.n_examples) if rows is None else rows
-        values, starts, strands = self._best(batch, self._tables(w), rows)
+        values, starts, strands = self._best(batch, self.tables(w), rows)
         return values, starts - batch.layout.offsets[rows], strands
 
     def _best(self, batch: MotifBatch, tables: Tables, rows: Indices) -> tuple[Vector, Indices, Indices]:
@@ -211,7 +215,7 @@ class Motif(BaseTask):
         """Return one supporting plane for each asked example."""
         require_labels(batch, mode)
         asked = np.arange(batch.n_examples) if rows is None else np.asarray(rows, dtype=np.int64)
-        bonus, tables = self._bonus(batch, mode, asked), self._tables(w)
+        bonus, tables = self._bonus(batch, mode, asked), self.tables(w)
         values, positive = np.empty(len(asked)), np.empty(len(asked))
         if temperature.latent == 0:
             pointers, atoms = self._hard_atoms(batch, tables, asked, bonus, temperature.output, values, positive)
@@ -262,7 +266,7 @@ class Motif(BaseTask):
             return super().total(batch, w, mode, temperature, weights)
         require_labels(batch, mode)
         rows = np.arange(batch.n_examples)
-        bonus, tables = self._bonus(batch, mode, rows), self._tables(w)
+        bonus, tables = self._bonus(batch, mode, rows), self.tables(w)
         values, positive = np.empty(len(rows)), np.empty(len(rows))
         slope = np.zeros(self.n_features + 1)
         kernels.soft_total(batch.layout, tables, self.width, rows, bonus, temperature, weights, values, positive, slope)
@@ -282,7 +286,7 @@ class Motif(BaseTask):
 
         Windows that hold an N have the score −inf.
         """
-        tables, found = self._tables(w), []
+        tables, found = self.tables(w), []
         for i, (low, high) in enumerate(zip(batch.layout.offsets[:-1], batch.layout.offsets[1:], strict=True)):
             starts = np.empty(batch.layout.windows[i + 1] - batch.layout.windows[i], dtype=np.int64)
             known = kernels.all_scores(batch.layout, tables, self.width, i, starts)
@@ -296,20 +300,9 @@ class Motif(BaseTask):
         best, starts, strands = self.best_windows(batch, w)
         pooled = best
         if temperature.latent > 0:
-            rows, ignored = np.arange(batch.n_examples), np.empty(batch.n_examples)
-            pooled, bonus = np.empty(batch.n_examples), np.tile([-np.inf, 0.0], (batch.n_examples, 1))
-            kernels.soft_total(
-                batch.layout,
-                self._tables(w),
-                self.width,
-                rows,
-                bonus,
-                Temperature(0.0, temperature.latent),
-                np.zeros(len(rows)),
-                pooled,
-                ignored,
-                np.zeros(self.n_features + 1),
-            )
+            pooled = np.empty(batch.n_examples)
+            rows = np.arange(batch.n_examples)
+            kernels.pooled_windows(batch.layout, self.tables(w), self.width, rows, temperature.latent, pooled)
         found = zip(pooled.tolist(), starts.tolist(), strands.tolist(), strict=True)
         return [
             Prediction(1, (start, strand), score) if score > 0 else Prediction(-1, None, 0.0)
@@ -447,10 +440,8 @@ def _positive(Y: Any) -> NDArray[np.bool_]:
     return positive
 
 
-def _numbered(X: Any) -> tuple[NDArray[np.uint8], Indices]:
+def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
     """Return the letters of all sequences as numbers, and the offsets of the sequences."""
-    if isinstance(X, str):
-        raise InputError("X is one string; expected a collection of sequences: put it into a list")
     for i, x in enumerate(X):
         if not isinstance(x, str):
             raise InputError(

@@ -8,7 +8,7 @@
 3. The matrices are ordered by how well they tell positive from negative sequences.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,7 +171,7 @@ class MotifGrower:
         before = -np.inf
         for _ in range(ROUNDS):
             counts = np.zeros((width + 2 * margin, 4))
-            tables: Tables = self.task._tables(self.weights(matrix))
+            tables: Tables = self.task.tables(self.weights(matrix))
             likelihood = kernels.flank_counts(self.layout, tables, width, self.sites, margin, counts)
             shift = self.phase(counts, margin)
             matrix = self.matrix(counts[shift : shift + width])
@@ -200,21 +200,8 @@ class MotifGrower:
         separates nothing.
         """
         task, rows = self.task, self.judged
-        pooled, ignored = np.empty(len(rows)), np.empty(len(rows))
-        bonus = np.tile([-np.inf, 0.0], (len(rows), 1))
-        nothing: Any = np.zeros(task.n_features + 1)
-        kernels.soft_total(
-            self.layout,
-            task._tables(w),
-            task.width,
-            rows,
-            bonus,
-            (0.0, 1.0),
-            np.zeros(len(rows)),
-            pooled,
-            ignored,
-            nothing,
-        )
+        pooled = np.empty(len(rows))
+        kernels.pooled_windows(self.layout, task.tables(w), task.width, rows, 1.0, pooled)
         scores = pooled - np.log(np.diff(self.layout.windows)[rows])
         n = len(self.sites)
         ranks = rankdata(scores)[:n]
