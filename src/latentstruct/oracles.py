@@ -175,14 +175,17 @@ class CachedOracle:
         A plane below each example's function, for instance of the clamped side.
     most : int
         Planes kept for an example.
+    store : PlaneStore, optional
+        Planes remembered by an earlier oracle for the same functions, whatever its weights were.
     """
 
-    def __init__(self, oracle: Oracle, first: Planes, most: int = 10) -> None:
+    def __init__(self, oracle: Oracle, first: Planes, most: int = 10, store: PlaneStore | None = None) -> None:
         self.oracle = oracle
         self.n_examples = oracle.n_examples
         self.n_features = oracle.n_features
         self.weights = oracle.weights
-        self.store = PlaneStore(first, oracle.weights, most)
+        self.store = PlaneStore(first, oracle.weights, most) if store is None else store
+        self.store.weights = oracle.weights
 
     def total(self, w: Vector) -> Plane:
         """Ask the exact oracle and remember its answers."""

@@ -11,9 +11,8 @@ from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.bundle import Bundle, PlaneBundle
 from latentstruct.solvers.lbfgs import LBFGS
 
-# Rounds after which a gap of half the objective says that examples undo each other's steps.
-PATIENCE, HOPELESS = 40, 0.5
 BUNDLE_BYTES = 1e9
+CACHED_PLANES = 50
 
 
 class HingeSolver(BaseSolver):
@@ -21,7 +20,7 @@ class HingeSolver(BaseSolver):
 
     Block ascent is fastest where examples share little. With strongly correlated examples of large scale (features in
     the thousands, a very large C) each example's step undoes those of the others; a bundle, which moves all at once,
-    then needs far fewer oracle calls.
+    then needs far fewer oracle calls. It inherits the planes that block ascent has found.
 
     Parameters
     ----------
@@ -29,14 +28,27 @@ class HingeSolver(BaseSolver):
         Relative duality gap (P − D)/P to certify.
     max_rounds, max_seconds : number
         Limits of each of the two.
+    patience : int, default=40
+        Rounds of block ascent before it is judged.
+    hopeless : float, default=0.5
+        Relative gap that says, after so many rounds, that examples undo each other's steps.
     """
 
     needs = BlockAscent.needs
 
-    def __init__(self, tol: float = 1e-3, max_rounds: int = 10000, max_seconds: float = float("inf")) -> None:
+    def __init__(
+        self,
+        tol: float = 1e-3,
+        max_rounds: int = 10000,
+        max_seconds: float = float("inf"),
+        patience: int = 40,
+        hopeless: float = 0.5,
+    ) -> None:
         self.tol = tol
         self.max_rounds = max_rounds
         self.max_seconds = max_seconds
+        self.patience = patience
+        self.hopeless = hopeless
 
     def minimize(
         self, objective: Objective, w0: Vector | None = None, *, state: Any = None, callback: Callback | None = None
@@ -48,7 +60,7 @@ class HingeSolver(BaseSolver):
 
         def watch(line: Round) -> bool:
             asked.append(callback is not None and bool(callback(line)))
-            crawling = line.round >= PATIENCE and line.gap > HOPELESS * abs(line.objective)
+            crawling = line.round >= self.patience and line.gap > self.hopeless * abs(line.objective)
             return asked[-1] or crawling
 
         limits = (self.tol, self.max_rounds, self.max_seconds)
@@ -59,7 +71,7 @@ class HingeSolver(BaseSolver):
 
     def _bundle(self, objective: Objective) -> Bundle:
         most = int(min(200, max(10, BUNDLE_BYTES / (8 * objective.n_features))))
-        return Bundle(self.tol, self.max_rounds, self.max_seconds, max_planes=most)
+        return Bundle(self.tol, self.max_rounds, self.max_seconds, max_planes=most, cached_planes=CACHED_PLANES)
 
     def _go_on(self, objective: Objective, first: Result, callback: Callback | None) -> Result:
         rounds, seconds = first.n_rounds, first.history[-1].seconds
@@ -72,8 +84,12 @@ class HingeSolver(BaseSolver):
                 seconds=seconds + line.seconds,
             )
 
-        second = self._bundle(objective).minimize(
-            objective, first.w, callback=None if callback is None else lambda line: callback(renumbered(line))
+        solver = self._bundle(objective)
+        second = solver.minimize(
+            objective,
+            first.w,
+            state=solver.inheriting(objective, first.state),
+            callback=None if callback is None else lambda line: callback(renumbered(line)),
         )
         best = second if second.objective <= first.objective else first
         return replace(

@@ -9,7 +9,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
 from latentstruct.objective import Objective
 from latentstruct.oracles import CachedOracle
-from latentstruct.planes import Plane
+from latentstruct.planes import Plane, PlaneStore
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
 
@@ -35,6 +35,8 @@ class PlaneBundle:
         self.slopes = np.empty((8, len(linear.slope)))
         self.offsets, self.idle = np.empty(8), np.zeros(8, dtype=np.int64)
         self.gram = np.empty((8, 8))
+        self.remembered: PlaneStore | None = None
+        """Planes of single examples, if the solver keeps these too."""
         self.far = Multipliers(np.zeros(0), 0.0)
         self.near = Multipliers(np.zeros(0), proximity)
 
@@ -188,10 +190,12 @@ class Bundle(BaseSolver):
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         oracle: Any = objective.plus
-        if self.cached_planes:
-            oracle = CachedOracle(oracle, objective.minus.planes(w), self.cached_planes)
         linear = objective.minus.total(w)
         bundle = self._bundle(objective, linear, state)
+        if self.cached_planes:
+            remembered = None if state is None else state.remembered
+            oracle = CachedOracle(oracle, objective.minus.planes(w), self.cached_planes, remembered)
+            bundle.remembered = oracle.store
         monitor.state = bundle
         centre, plane = w, oracle.total(w)
         value = self._value(plane, linear, w)
@@ -222,6 +226,12 @@ class Bundle(BaseSolver):
             state = PlaneBundle(linear, self.proximity, self.max_planes, weights)
         state.linear = linear
         return state
+
+    def inheriting(self, objective: Objective, store: PlaneStore) -> PlaneBundle:
+        """Return the state of a bundle that has no total planes yet but remembers planes of single examples."""
+        bundle = self._bundle(objective, objective.minus.total(np.zeros(objective.n_features)), None)
+        bundle.remembered = store
+        return bundle
 
     @staticmethod
     def _value(plane: Plane, linear: Plane, w: Vector) -> float:

@@ -13,11 +13,13 @@ from latentstruct.objective import Objective
 from latentstruct.planes import Planes
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
-from latentstruct.solvers.auto import choose_solver
+from latentstruct.solvers.auto import HingeSolver, choose_solver
 from latentstruct.solvers.base import BaseSolver
 
 # Reasons of an inner solver that end the whole.
 ENDINGS = ("interrupted", "callback")
+# Rounds of block ascent in one convex problem before a bundle takes over.
+PATIENCE = 20
 
 
 @dataclass
@@ -104,6 +106,9 @@ class CCCP(BaseSolver):
 
     def _inner(self, convex: Objective) -> Any:
         inner = choose_solver(convex) if self.inner is None else clone(self.inner)
+        if self.inner is None and isinstance(inner, HingeSolver):
+            # With kept planes block ascent ends soon; where it does not, the bundle makes more of them.
+            inner.set_params(patience=PATIENCE, hopeless=0.0)
         inner.check(convex)
         return inner
 
