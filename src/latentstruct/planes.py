@@ -284,8 +284,10 @@ class PlaneStore:
         atoms = int(tables.length.sum() + 2 * needed.sum())
         kept = int(self.slots.length.sum())
         target = self._room(self.n_examples, 3 * atoms, 3 * (kept + numbers))
-        kernels.compact(tables, self.slots, target)
-        self.tables = target
+        slots = self.slots._replace(start=self.slots.start.copy())
+        kernels.compact(tables, slots, target)
+        # Both at once, so that an interrupt finds slots and tables that belong together.
+        self.tables, self.slots = target, slots
 
     def append(self, examples: Indices, planes: Planes, w: Vector) -> None:
         """Keep planes, the k-th for examples[k]; `w` follows if a plane with dual mass has to go."""

@@ -218,7 +218,7 @@ def fit_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
     gap = show_number(result["relative_gap"], 3)
     proof = "certified" if result["certified"] else "an estimate, as inference was not exact"
     if result["latent"]:
-        proof = f"of the last convex problem, {proof}"
+        proof = "of the last convex problem"
     facts = [
         ("objective", show_number(result["objective"], 8)),
         *_start_facts(result["restart_objectives"]),

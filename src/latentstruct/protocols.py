@@ -161,7 +161,7 @@ class Result:
         Their true objective.
     lower_bound : float
         A value no weights can go below, −inf if the solver has none. For a non-convex objective it is that of the last
-        convex problem, which touches the objective: no further step of CCCP from the weights before can go below it.
+        convex problem, which lies above the objective: the gap then says how precisely that problem was solved.
     oracle_calls : int
         How many times an example was put to the augmented oracle.
     n_rounds : int
@@ -169,7 +169,7 @@ class Result:
     reason : str
         Why it stopped: "converged", "max_rounds", "max_seconds", "stalled", "interrupted", "callback".
     certified : bool
-        Whether the bound is one (exact inference throughout); otherwise the gap is an estimate.
+        Whether the bound is one: inference was exact throughout, and the objective is convex.
     history : list of Round
         A line for each round.
     state : object

@@ -83,11 +83,12 @@ class BaseStructuredEstimator(BaseEstimator):
         w.
     objective_, lower_bound_ : float
         The objective at w, and a value no weights can go below (−inf if the solver has none). With latent variables
-        the bound is that of the last convex problem of CCCP: no step from there can go below it.
+        there is no such value: the bound is that of the last convex problem, which lies above the objective, and the
+        gap says how precisely it was solved.
     gap_, relative_gap_ : float
         Their difference, absolute and divided by the objective.
     certified_ : bool
-        Whether the bound is one (exact inference).
+        Whether the bound is one: inference was exact, and the objective is convex.
     n_rounds_, n_oracle_calls_ : int
         Rounds of the solver, and how many times an example was put to the augmented oracle.
     stop_reason_ : str
@@ -103,7 +104,7 @@ class BaseStructuredEstimator(BaseEstimator):
     solver: Any
     init: str = "task"
     restarts: int | None = None
-    random_state: int = 0
+    random_state: int | None = 0
     tol: float | None
     max_rounds: int | None
     max_seconds: float | None
@@ -157,12 +158,15 @@ class BaseStructuredEstimator(BaseEstimator):
         """Return the planes of the latents that each start begins with."""
         if self.init not in ("task", "random"):
             raise InputError(f"init must be 'task' or 'random', found {self.init!r}; give latents of your own as H")
+        seed = self.random_state
+        if seed is not None and not (isinstance(seed, (int, np.integer)) and seed >= 0):
+            raise InputError(f"random_state must be a whole number, at least 0, or None, found {seed!r}")
         given = None if H is None else task.completion_planes(batch, H)
 
         def first(attempt: int) -> Planes:
             if attempt == 0 and given is not None:
                 return given
-            rng = np.random.default_rng([self.random_state, attempt])
+            rng = np.random.default_rng(None if seed is None else [seed, attempt])
             if self.init == "random":
                 latents = task.random_latents(batch, rng)
             else:
@@ -232,6 +236,8 @@ class BaseStructuredEstimator(BaseEstimator):
         w0, state = self._start(task, fingerprint)
         if coef_init is not None:
             w0 = self._given_start(task, coef_init, H)
+        elif H is not None:
+            w0 = None
         if callback is None and self.verbose:
             callback = print_round
         result = solver.minimize(objective, w0, state=state, callback=callback)
@@ -270,7 +276,7 @@ class BaseStructuredEstimator(BaseEstimator):
             for name, value in self.get_params().items()
             if name.split("__")[0] not in STATE_FREE and not hasattr(value, "get_params")
         }
-        parts = (type(solver).__name__, joblib.hash(X), joblib.hash(Y), joblib.hash(settings))
+        parts = (_solver_names(solver), joblib.hash(X), joblib.hash(Y), joblib.hash(settings))
         return ":".join(map(str, parts))
 
     def _take(self, result: Result) -> None:
@@ -378,6 +384,12 @@ class BaseStructuredEstimator(BaseEstimator):
 
         check_is_fitted(self, "coef_")
         save_model(path, self)
+
+
+def _solver_names(solver: Any) -> str:
+    """Return the names of a solver and of those inside it."""
+    inner = getattr(solver, "inner", None)
+    return type(solver).__name__ + ("" if inner is None else f"({_solver_names(inner)})")
 
 
 def _state_of(task: Any) -> Any:

@@ -69,7 +69,7 @@ class StructuredEstimator(BaseStructuredEstimator):
         solver: Any = "auto",
         init: str = "task",
         restarts: int | None = None,
-        random_state: int = 0,
+        random_state: int | None = 0,
         tol: float | None = None,
         max_rounds: int | None = None,
         max_seconds: float | None = None,
@@ -185,14 +185,14 @@ class LatentSSVM(BaseStructuredEstimator):
         (``H``) or weights (``coef_init``) of your own.
     restarts : int, optional
         Number of starts, 1 by default; the best objective is kept, all are in ``restart_objectives_``.
-    random_state : int, default=0
-        Seed of the first latents.
+    random_state : int or None, default=0
+        Seed of the first latents; None for other ones at each fit.
     solver : "auto", name or solver, default="auto"
         `CCCP`, `SelfPaced`, or what is to solve the convex problems inside CCCP.
     tol, max_rounds, max_seconds : number, optional
         Override those of CCCP; tol is the relative decrease at which it stops.
     warm_start : bool, default=False
-        Start from the weights of the previous fit, and keep its planes on the same data.
+        Make one start, from the weights of the previous fit (unless ``H`` is given); on the same data keep its planes.
     verbose : bool, default=False
         Print a line for each round.
 
@@ -215,7 +215,7 @@ class LatentSSVM(BaseStructuredEstimator):
         C: float = 1.0,
         init: str = "task",
         restarts: int | None = None,
-        random_state: int = 0,
+        random_state: int | None = 0,
         solver: Any = "auto",
         tol: float | None = None,
         max_rounds: int | None = None,
@@ -307,6 +307,8 @@ class StructuredPerceptron(BaseStructuredEstimator):
     C = 1.0
     solver: Any = None
     tol: float | None = None
+
+    random_state: int
 
     def __init__(
         self,

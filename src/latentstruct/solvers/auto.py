@@ -15,6 +15,11 @@ BUNDLE_BYTES = 1e9
 CACHED_PLANES = 50
 
 
+def affordable_planes(objective: Objective) -> int:
+    """Return how many dense planes a bundle may keep without taking too much memory."""
+    return int(min(200, max(10, BUNDLE_BYTES / (8 * objective.n_features))))
+
+
 class HingeSolver(BaseSolver):
     """What ``solver="auto"`` uses for the hinge: `BlockAscent`, and `Bundle` where that crawls.
 
@@ -27,7 +32,7 @@ class HingeSolver(BaseSolver):
     tol : float, default=1e-3
         Relative duality gap (P − D)/P to certify.
     max_rounds, max_seconds : number
-        Limits of each of the two.
+        Limits: rounds of each of the two, seconds of both together.
     patience : int, default=40
         Rounds of block ascent before it is judged.
     hopeless : float, default=0.5
@@ -69,9 +74,11 @@ class HingeSolver(BaseSolver):
             return first
         return self._go_on(objective, first, callback)
 
-    def _bundle(self, objective: Objective) -> Bundle:
-        most = int(min(200, max(10, BUNDLE_BYTES / (8 * objective.n_features))))
-        return Bundle(self.tol, self.max_rounds, self.max_seconds, max_planes=most, cached_planes=CACHED_PLANES)
+    def _bundle(self, objective: Objective, seconds: float = 0.0) -> Bundle:
+        left = max(self.max_seconds - seconds, 1e-3)
+        return Bundle(
+            self.tol, self.max_rounds, left, max_planes=affordable_planes(objective), cached_planes=CACHED_PLANES
+        )
 
     def _go_on(self, objective: Objective, first: Result, callback: Callback | None) -> Result:
         rounds, seconds = first.n_rounds, first.history[-1].seconds
@@ -84,7 +91,7 @@ class HingeSolver(BaseSolver):
                 seconds=seconds + line.seconds,
             )
 
-        solver = self._bundle(objective)
+        solver = self._bundle(objective, seconds)
         second = solver.minimize(
             objective,
             first.w,
@@ -92,15 +99,20 @@ class HingeSolver(BaseSolver):
             callback=None if callback is None else lambda line: callback(renumbered(line)),
         )
         best = second if second.objective <= first.objective else first
+        bound = max(first.lower_bound, second.lower_bound)
+        history = first.history + [renumbered(line) for line in second.history]
+        history[-1] = replace(
+            history[-1], objective=best.objective, lower_bound=bound, gap=best.objective - bound, estimate=False
+        )
         return replace(
             second,
             w=best.w,
             objective=best.objective,
-            lower_bound=max(first.lower_bound, second.lower_bound),
+            lower_bound=bound,
             oracle_calls=first.oracle_calls + second.oracle_calls,
             n_rounds=rounds + second.n_rounds,
             certified=first.certified and second.certified,
-            history=first.history + [renumbered(line) for line in second.history],
+            history=history,
         )
 
 
@@ -113,5 +125,5 @@ def choose_solver(objective: Objective) -> BaseSolver:
     if "smooth" in objective.properties:
         return LBFGS()
     if objective.n_examples == 1 or "planes" not in objective.properties:
-        return Bundle()
+        return Bundle(max_planes=affordable_planes(objective))
     return HingeSolver()

@@ -1,5 +1,6 @@
 """One-slack cutting planes and the proximal bundle method."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,26 @@ from latentstruct.oracles import CachedOracle
 from latentstruct.planes import Plane, PlaneStore
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
+
+# The QP over the planes is solved to this share of the gap that is wanted.
+QP_SHARE = 1e-3
+STALLED_ROUNDS = 200
+
+
+@dataclass
+class Progress:
+    """Watches a gap that rounding may keep from closing."""
+
+    best: float = math.inf
+    idle: int = 0
+
+    def stalled(self, gap: float) -> bool:
+        """Tell whether the gap has not become smaller by a thousandth for many rounds."""
+        if gap < 0.999 * self.best:
+            self.best, self.idle = gap, 0
+        else:
+            self.idle += 1
+        return self.idle >= STALLED_ROUNDS
 
 
 @dataclass
@@ -93,24 +114,24 @@ class PlaneBundle:
         self.gram[:k, :k] = self.slopes[:k] @ self.slopes[:k].T
         self.near.alpha, self.far.alpha = np.eye(k)[0], np.eye(k)[-1]
 
-    def solve(self, centre: Vector) -> None:
-        """Find the multipliers of the model's minimum, anywhere and near the centre."""
-        self._solve(self.far, centre)
+    def solve(self, centre: Vector, precision: float) -> None:
+        """Find the multipliers of the model's minimum to a precision, anywhere and near the centre."""
+        self._solve(self.far, centre, precision)
         if self.near.proximity == 0:
             self.near.alpha = self.far.alpha
         else:
-            self._solve(self.near, centre)
+            self._solve(self.near, centre, precision)
         used = (self.far.alpha > 0) | (self.near.alpha > 0)
         self.idle[: self.size] = np.where(used, 0, self.idle[: self.size] + 1)
 
-    def _solve(self, multipliers: Multipliers, centre: Vector) -> None:
+    def _solve(self, multipliers: Multipliers, centre: Vector, precision: float) -> None:
         k, proximity = self.size, multipliers.proximity
         pull = (self.linear.slope + proximity * centre) / (1.0 + proximity)
         gram = self.gram[:k, :k] / (1.0 + proximity)
         gains = self.offsets[:k] + self.slopes[:k] @ pull
         alpha = multipliers.alpha.copy()
         scale = max(np.abs(gains).max(), np.diag(gram).max(), 1e-300)
-        solve_simplex_qp(gram, gains, alpha, 1e-10 * scale, 100 * k + 1000)
+        solve_simplex_qp(gram, gains, alpha, min(1e-10 * scale, precision), 100 * k + 1000)
         multipliers.alpha = alpha
 
     def combination(self, multipliers: Multipliers) -> Plane:
@@ -200,13 +221,14 @@ class Bundle(BaseSolver):
         centre, plane = w, oracle.total(w)
         value = self._value(plane, linear, w)
         monitor.offer(w, value)
+        progress = Progress()
         while True:
             monitor.certified = monitor.certified and plane.exact
             bundle.add(plane)
-            bundle.solve(centre)
+            bundle.solve(centre, QP_SHARE * self.tol * abs(monitor.objective))
             monitor.current = w = bundle.point(centre)
             monitor.bound(bundle.bound())
-            if monitor.close_round():
+            if monitor.close_round() or progress.stalled(monitor.gap):
                 return
             expected = bundle.model(w)
             if self.cached_planes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
@@ -45,8 +46,8 @@ class CCCP(BaseSolver):
         Solver of the convex problems, such as `BlockAscent`, `Bundle`, `FrankWolfe` or `LBFGS`; by default the fastest
         for objectives of this kind.
     tol : float, default=1e-3
-        Stop when a round lowers the objective by less than this share of it. Convex problems are solved to half of
-        this in the end, and less precisely before, following the decrease of the last round.
+        Stop when a round lowers the objective by less than this share of it. Convex problems are solved to this
+        relative gap in the end, and less precisely before, following the decrease of the last round.
     max_rounds : int, default=200
         Rounds of each start at most.
     max_seconds : float
@@ -100,9 +101,12 @@ class CCCP(BaseSolver):
         """
         self.check(objective)
         if "convex" in objective.properties:
-            inner = self._inner(objective).set_params(tol=self.tol, max_seconds=self.max_seconds)
+            inner = choose_solver(objective) if self.inner is None else clone(self.inner)
+            inner.set_params(tol=self.tol, max_seconds=self.max_seconds)
             return inner.minimize(objective, w0, state=state, callback=callback)
-        return _Descent(self, objective.counted(), state, callback).run(w0)
+        # As in all solvers: threads of BLAS that wait for each other cost more than they bring.
+        with threadpool_limits(limits=1, user_api="blas"):
+            return _Descent(self, objective.counted(), state, callback).run(w0)
 
     def _inner(self, convex: Objective) -> Any:
         inner = choose_solver(convex) if self.inner is None else clone(self.inner)
@@ -161,32 +165,49 @@ class _Descent:
 
     def _descend(self, at: Iterate) -> Result:
         """Go down from one start."""
-        reason, rounds = "", 0
-        final = self.settings.tol
+        rounds, final = 0, self.settings.tol
         precision = max(final, self.settings.first_tol)
-        solved: Result
         while True:
-            solved, reached = self._round(at, precision)
+            known = math.isfinite(at.value)
+            solved, reached = self._round(at, precision) if known else self._first_round(at, precision)
             rounds += 1
             decrease = at.value - reached.value
-            small = math.isfinite(decrease) and decrease <= self.settings.tol * max(abs(at.value), 1e-12)
+            small = known and decrease <= final * max(abs(at.value), 1e-12)
             # A loosely solved problem may end above where it began: then the same one is solved more precisely.
             self.at = at = reached if decrease > 0 else at
             bound = min(solved.lower_bound, at.value)
             asked_to_stop = self._close_round(rounds, at.value, bound)
-            if solved.reason in ENDINGS:
-                reason = solved.reason
-            elif asked_to_stop:
-                reason = "callback"
-            elif small and precision <= final:
-                reason = "converged"
-            elif rounds >= self.settings.max_rounds:
-                reason = "max_rounds"
-            elif self._seconds() >= self.settings.max_seconds:
-                reason = "max_seconds"
+            reason = self._reason(solved, small, precision <= final, asked_to_stop, rounds)
             if reason:
-                return Result(at.w, at.value, bound, 0, rounds, reason, solved.certified, [])
+                # What was bounded is the convex problem, which lies above the objective.
+                return Result(at.w, at.value, bound, 0, rounds, reason, False, [])
             precision = self._next_precision(precision, final, decrease / max(abs(at.value), 1e-12))
+
+    def _reason(self, solved: Result, small: bool, precise: bool, asked_to_stop: bool, rounds: int) -> str:
+        """Return why to stop, or nothing."""
+        if solved.reason in ENDINGS:
+            return solved.reason
+        if asked_to_stop:
+            return "callback"
+        if self._seconds() >= self.settings.max_seconds:
+            return "max_seconds"
+        # A problem that its solver gave up will not be solved by asking again.
+        if small and (precise or solved.reason != "converged"):
+            return solved.reason
+        return "max_rounds" if rounds >= self.settings.max_rounds else ""
+
+    def _first_round(self, at: Iterate, precision: float) -> tuple[Result, Iterate]:
+        """Solve the first convex problem until it is known to say more than w = 0.
+
+        At w = 0 all latents are equally good, so what the first ones told would be lost.
+        """
+        at_zero = self.objective.linearized_with(at.planes).value(np.zeros_like(at.w))
+        while True:
+            solved, reached = self._round(at, precision)
+            told = at_zero - solved.objective >= solved.gap
+            if told or precision <= self.settings.tol or solved.reason != "converged":
+                return solved, reached
+            precision = max(self.settings.tol, 0.3 * precision)
 
     @staticmethod
     def _next_precision(precision: float, final: float, share: float) -> float:

@@ -19,8 +19,9 @@ class SelfPaced(BaseSolver):
     """Self-paced learning around `CCCP`: examples enter when their loss has become small.
 
     With v_i ∈ {0, 1} it alternates over Ω(w) + Σ_i v_i c_i [f⁺_i(w) − f⁻_i(w)] − (1/K) Σ_i v_i: given w, the
-    example i is in if c_i [f⁺_i(w) − f⁻_i(w)] < 1/K; given v, CCCP goes on from w. 1/K grows by `growth` in each round
-    until all examples are in, and the last round is CCCP on the whole objective, which is what is reported.
+    example i is in if c_i [f⁺_i(w) − f⁻_i(w)] ≤ 1/K; given v, CCCP goes on from w. 1/K grows by `growth` in each round
+    until all examples are in, and the last round is CCCP on the whole objective, which is what is reported. Examples of
+    little weight c_i enter early, as the formula says.
 
     Parameters
     ----------
@@ -29,11 +30,11 @@ class SelfPaced(BaseSolver):
     tol : float, default=1e-3
         Relative decrease at which CCCP stops.
     max_seconds : float
-        Limit of each round.
+        Limit of all together.
     max_rounds : int, default=50
         Rounds of self-pacing at most; then all examples are in.
     first_share : float, default=0.5
-        Share of the examples that the first round begins with.
+        Share of the examples with a loss above 0 that the first round begins with, besides those without one.
     growth : float, default=1.3
         Factor of 1/K.
 
@@ -120,7 +121,8 @@ class _Pacing:
         loose = clone(self.cccp).set_params(max_rounds=1)
         found = self._call(loose, objective, w0, state)
         losses = self._losses(objective, found)
-        limit = float(np.quantile(losses, self.settings.first_share))
+        positive = losses[losses > 0]
+        limit = float(np.quantile(positive, self.settings.first_share)) if len(positive) else 0.0
         for _ in range(self.settings.max_rounds):
             chosen = losses <= limit
             if chosen.all() or found.reason in ("interrupted", "callback", "max_seconds"):
@@ -146,6 +148,7 @@ class _Pacing:
     def _call(self, cccp: CCCP, objective: Objective, w: Vector | None, state: Any) -> Result:
         seconds = self.history[-1].seconds if self.history else 0.0
         rounds, calls = self.n_rounds, self.calls
+        cccp.set_params(max_seconds=max(self.settings.max_seconds - seconds, 1e-3))
 
         def renumbered(line: Round) -> Round:
             return replace(

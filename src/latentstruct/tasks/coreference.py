@@ -364,8 +364,10 @@ class Coreference(PairTask):
         return np.concatenate(parts)
 
     def initial_latents(self, batch: PairBatch, rng: np.random.Generator, attempt: int) -> list[NDArray[np.int64]]:
-        """Return chains that link each item to the one before it in its cluster, the same for every attempt."""
+        """Return chains that link each item to the one before it in its cluster; random trees for later attempts."""
         require_labels(batch, "clamped")
+        if attempt > 0:
+            return self.random_latents(batch, rng)
         return [chronological_forest(batch.clusters(t)) for t in range(batch.n_examples)]
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
