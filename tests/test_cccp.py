@@ -17,6 +17,7 @@ from latentstruct import (
     ExampleTask,
     FrankWolfe,
     InputError,
+    LatentMulticlass,
     LatentSSVM,
     Multiclass,
     SelfPaced,
@@ -539,6 +540,45 @@ def test_one_example_at_a_time_is_the_same():
     assert slow.predict(X) == fast.predict(X)
     assert slow.predict_latent(X) == fast.predict_latent(X)
     assert slow.complete(X, Y) == fast.complete(X, Y)
+
+
+def test_first_latents_are_for_cccp():
+    X, Y = hidden_data(3, n=12)
+    with pytest.raises(InputError, match="Subgradient begins with weights"):
+        LatentSSVM(States(), solver="subgradient").fit(X, Y, H=[0] * 12)
+    with pytest.raises(InputError, match="one for each example, found 3"):
+        LatentSSVM(States()).fit(X, Y, H=3)
+    with pytest.raises(InputError, match="callback must be a function"):
+        LatentSSVM(States()).fit(X, Y, callback=3)
+    with pytest.raises(InputError, match="Y is missing"):
+        LatentSSVM(States()).fit(X, Y).score(X, None)
+
+
+def test_lists_of_latents_must_fit_the_outputs():
+    class TooMany(States):
+        def candidates(self, x):
+            outputs, latents, features = super().candidates(x)
+            return outputs, [*latents, 9], features
+
+    X, Y = hidden_data(3, n=12)
+    with pytest.raises(InputError, match="lists 8 outputs but 9 latents"):
+        LatentSSVM(TooMany()).fit(X, Y)
+
+
+def test_scikit_learn_stratifies_where_outputs_are_labels():
+    from sklearn.base import is_classifier
+    from sklearn.model_selection import cross_val_score
+
+    assert is_classifier(LatentSSVM(LatentMulticlass()))
+    assert is_classifier(StructuralSVM(Multiclass()))
+    assert not is_classifier(LatentSSVM(States()))
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 12)
+    X = np.eye(3)[y] + 0.1 * rng.normal(size=(36, 3))
+    assert cross_val_score(StructuralSVM(Multiclass()), X, y, cv=3).min() > 0.9
+    model = StructuralSVM(Multiclass()).fit(X, y)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert not hasattr(StructuralSVM(Multiclass()), "classes_")
 
 
 def test_a_latent_example_task_must_answer_pairs():

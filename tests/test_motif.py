@@ -155,7 +155,7 @@ def test_motif_keeps_the_contract(width, order, strands):
     rng = np.random.default_rng(width)
     lengths = (9, 12, 20, 30)
     X = ["".join(rng.choice(list("ACGT"), size=length)) + "N" + "ACGT" * 4 for length in lengths]
-    check_task(Motif(width, order, strands), X, [1, -1, True, False])
+    check_task(Motif(width, order, strands), X, [1, -1, 1, -1])
 
 
 def test_order_three_of_long_sequences_matches_single_windows():
@@ -209,7 +209,8 @@ def test_bad_parameters(parameters, message):
         (["ACGT", "AC"], [1, -1], r"sequence 1 \(2 letters\) has no 3 letters in a row without N; .* smaller width"),
         (["ACGT", "ACNNACNG"], [1, -1], r"sequence 1 \(8 letters\) has no 3 letters"),
         (["", "ACGT"], [1, -1], r"sequence 0 \(0 letters\) has no 3 letters"),
-        (["ACGT", "ACGT"], [1, 0], r"label 1 is 0; expected \+1 or -1, or True or False: relabel"),
+        (["ACGT", "ACGT"], [1, 2], r"label 1 is 2; expected \+1 and -1, 1 and 0, or True and False: relabel"),
+        (["ACGT", "ACGT", "ACGT"], [1, 0, -1], "negative labels are spelled both 0 and -1"),
         (["ACGT", "ACGT"], [1, "-"], "label 1 is '-'"),
         (["ACGT", "ACGT"], [1, 1], "all 2 sequences are positive; expected some that are negative"),
         (["ACGT", "ACGT"], [False, False], "all 2 sequences are negative; expected some that are positive"),
@@ -527,3 +528,14 @@ def test_words_lead_to_the_known_yeast_motif():
     annotated = [(h, sites) for h, sites in zip(first, yeast.acs, strict=False) if sites]
     hits = [any(abs(h[0] + 8.5 - (a + b) / 2) <= 8.5 for a, b, _ in sites) for h, sites in annotated]
     assert np.mean(hits) >= 0.7
+
+
+@pytest.mark.parametrize(("negative", "positive"), [(-1, 1), (0, 1), (False, True)])
+def test_predictions_are_spelled_as_the_labels(negative, positive):
+    data = make_planted_motif(20, 20, length=40, width=6, mutation=0.0)
+    Y = np.where(data.Y > 0, positive, negative)
+    model = LatentSSVM(Motif(6, background_order=0), C=0.1).fit(data.X, Y)
+    predicted = model.predict(data.X)
+    assert predicted.dtype == Y.dtype
+    assert model.score(data.X, Y) == (predicted == Y).mean() > 0.8
+    assert model.classes_.tolist() == [negative, positive]

@@ -248,13 +248,35 @@ def test_own_tasks(kind, tmp_path):
         f"task '{kind.__name__}', which is not part of the library: give it as task=",
         InputError,
     )
-    refuse(tmp_path / "model", "does not know its number of features.*task.learn", InputError, task=kind())
-    task = kind()
-    task.learn(X, signs)
-    loaded = latentstruct.load(tmp_path / "model", task=task)
+    loaded = latentstruct.load(tmp_path / "model", task=kind())
     assert loaded.predict(X) == model.predict(X)
+
+
+@pytest.mark.parametrize("kind", [Signs, Product])
+def test_own_tasks_that_learn_more_must_have_learned(kind, tmp_path):
+    class Learning(kind):
+        def learn(self, X, Y):
+            super().learn(X, Y)
+            self.seen = len(X)
+
+    signs = [1 if x[0] > 0 else -1 for x in X]
+    model = StructuralSVM(Learning()).fit(X, signs)
+    model.save(tmp_path / "model")
+    refuse(tmp_path / "model", "does not know its number of features.*task.learn", InputError, task=Learning())
+    task = Learning()
+    task.learn(X, signs)
+    assert latentstruct.load(tmp_path / "model", task=task).predict(X) == model.predict(X)
     task.learn(np.ones((2, 5)), [-1, 1])
     refuse(tmp_path / "model", "has 2 weights but its task needs 5", task=task)
+
+
+def test_files_have_the_permissions_of_the_folder(tmp_path):
+    model = StructuralSVM(Multiclass()).fit(np.eye(2), [0, 1])
+    model.save(tmp_path / "model")
+    plain = tmp_path / "plain"
+    plain.touch()
+    modes = {path.stat().st_mode for path in [plain, *(tmp_path / "model").iterdir()]}
+    assert len(modes) == 1
 
 
 def test_own_task_that_restores_itself(tmp_path):

@@ -156,7 +156,11 @@ def _checksum(weights: np.ndarray) -> str:
 
 def _replace(path: Path, write: Any) -> None:
     partial = path.with_name(path.name + ".part")
+    # A file that is made here has the permissions people expect; not every writer leaves them so.
+    partial.touch()
+    permissions = partial.stat().st_mode
     write(partial)
+    os.chmod(partial, permissions)
     os.replace(partial, path)
 
 

@@ -11,7 +11,9 @@ from typing import Any, Self
 
 import joblib
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -33,6 +35,7 @@ from latentstruct.solvers import (
 )
 from latentstruct.solvers.auto import choose_solver
 from latentstruct.solvers.base import BaseSolver
+from latentstruct.tasks.base import require_one_latent_each
 from latentstruct.tasks.inputs import check_matrix
 
 SOLVERS: dict[str, type[BaseSolver]] = {
@@ -55,7 +58,7 @@ DECODED_TOGETHER = 256
 def print_round(line: Round) -> None:
     """Print one round of a solver."""
     about = "~" if line.estimate else " "
-    start = f"start {line.start}  " if line.start else ""
+    start = f"start {line.start + 1}  " if line.start else ""
     print(
         f"{start}round {line.round:4d}  objective {about}{line.objective:.6g}  bound {line.lower_bound:.6g}  "
         f"gap {line.gap:.3g}  oracle calls {line.oracle_calls}  {line.seconds:.1f} s",
@@ -111,6 +114,21 @@ class BaseStructuredEstimator(BaseEstimator):
     warm_start: bool
     verbose: bool
 
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn whether this classifies, so that folds are stratified."""
+        tags = super().__sklearn_tags__()
+        if getattr(self.task, "classifies", False):
+            tags.estimator_type = "classifier"
+            tags.classifier_tags = ClassifierTags()
+        return tags
+
+    @property
+    def classes_(self) -> NDArray:
+        """The labels of a task with one label an example."""
+        if not (hasattr(self, "task_") and getattr(self.task_, "classifies", False)):
+            raise AttributeError(f"{type(self).__name__} has no classes_: it is not fitted, or gives no labels")
+        return self.task_.classes_
+
     def _temperature(self) -> Temperature:
         return Temperature()
 
@@ -161,6 +179,8 @@ class BaseStructuredEstimator(BaseEstimator):
         seed = self.random_state
         if seed is not None and not (isinstance(seed, (int, np.integer)) and seed >= 0):
             raise InputError(f"random_state must be a whole number, at least 0, or None, found {seed!r}")
+        if H is not None:
+            require_one_latent_each(batch, H)
         given = None if H is None else task.completion_planes(batch, H)
 
         def first(attempt: int) -> Planes:
@@ -232,6 +252,12 @@ class BaseStructuredEstimator(BaseEstimator):
         elif H is not None:
             raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
         solver = self._solver(objective)
+        if H is not None and not isinstance(solver, CCCP | SelfPaced):
+            raise InputError(
+                f"H is given, but {type(solver).__name__} begins with weights: give coef_init, or train by CCCP"
+            )
+        if callback is not None and not callable(callback):
+            raise InputError(f"callback must be a function of a Round, found {callback!r}")
         fingerprint = self._fingerprint(solver, X, Y) if self.warm_start else ""
         w0, state = self._start(task, fingerprint)
         if coef_init is not None:
@@ -375,6 +401,8 @@ class BaseStructuredEstimator(BaseEstimator):
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Return the task's quality measure of the predictions (accuracy for labels)."""
+        if Y is None:
+            raise InputError("Y is missing: a score compares predictions with the true outputs")
         predicted = self.predict(X)
         return self.task_.score(Y, predicted, sample_weight)
 

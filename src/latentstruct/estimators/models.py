@@ -188,7 +188,8 @@ class LatentSSVM(BaseStructuredEstimator):
     random_state : int or None, default=0
         Seed of the first latents; None for other ones at each fit.
     solver : "auto", name or solver, default="auto"
-        `CCCP`, `SelfPaced`, or what is to solve the convex problems inside CCCP.
+        `CCCP` or `SelfPaced`, or what is to solve the convex problems inside CCCP: a solver, or its name (block_ascent,
+        bundle, cutting_plane, frank_wolfe, lbfgs). "subgradient" does without CCCP.
     tol, max_rounds, max_seconds : number, optional
         Override those of CCCP; tol is the relative decrease at which it stops.
     warm_start : bool, default=False

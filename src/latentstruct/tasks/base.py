@@ -54,6 +54,8 @@ def require_hard_max(task: Any, temperature: Temperature) -> None:
 
 def require_one_latent_each(batch: Any, latents: Sequence[Any]) -> None:
     """Raise unless there is one latent for each example."""
+    if not hasattr(latents, "__len__"):
+        raise InputError(f"latents must be a collection with one for each example, found {latents!r}")
     if len(latents) != batch.n_examples:
         raise InputError(f"{len(latents)} latents are given for {batch.n_examples} examples: give one for each")
 
@@ -62,6 +64,8 @@ class BaseTask(BaseEstimator):
     """Defaults for tasks; parameters are kept as given, what `learn` finds ends in an underscore."""
 
     latent: bool = False
+    classifies: bool = False
+    """Whether an output is one label an example, so that scikit-learn may treat estimators as classifiers."""
     decodes_in_threads: bool = False
     """Whether preparing and decoding spend their time outside the interpreter's lock."""
     n_features: int
@@ -162,6 +166,16 @@ class CandidateTask(BaseTask):
         self.n_features = check_matrix(features, "features of example 0").shape[1]
         self.latent = latents is not None
 
+    def state(self) -> dict[str, Any] | None:
+        """Return what `learn` found, for saving; nothing if a subclass learns more and does not say what."""
+        if type(self).learn is not CandidateTask.learn:
+            return None
+        return {"n_features": int(self.n_features), "latent": bool(self.latent)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self.n_features, self.latent = int(state["n_features"]), bool(state["latent"])
+
     def prepare(self, X: Any, Y: Any = None) -> CandidateBatch:
         """List the candidates of all examples and lay them out group by group."""
         check_examples(X, Y)
@@ -175,6 +189,10 @@ class CandidateTask(BaseTask):
                 raise InputError(
                     f"example {i} lists {len(ys)} candidates with features of shape {matrix.shape}; expected at least "
                     f"one candidate and shape ({len(ys)}, {self.n_features})"
+                )
+            if hs is not None and len(hs) != len(ys):
+                raise InputError(
+                    f"example {i} lists {len(ys)} outputs but {len(hs)} latents: give one for each candidate"
                 )
             order, sizes = self._grouped(ys)
             if (hs is not None) != self.latent or (hs is None and len(sizes) < len(ys)):
@@ -400,6 +418,14 @@ class ExampleTask(BaseTask):
         check_examples(X, Y)
         answer = (Y[0], self.random_latent(X[0], Y[0], np.random.default_rng(0))) if self.latent else (Y[0],)
         self.n_features = self._vector(X[0], answer, "example 0").shape[1]
+
+    def state(self) -> dict[str, Any] | None:
+        """Return what `learn` found, for saving; nothing if a subclass learns more and does not say what."""
+        return {"n_features": int(self.n_features)} if type(self).learn is ExampleTask.learn else None
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self.n_features = int(state["n_features"])
 
     def prepare(self, X: Any, Y: Any = None) -> ExampleBatch:
         """Keep the examples as they are."""

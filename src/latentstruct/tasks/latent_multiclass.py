@@ -113,6 +113,7 @@ class LatentMulticlass(BaseTask):
     """
 
     latent = True
+    classifies = True
 
     def __init__(
         self,
@@ -362,6 +363,11 @@ class LatentMulticlass(BaseTask):
         pool_candidates(shares, whole, np.arange(len(whole)), 0.0, 0.0, np.empty(len(values)), winners)
         best = np.flatnonzero(winners)
         return cells.y[best], cells.h[best], values
+
+    @property
+    def classes_(self) -> NDArray:
+        """The classes in the order of the model."""
+        return self.labels_.values
 
     def collect(self, outputs: list[Any]) -> NDArray:
         """Return predicted classes as an array (n,)."""

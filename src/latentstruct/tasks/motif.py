@@ -82,9 +82,10 @@ class Motif(BaseTask):
     Notes
     -----
     X is a collection of strings over A, C, G, T and N of either case; windows that hold an N are no candidates, and
-    an (o+1)-mer with an N is no feature. Y holds +1 and −1, or True and False. A latent is a pair (start, strand)
-    with the first letter of the window counted from 0 on the given strand and strand +1 or −1, and None for a negative
-    sequence. Weight 4j + a belongs to letter a (A, C, G, T) at position j; the 4^(o+1) background weights follow.
+    an (o+1)-mer with an N is no feature. Y holds +1 and −1, 1 and 0, or True and False; predictions are spelled alike.
+    A latent is a pair (start, strand) with the first letter of the window counted from 0 on the given strand and
+    strand +1 or −1, and None for a negative sequence. Weight 4j + a belongs to letter a (A, C, G, T) at position j;
+    the 4^(o+1) background weights follow.
 
     Examples
     --------
@@ -96,6 +97,7 @@ class Motif(BaseTask):
     """
 
     latent = True
+    classifies = True
     decodes_in_threads = True
 
     def __init__(self, width: int, background_order: int = 3, strands: int = 1) -> None:
@@ -119,6 +121,7 @@ class Motif(BaseTask):
         check_examples(X, Y)
         self._set()
         positive = _positive(Y)
+        self.labels_ = _label_pair(Y)
         if positive.all() or not positive.any():
             kind, other = ("positive", "negative") if positive.all() else ("negative", "positive")
             raise InputError(
@@ -133,11 +136,12 @@ class Motif(BaseTask):
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
-        return {"n_features": int(self.n_features)}
+        return {"n_features": int(self.n_features), "labels": self.labels_}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` found."""
         self._set()
+        self.labels_ = tuple(state["labels"])
         if int(state["n_features"]) != self.n_features:
             raise InputError(
                 f"the state has {state['n_features']} features, but width {self.width} and background order "
@@ -304,14 +308,20 @@ class Motif(BaseTask):
             rows = np.arange(batch.n_examples)
             kernels.pooled_windows(batch.layout, self.tables(w), self.width, rows, temperature.latent, pooled)
         found = zip(pooled.tolist(), starts.tolist(), strands.tolist(), strict=True)
+        negative, positive = self.labels_
         return [
-            Prediction(1, (start, strand), score) if score > 0 else Prediction(-1, None, 0.0)
+            Prediction(positive, (start, strand), score) if score > 0 else Prediction(negative, None, 0.0)
             for score, start, strand in found
         ]
 
-    def collect(self, outputs: list[int]) -> NDArray[np.int64]:
-        """Return predicted labels as an array (n,)."""
-        return np.array(outputs, dtype=np.int64)
+    def collect(self, outputs: list[Any]) -> NDArray:
+        """Return predicted labels as an array (n,), spelled as in training."""
+        return np.array(outputs, dtype=self.classes_.dtype)
+
+    @property
+    def classes_(self) -> NDArray:
+        """The negative and the positive label, as spelled in training."""
+        return np.array(self.labels_)
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
         """Return 0 where the labels agree and 1 elsewhere, wherever the window was seen."""
@@ -431,13 +441,24 @@ def _positive(Y: Any) -> NDArray[np.bool_]:
     labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
     positive = np.empty(len(labels), dtype=bool)
     for i, y in enumerate(labels):
-        if isinstance(y, bool | np.bool_):
-            positive[i] = y
-        elif isinstance(y, Real | np.integer) and y in (1, -1):
+        if isinstance(y, bool | np.bool_) or (isinstance(y, Real | np.integer) and y in (1, 0, -1)):
             positive[i] = y == 1
         else:
-            raise InputError(f"label {i} is {y!r}; expected +1 or -1, or True or False: relabel the sequences")
+            raise InputError(
+                f"label {i} is {y!r}; expected +1 and -1, 1 and 0, or True and False: relabel the sequences"
+            )
     return positive
+
+
+def _label_pair(Y: Any) -> tuple[Any, Any]:
+    """Return the negative and the positive label as they are spelled in Y."""
+    labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
+    if all(isinstance(y, bool | np.bool_) for y in labels):
+        return False, True
+    negative = {int(y) for y in labels if not y > 0}
+    if len(negative) > 1:
+        raise InputError("negative labels are spelled both 0 and -1; expected one of them: relabel the sequences")
+    return negative.pop() if negative else -1, 1
 
 
 def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:

@@ -58,6 +58,8 @@ class Multiclass(BaseTask):
     Weight number f·S + y belongs to feature f and class y; the S bias weights come last.
     """
 
+    classifies = True
+
     def __init__(self, labels: Sequence[Hashable] | None = None, costs: Any = None, bias: float = 0.0) -> None:
         self.labels = labels
         self.costs = costs
@@ -205,6 +207,11 @@ class Multiclass(BaseTask):
         tops = scores[np.arange(len(best)), best].tolist()
         labels = self.labels_.decode(best)
         return [Prediction(label, None, top) for label, top in zip(labels, tops, strict=True)]
+
+    @property
+    def classes_(self) -> NDArray:
+        """The classes in the order of the model."""
+        return self.labels_.values
 
     def collect(self, outputs: list[Any]) -> NDArray:
         """Return predicted classes as an array (n,)."""
