@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
-.PHONY: demo test check lint bench clean
+.PHONY: demo test check lint bench reproduce clean
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
@@ -43,6 +43,10 @@ check: lint test
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
+
+reproduce: $(VENV)/.run
+	for name in $$($(BIN)/python -c 'from latentstruct.experiments import EXPERIMENTS; print(*EXPERIMENTS)'); do \
+		$(BIN)/latentstruct reproduce $$name || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis
