@@ -3,12 +3,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from command import fail, interrupt, run, start, watch
-from latentstruct import CRF, Chain, LatentSSVM, Motif, Multiclass, StructuralSVM, load
+from latentstruct import CRF, Chain, LatentSSVM, Motif, Multiclass, StructuralSVM, load, persistence
+from latentstruct.cli import chain
 from latentstruct.cli.options import SolverName
 from latentstruct.cli.registry import KINDS
 from latentstruct.estimators import SOLVERS
@@ -291,7 +293,11 @@ def test_classes_from_svmlight(svmlight, tmp_path):
     assert run("predict", out, "-", stdin="0 1:1\n0 3:1\n").stdout.split() == ["1", "-1"]
     assert json.loads(run("evaluate", out, svmlight, "--json").stdout)["accuracy"] == 1.0
     assert "feature 1" in run("info", out).stdout
-    assert "at most 3" in fail("predict", out, "-", stdin="0 1:1\n0 4:1\n")
+    message = fail("predict", out, "-", stdin="0 1:1\n0 4:1\n")
+    assert message.endswith("expected at most 3: remove the feature, or train on data that has it")
+    message = fail("train", "classes", "-", "-o", tmp_path / "new", stdin="0 0:1\n1 1:1\n")
+    assert message.endswith("number the features from 1, or, for classes, train with --zero-based")
+    assert "error: --label is 'x', but" in fail("train", "classes", svmlight, "--label", "x", "-o", tmp_path / "new")
     assert "unknown label 2" in fail("evaluate", out, "-", stdin="1 1:1\n2 3:1\n")
     scores = json.loads(run("evaluate", out, "-", "--allow-unknown", "--json", stdin="1 1:1\n2 3:1\n").stdout)
     assert scores["accuracy"] == 0.5
@@ -340,7 +346,8 @@ def test_early_stop_is_one_warning_line(chains, tmp_path):
     warned = [line for line in result.stderr.splitlines() if line.lower().startswith("warning")]
     assert "Warning:" not in result.stderr
     assert len(warned) == 1
-    assert warned[0].startswith("warning: training stopped early (max_rounds) after 2 rounds")
+    assert warned[0].startswith("warning: training stopped early (--max-rounds) after 2 rounds")
+    assert warned[0].endswith(" or lower -C.")
 
 
 def test_no_bound_is_null(chains, tmp_path):
@@ -386,11 +393,12 @@ def test_models_are_replaced(chain_model, chains):
         (["--model", "perceptron", "--tol", "0.1"], "a perceptron has no --tol"),
         (["--model", "perceptron", "--solver", "lbfgs"], "a perceptron has no --solver"),
         (["--model", "crf", "--rescaling", "slack"], "is for --model svm only"),
-        (["-C", "0"], "C must be"),
-        (["--tol", "-1"], "tol must be"),
-        (["--max-rounds", "0"], "max_rounds must be"),
-        (["--window", "-1"], "window is -1"),
-        (["--min-count", "1000"], "min_count"),
+        (["-C", "0"], "error: -C must be"),
+        (["--tol", "-1"], "error: --tol must be"),
+        (["--max-rounds", "0"], "error: --max-rounds must be"),
+        (["--max-seconds", "0"], "error: --max-seconds must be"),
+        (["--window", "-1"], "set --window to one"),
+        (["--min-count", "1000"], "expected --min-count to leave some feature"),
     ],
 )
 def test_options_that_do_not_fit(options, message, chains, tmp_path):
@@ -446,6 +454,28 @@ def test_models_of_the_library_are_described(tmp_path):
     assert "was not written by latentstruct train" in fail("predict", tmp_path / "chain", "missing")
 
 
+def test_data_home_is_named_as_an_option(tmp_path, monkeypatch):
+    monkeypatch.delenv("LATENTSTRUCT_DATA", raising=False)
+    args = ("reproduce", "lssvm-motif", "--quick", "-o", tmp_path / "results")
+    assert "give --data-home or set LATENTSTRUCT_DATA" in fail(*args)
+    assert fail(*args, "--data-home", tmp_path / "none").endswith(": correct --data-home")
+
+
+@pytest.mark.parametrize("name", ["C", "window", "data_home", "n_features"])
+def test_files_are_not_taken_for_options(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert fail("train", "chain", name).startswith(f"error: {name} does not exist")
+    (tmp_path / name).mkdir()
+    assert fail("train", "chain", name).startswith(f"error: {name} is a directory")
+
+
+def test_output_must_not_be_an_input(chain_model, chains, class_model, table):
+    for model, data in ((chain_model, chains), (class_model, table)):
+        before = data.read_bytes()
+        assert f"the output {data} is the input {data}" in fail("predict", model, data, "-o", data)
+        assert data.read_bytes() == before
+
+
 def test_unwritable_output(chain_model, chains, tmp_path):
     assert "cannot be written" in fail("predict", chain_model, chains, "-o", tmp_path / "none" / "out.txt")
 
@@ -487,6 +517,57 @@ def test_interrupted_training_is_saved(tmp_path):
     # Every token is wrong at w = 0, and the best weights so far are never worse than that.
     assert model.objective_ <= 40_000
     assert 0 < model.lower_bound_ <= model.objective_
+
+
+@pytest.mark.parametrize(
+    "module", ["latentstruct.cli.commands", "typer", "numpy", "numpy._core.multiarray", "numba", "sklearn.base"]
+)
+def test_interrupted_while_modules_are_loaded(module, tmp_path):
+    """Ctrl-C at the moment a module is looked for, as an import may turn it into something else."""
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from latentstruct.cli import main\n"
+        "main()\n"
+    )
+    args = [sys.executable, "-c", code, "train", "chain", "missing", "-o", tmp_path / "model"]
+    result = subprocess.run(args, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "interrupted: nothing was written\n")
+
+
+def test_second_interrupt_does_not_spoil_the_saving(chains, tmp_path, monkeypatch):
+    def save(*args):
+        os.kill(os.getpid(), signal.SIGINT)
+        persistence_save(*args)
+
+    persistence_save = persistence.save_model
+    monkeypatch.setattr(persistence, "save_model", save)
+    with default_interrupts():
+        run("train", "chain", chains, "-o", tmp_path / "model", "--quiet")
+    assert load(tmp_path / "model").stop_reason_ == "converged"
+
+
+def test_interrupted_evaluation_leaves_the_model(chains, tmp_path, monkeypatch):
+    monkeypatch.setattr(chain, "score_chains", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    with default_interrupts():
+        result = run("train", "chain", chains, "--valid", chains, "-o", tmp_path / "model", "--quiet", code=130)
+    assert result.stderr == f"interrupted: the model is in {tmp_path / 'model'}, but it was not evaluated\n"
+    assert load(tmp_path / "model").stop_reason_ == "converged"
+
+
+@contextmanager
+def default_interrupts():
+    """Take Ctrl-C as a command in the foreground does, and check that it is taken so again afterwards."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_interrupted_while_reading(tmp_path):

@@ -54,7 +54,7 @@ def test_from_training_to_evaluation(name, latent, data, tmp_path):
     text = run("evaluate", out, test).stdout
     assert all(measure in text for measure in ("MUC", "B³", "CEAF-e", "CEAF-m", "pair loss", "CoNLL F1"))
     known = json.loads(run("info", out, "--json", "--top", 3).stdout)
-    assert known["penalty"] == (0.01 if latent else None)
+    assert known["penalty"] == (1.0 if latent else None)
     assert len(known["weights"]) == 3
     assert "strongest weights" in run("info", out).stdout
     assert "valid CoNLL F1" in run(*args).stdout
@@ -152,4 +152,50 @@ def test_damaged_record(features, model, data):
 
 
 def test_model_is_an_ordinary_one(model):
-    assert load(model).task_.penalty == 0.01
+    assert load(model).task_.penalty == 1.0
+
+
+@pytest.mark.parametrize(("name", "C"), [("latent", 0.01), ("correlation", 100.0)])
+def test_help_tells_the_defaults(name, C, data, tmp_path):
+    run("train", "coreference", data, "--model", name, "-o", tmp_path / "new", "--quiet")
+    model = load(tmp_path / "new")
+    assert model.C == C
+    shown = " ".join(run("train", "coreference", "--help").stdout.replace("│", " ").split())
+    assert "[default: (0.01; correlation 100)]" in shown
+    assert "worse pairs. [default: (1.0)]" in shown
+    assert getattr(model.task_, "penalty", 1.0) == 1.0
+
+
+def test_other_columns_are_kept(model, tmp_path):
+    lines = ["#begin document (a); part 000"]
+    lines += [f"a   0  {k}   {name}  NNP  (S*)   -  1  Speaker#{k}  *  ({k})" for k, name in enumerate(NAMES)]
+    given, out = tmp_path / "given.conll", tmp_path / "out.conll"
+    given.write_text("\n".join([*lines, "", "#end document", ""]))
+    run("predict", model, given, "-o", out)
+    kept = [[line.rpartition("(")[0] for line in path.read_text().splitlines()] for path in (given, out)]
+    assert kept[0] == kept[1]
+    assert [word for one in read_coreference(out) for word in one.sentences[0]] == NAMES
+
+
+def test_output_must_not_be_an_input(model, data, tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    text = write_documents(folder / "a.conll", 1).read_text()
+    assert "is the input" in fail("predict", model, folder, "-o", folder / "a.conll")
+    assert (folder / "a.conll").read_text() == text
+    run("predict", model, folder, "-o", folder / "b.txt")
+    run("predict", model, folder, "-o", folder / "b.txt")
+    annotation = tmp_path / "a.ann"
+    annotation.write_text("MENTION\tT0\t0\t0\t0\t0\tRain\n")
+    annotation.with_suffix(".txt").write_text("Rain\n")
+    for name in (annotation, annotation.with_suffix(".txt")):
+        assert f"the output {name} is the input" in fail("predict", model, annotation, "-o", name)
+
+
+def test_sub_folders_are_named(model, tmp_path):
+    folder = tmp_path / "corpus" / "en" / "train"
+    folder.mkdir(parents=True)
+    write_documents(folder / "a.conll", 1)
+    for args in (("train", "coreference"), ("predict", model), ("evaluate", model)):
+        message = fail(*args, tmp_path / "corpus")
+        assert message.endswith(f"sub-folders are not read, so give one that holds some: {folder}")

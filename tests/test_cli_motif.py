@@ -85,6 +85,7 @@ def test_from_training_to_evaluation(files, tmp_path):
     assert "sites hit" in text
     known = json.loads(run("info", out, "--json").stdout)
     assert (known["consensus"], known["width"], known["strands"]) == (MOTIF, 8, 1)
+    assert known["labels"] == [-1, 1]
     assert np.array(known["weight_matrix"]).argmax(axis=1).tolist() == ["ACGT".index(letter) for letter in MOTIF]
     shown = run("info", out).stdout
     assert MOTIF in shown
@@ -94,6 +95,7 @@ def test_from_training_to_evaluation(files, tmp_path):
 def test_files_beside_the_model(model, files):
     (motif,) = read_meme(model / "motif.meme")
     assert motif.matrix.shape == (8, 4)
+    assert "strands: +" in (model / "motif.meme").read_text().splitlines()
     assert (motif.matrix.argmax(axis=1) == ["ACGT".index(letter) for letter in MOTIF]).all()
     assert (model / "logo.png").read_bytes().startswith(PNG)
     header, *rows = [line.split("\t") for line in (model / "sites.tsv").read_text().splitlines()]
@@ -134,6 +136,7 @@ def test_both_strands(tmp_path):
     rows = [line.split("\t") for line in (tmp_path / "model" / "sites.tsv").read_text().splitlines()[1:]]
     assert len({row[5] for row in rows}) == 1
     assert {row[3] for row in rows} == {"+", "-"}
+    assert "strands: + -" in (tmp_path / "model" / "motif.meme").read_text().splitlines()
 
 
 def test_random_starts_are_seeded(files, tmp_path):
@@ -170,6 +173,15 @@ def test_live_table_has_starts(files, tmp_path):
         (">a\nACGTACGTAC\n>b\n", "{data}"),
         (">a\nACGTACGTAC\n>a\nACGTACGTAC\n", "{data}:3: "),
         (">a\nACGTACGTAC\n>b\nACGTACG\n", "{data}: the sequence 'b' has at most 7 letters in a row without N"),
+        (
+            ">a\nACGTACGTAC\n>b\nacgtEKLV\n",
+            "{data}:4: found 'E' in column 5; expected the letters ACGTN of either case: "
+            "is this protein? Motifs are found in DNA only",
+        ),
+        (">a\nMKLV\n", "replace ambiguous letters such as M by N, and if this is protein, give DNA instead"),
+        (">a\nACGr\n", "replace ambiguous letters such as R by N"),
+        (">a\nACGU\n", "is this RNA? Replace U by T"),
+        (">a\nACG-\n", "found '-' in column 4; expected the letters ACGTN of either case: replace other letters by N"),
         (">a\nACGTNNACGTACGNACGTACG\n", "{data}: the sequence 'a' has at most 7 letters in a row without N"),
     ],
 )
@@ -189,6 +201,16 @@ def test_bad_sequences(text, message, model, files, tmp_path):
 def test_no_negatives(files, tmp_path):
     message = fail("train", "motif", "--positive", files.positive, "-o", tmp_path / "new")
     assert "there are no negatives" in message
+    data = ("--positive", "missing.fa", "--background", "missing.fa", "-o", tmp_path / "new")
+    assert "--background-weight is 0 and there are no other negatives" in fail(
+        "train", "motif", *data, "--background-weight", 0
+    )
+    assert "--background-weight is inf; expected a finite number" in fail(
+        "train", "motif", *data, "--background-weight", "inf"
+    )
+    assert "missing.fa does not exist" in fail(
+        "train", "motif", *data, "--background-weight", 0, "--negative", "missing.fa"
+    )
     assert "missing.fa does not exist" in fail("train", "motif", "--positive", "missing.fa", "--negative", "missing.fa")
 
 
@@ -201,6 +223,8 @@ def test_no_negatives(files, tmp_path):
         ("sequence\tstart\tend\ns1\tone\t9\n", "{sites}:2: found"),
         ("sequence\tstart\tend\ns1\t1\n", "{sites}:2: found"),
         ("sequence\tstart\tend\ns1\t9\t9\n", "{sites}:2: the site is from 9 to 9"),
+        ("sequence\tstart\tend\ns1\t32\t40\ns1\t33\t41\n", "{sites}:3: the site of the sequence 's1' ends at 41"),
+        ("s1\t1\t9\n", "{sites}:1: the column 'sequence' is missing; expected a header line"),
         ("sequence\tstart\tend\nother\t1\t9\n", "{sites}:2: the sequence 'other' is not in the positive file"),
     ],
 )
@@ -227,6 +251,38 @@ def test_a_sequence_counts_once_for_its_sites(model, files, tmp_path):
     assert json.loads(run(*args).stdout)["sites_hit"] == 1.0
     sites.write_text(f"sequence\tstart\tend\ns0\t{far}\t{far + 8}\ns0\t{place + 5}\t{place + 13}\n")
     assert json.loads(run(*args).stdout)["sites_hit"] == 0.0
+
+
+def test_help_tells_what_a_hit_is():
+    shown = " ".join(run("evaluate", "--help").stdout.replace("│", " ").split())
+    assert "A known site is hit if it and the predicted one share at least half of the letters of the shorter." in shown
+    assert "header line names the columns sequence, start (from 0) and end (exclusive)" in shown
+
+
+def test_one_sided_models_are_told(files, tmp_path):
+    data = ("--positive", files.positive, "--background", files.background, "--width", 8, "-o", tmp_path / "model")
+    light = run("train", "motif", *data, "--background-weight", 1e-6, "--quiet", "--json")
+    assert json.loads(light.stdout)["training"]["background"] > 0.95
+    (told,) = [line for line in light.stderr.splitlines() if "called positive" in line]
+    assert told.startswith("warning: ")
+    assert all(cure in told for cure in ("--negative", "--background-weight", "larger -C"))
+    heavy = run("train", "motif", *data, "--background-weight", 100, "-C", 1e-6, "--quiet", "--json")
+    assert json.loads(heavy.stdout)["training"]["positive"] > 0.95
+    assert "warning: 100.00 % of the positive sequences are called negative" in heavy.stderr
+    assert "called positive" not in heavy.stderr
+    fair = train(files, tmp_path / "model", "--background", files.background, "--quiet")
+    assert "are called" not in fair.stderr
+
+
+def test_output_must_not_be_an_input(model, files, tmp_path):
+    given = files.negative.read_text()
+    for name in (files.negative, tmp_path / "." / "negative0.fa"):
+        assert "is the input" in fail("predict", model, files.negative, "-o", name)
+    assert files.negative.read_text() == given
+    for name in ("model.json", "weights.safetensors"):
+        assert f"is the input {model / name}" in fail("predict", model, files.negative, "-o", model / name)
+    run("predict", model, files.negative, "-o", tmp_path / "out.tsv")
+    run("predict", model, files.negative, "-o", tmp_path / "out.tsv")
 
 
 @pytest.mark.parametrize(("field", "value"), [("consensus", "ACGT"), ("consensus", 3), ("kind", "rank")])

@@ -76,6 +76,22 @@ def test_scores_are_those_of_the_model(model, tmp_path):
     assert scores["precision"]["3"] == pytest.approx(mean)
 
 
+@pytest.mark.parametrize(
+    ("remark", "shown"),
+    [
+        ("docid = GX000-00 inc = 1 prob = 0.07", "GX000-00"),
+        ("inc=1 docid=GX1", "GX1"),
+        ("plain  text", "plain text"),
+        ("mydocid = 3", "mydocid = 3"),
+    ],
+)
+def test_documents_are_named_by_their_docid(remark, shown, model, tmp_path):
+    data = tmp_path / "test.txt"
+    data.write_text(f"0 qid:7 1:1 # {remark}\n")
+    run("predict", model, data, "-o", tmp_path / "scores.tsv")
+    assert (tmp_path / "scores.tsv").read_text().splitlines()[1].split("\t")[:2] == ["7", shown]
+
+
 def test_queries_without_relevant_documents(train, tmp_path):
     mixed = tmp_path / "mixed.txt"
     mixed.write_text(train.read_text() + "0 qid:x 1:1\n0 qid:x 2:1\n0 qid:x 3:1\n")
@@ -97,6 +113,8 @@ def test_queries_without_relevant_documents(train, tmp_path):
         ("1 qid:1 1:nan\n", [], "{data}:1: "),
         ("1 qid:1 2:1 1:1\n", [], "{data}:1: "),
         ("", [], "found no document"),
+        ("1 qid:1\n", [], "found no feature in any line; expected index:value pairs: give the features"),
+        ("1 qid:1 0:1\n", [], "number the features from 1, or, for classes, train with --zero-based"),
         ("1 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 1, "-C", 0], "C must be"),
         ("1 qid:1 1:1\n1 qid:1 1:2\n", ["--model", "pairwise"], "pair"),
     ],
@@ -112,7 +130,9 @@ def test_data_that_do_not_fit_the_model(model, train, tmp_path):
     wide = tmp_path / "wide.txt"
     wide.write_text("1 qid:1 4:1\n")
     for command in ("predict", "evaluate"):
-        assert f"{wide}:1: " in fail(command, model, wide)
+        message = fail(command, model, wide)
+        assert f"{wide}:1: " in message
+        assert message.endswith("expected at most 3: remove the feature, or train on data that has it")
     assert "a rank model is not evaluated with --positive" in fail("evaluate", model, train, "--positive", train)
     assert "DATA is missing" in fail("evaluate", model)
     assert "cannot be written" in fail("predict", model, train, "-o", tmp_path / "none" / "scores.txt")
@@ -126,6 +146,14 @@ def test_damaged_record(field, value, model, train):
     settings.write_text(json.dumps(content))
     for args in (("predict", model, train), ("evaluate", model, train), ("info", model)):
         assert "is damaged" in fail(*args)
+
+
+def test_weights_that_stay_zero_are_told(tmp_path):
+    data = tmp_path / "same.txt"
+    data.write_text("".join(f"{grade} qid:{query} 1:1\n" for query in range(3) for grade in (1, 0, 0)))
+    told = run("train", "rank", data, "--k", 1, "-o", tmp_path / "model", "--quiet").stderr
+    assert told.startswith("warning: training ended at w = 0")
+    assert told.endswith("; try a larger -C or, for a motif, more --restarts or another --start\n")
 
 
 def test_interrupted_training_is_saved(tmp_path):

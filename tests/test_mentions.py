@@ -3,8 +3,10 @@
 import gzip
 import io
 import os
+import re
 import sys
 import tarfile
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -97,6 +99,12 @@ def test_bad_paths(tmp_path):
         read_coreference(tmp_path)
     with pytest.raises(InputError, match="the path is 3"):
         read_coreference(3)
+    for name in "dacbe":
+        (tmp_path / "deep" / name).mkdir(parents=True)
+        write(tmp_path / "deep" / name / "text.v4_gold_conll", OFFICIAL)
+    named = ", ".join(str(tmp_path / "deep" / name) for name in "abc")
+    with pytest.raises(InputError, match=re.escape(f"give one that holds some: {named}, …") + "$"):
+        read_coreference(tmp_path)
     write(tmp_path / "a.ann", "MENTION\tT0\t0\t0\t0\t0\tw\n")
     with pytest.raises(InputError, match=r"a\.txt does not exist"):
         read_coreference(tmp_path / "a.ann")
@@ -185,6 +193,71 @@ def test_what_is_written_is_read(tmp_path_factory, documents):
         assert [m[:3] for m in other.mentions] == [m[:3] for m in document.mentions]
         if document.mentions:
             assert same_clusters([document], [other])
+
+
+CELL = st.text("ab*(#_", min_size=1, max_size=3)
+
+
+@st.composite
+def column_files(draw):
+    """The text of a CoNLL-2012 file with one document: three columns, the word, others, and clusters."""
+    separator = draw(st.sampled_from(["\t", " ", "   "]))
+    cell = st.one_of(CELL, st.just("a b"), st.just("")) if separator == "\t" else CELL
+    n_others = draw(st.integers(0, 3))
+    lines = ["#begin document (d); part 002"]
+    for _ in range(draw(st.integers(1, 3))):
+        for cluster in draw(st.lists(st.sampled_from(["-", "(0)"]), min_size=1, max_size=4)):
+            others = draw(st.lists(cell, min_size=n_others, max_size=n_others))
+            before = [draw(CELL.map("d".__add__)), draw(CELL), draw(CELL)]
+            lines.append(separator.join([*before, draw(CELL), *others, cluster]))
+        lines.append("")
+    return "\n".join([*lines, "#end document", ""])
+
+
+@given(column_files())
+@settings(deadline=None, max_examples=150)
+def test_other_columns_are_written_as_they_were(tmp_path_factory, text):
+    folder = tmp_path_factory.mktemp("columns")
+    documents = read_coreference(write(folder / "in.conll", text))
+    write_coreference(folder / "out.conll", documents)
+    assert (folder / "out.conll").read_bytes().decode() == text
+    write_coreference(folder / "new.conll", documents, [["x"] * len(documents[0].mentions)])
+    assert (folder / "new.conll").read_bytes().decode() == text
+
+
+def test_only_the_last_of_official_columns_changes(tmp_path):
+    documents = read_coreference(write(tmp_path / "a.conll", OFFICIAL))
+    write_coreference(tmp_path / "b.conll", documents, [["x", "y", "y"], ["z"]])
+    lines = [
+        [line.rpartition(" ") for line in path.read_text().splitlines() if line and not line.startswith("#")]
+        for path in (tmp_path / "a.conll", tmp_path / "b.conll")
+    ]
+    assert [line[0] for line in lines[0]] == [line[0] for line in lines[1]]
+    assert [line[2] for line in lines[1]] == ["(0|(1)", "-", "0)", "(1)", "(0)"]
+
+
+def test_other_columns_that_do_not_fit(tmp_path):
+    (document,) = read_coreference(write(tmp_path / "a.conll", "#begin document (d)\nd 0 0 w NN -\n"))
+    assert document.others == ([["d 0 0 "]], [[" NN "]])
+    assert document == replace(document, others=None)
+    with pytest.raises(InputError, match="other columns that do not belong to its words"):
+        replace(document, sentences=[["w", "v"]])
+    for sentences in ([["New York"]], [["\u3000"]]):
+        with pytest.raises(InputError, match=r"document 'd' has the (name or )?word"):
+            write_coreference(tmp_path / "out", [replace(document, sentences=sentences)])
+    for others in (([["d 0\n0 "]], [[" NN "]]), ([["d 0 "]], [[" NN "]]), ([["d 0 0 "]], [[" NN"]]), ([[""]], [[""]])):
+        with pytest.raises(InputError, match="expected a CoNLL-2012 line with the word in the fourth column"):
+            write_coreference(tmp_path / "out", [replace(document, others=others)])
+    write_coreference(tmp_path / "out", [replace(document, sentences=[["New"]])])
+    assert (tmp_path / "out").read_text().splitlines()[1] == "d 0 0 New NN -"
+
+
+def test_lines_that_share_their_columns_share_the_memory(tmp_path):
+    text = "#begin document (d)\n" + "d\t0\t0\tw\tNN\t*\t-\n\n" * 100
+    (document,) = read_coreference(write(tmp_path / "a.conll", text))
+    for side in document.others:
+        assert len(side) == 100
+        assert len({id(row[0]) for row in side}) == 1
 
 
 def test_predicted_clusters_are_written(tmp_path, capsys):

@@ -1,11 +1,11 @@
 """Documents with mentions of things, and the clusters of mentions that mean the same."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from latentstruct.exceptions import InputError
 
-__all__ = ["Document", "Mention"]
+__all__ = ["Document", "Mention", "OtherColumns"]
 
 
 class Mention(NamedTuple):
@@ -16,6 +16,16 @@ class Mention(NamedTuple):
     end: int
     cluster: str
     entity_type: str | None = None
+
+
+class OtherColumns(NamedTuple):
+    """The columns of a CoNLL-2012 file besides word and clusters, as text with the separators around them.
+
+    `before[i][j]` stands before word j of sentence i on its line, `after[i][j]` between the word and the clusters.
+    """
+
+    before: list[list[str]]
+    after: list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -32,12 +42,16 @@ class Document:
         Distinct spans.
     part : int
         Number of the part, where a longer text is cut into documents.
+    others : OtherColumns, optional
+        The other columns of the file the document was read from. Nothing is learnt from them, and they do not count
+        when documents are compared; they are written again with the document.
     """
 
     name: str
     sentences: list[list[str]]
     mentions: list[Mention]
     part: int = 0
+    others: OtherColumns | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         spans = {mention[:3] for mention in self.mentions}
@@ -50,6 +64,13 @@ class Document:
                     f"document {self.name!r} has the mention {tuple(mention[:3])}; expected a sentence from 0 to "
                     f"{len(self.sentences) - 1} and a span of at least one of its words: correct the mention"
                 )
+
+        lengths = [len(words) for words in self.sentences]
+        if self.others is not None and any([len(row) for row in side] != lengths for side in self.others):
+            raise InputError(
+                f"document {self.name!r} has other columns that do not belong to its words; expected a text before and "
+                "one after each word: read the document again, or leave out the other columns"
+            )
 
     @property
     def clusters(self) -> list[str]:

@@ -7,13 +7,20 @@ from typing import Annotated, Any
 import typer
 
 from latentstruct import __version__
-from latentstruct.cli.common import STANDARD_STREAM, check_folder, ended_by_interrupt, reported_errors
+from latentstruct.cli.common import (
+    STANDARD_STREAM,
+    check_folder,
+    check_output,
+    ended_by_interrupt,
+    reported_errors,
+    say_warnings,
+)
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
 from latentstruct.cli.kinds import HeldOut
 from latentstruct.cli.options import JsonOption, ModelArgument, QuietOption, SeedOption, UnknownOption
 from latentstruct.cli.registry import KINDS, find_kind, load_trained
 from latentstruct.cli.reproduce import reproduce
-from latentstruct.progress import Progress, caught_warnings, print_facts, print_json, say, show_percent
+from latentstruct.progress import Progress, caught_warnings, print_facts, print_json, show_percent
 
 app = typer.Typer(
     name="latentstruct",
@@ -62,13 +69,17 @@ def predict(
 
     Motifs: a table with label, score and best site of each sequence.
 
-    Coreference: CoNLL-2012 with the mentions of the file in predicted clusters.
+    Coreference: CoNLL-2012 with the mentions of the file in predicted clusters and its other columns.
 
-    Rankings: one score a line, or a table with query and document if FILE ends in .tsv.
+    Rankings: one score a line, or a table with query and document (docid = … of its remark) if FILE ends in .tsv.
 
     Example: latentstruct predict MODEL new.fa -o sites.tsv
     """
+    from latentstruct.persistence import SETTINGS, WEIGHTS
+
+    check_output(output, [model / SETTINGS, model / WEIGHTS])
     kind, trained = load_trained(model)
+    check_output(output, kind.input_files(data))
     kind.predict(trained, data, output)
 
 
@@ -85,7 +96,11 @@ def evaluate(
     negative: Annotated[str | None, typer.Option(metavar="FASTA", help="Motifs: sequences that do not.")] = None,
     sites: Annotated[
         str | None,
-        typer.Option(metavar="TSV", help="Motifs: known sites (sequence, start from 0, end) of positive ones."),
+        typer.Option(
+            metavar="TSV",
+            help="Motifs: known sites of positive sequences, a table whose header line names the columns sequence, "
+            "start (from 0) and end (exclusive).",
+        ),
     ] = None,
     allow_unknown: UnknownOption = False,
     json: JsonOption = False,
@@ -96,7 +111,9 @@ def evaluate(
 
     Classes: accuracy, and for each class precision, recall and what it is mostly taken for.
 
-    Motifs: error, AUC and, with --sites, the share of known sites that are hit.
+    Motifs: error, AUC and, with --sites, the share of the sequences with known sites in which one is hit.
+
+    A known site is hit if it and the predicted one share at least half of the letters of the shorter.
 
     Coreference: MUC, B³, CEAF and pairs. Rankings: precision@k, NDCG@k and MAP.
 
@@ -164,8 +181,7 @@ def demo(
     progress = Progress(quiet)
     with caught_warnings() as warned, ended_by_interrupt():
         result = run_demo(seed=seed, tell=progress.say)
-    for text in warned:
-        say(f"warning: {text}")
+    say_warnings(warned)
     picture = draw(result, output / "demo.png")
     if json:
         names = ("planted", "found", "accuracy", "sites_found", "ceiling", "restart_objectives", "seconds")
@@ -182,8 +198,3 @@ def demo(
             ("picture", str(picture)),
         ]
     )
-
-
-def main() -> None:
-    """Run the command."""
-    app()

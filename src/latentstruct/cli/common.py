@@ -1,21 +1,21 @@
 """What the commands share: errors as one line and an exit code, folders and streams."""
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from latentstruct.cli.interrupts import INTERRUPTED, NOTHING_WRITTEN, on_interrupt
+from latentstruct.cli.wording import in_words_of_the_command
 from latentstruct.exceptions import InputError
 from latentstruct.progress import say
 
 STANDARD_STREAM = "-"
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT = 2
 
 
 @contextmanager
@@ -27,15 +27,21 @@ def reported_errors() -> Iterator[None]:
         # The reader of a pipe went away; typer ends the command without a word.
         raise
     except InputError as error:
-        say(f"error: {error}")
+        say(f"error: {in_words_of_the_command(str(error))}")
         raise typer.Exit(BAD_INPUT) from error
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         say(f"error: {where}{error.strerror or error}")
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
-        say("interrupted: nothing was written")
+        say(NOTHING_WRITTEN)
         raise typer.Exit(INTERRUPTED) from error
+
+
+def say_warnings(texts: Iterable[str]) -> None:
+    """Tell warnings of the library."""
+    for text in texts:
+        say(f"warning: {in_words_of_the_command(text)}")
 
 
 class _Ended(BaseException):
@@ -49,17 +55,11 @@ def ended_by_interrupt() -> Iterator[None]:
     def end(*_: object) -> None:
         raise _Ended
 
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, end)
     try:
-        yield
+        with on_interrupt(end):
+            yield
     except _Ended as error:
         raise KeyboardInterrupt from error
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def check_folder(folder: Path, mark: str | None, what: str) -> None:
@@ -77,6 +77,15 @@ def check_folder(folder: Path, mark: str | None, what: str) -> None:
         raise InputError(f"{folder} cannot be made, as {ancestor} is a file: choose another name")
     if not os.access(ancestor, os.W_OK | os.X_OK):
         raise InputError(f"{folder} cannot be written (no permission in {ancestor}): choose another place")
+
+
+def check_output(output: str, inputs: Iterable[str | Path]) -> None:
+    """Raise if a file that is to be written is one of those that are read."""
+    if output == STANDARD_STREAM or not os.path.isfile(output):
+        return
+    for name in inputs:
+        if str(name) != STANDARD_STREAM and os.path.exists(name) and os.path.samefile(name, output):
+            raise InputError(f"the output {output} is the input {name}, which would be lost: write to another file")
 
 
 def write_lines(name: str, lines: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """Models that put the mentions of a text into clusters."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -45,12 +46,17 @@ ClusterModelOption = Annotated[
 ]
 PenaltyOption = Annotated[
     float | None,
-    typer.Option(metavar="NUMBER", show_default="0.01", help="Cost of a link between clusters; one inside gains 1."),
+    typer.Option(
+        metavar="NUMBER",
+        show_default="1.0",
+        help="Cost of a link between clusters; one inside gains 1. Less, such as 0.01, merges more: better MUC and "
+        "MITRE, worse pairs.",
+    ),
 ]
 DocumentWeightOption = Annotated[
     float | None,
     typer.Option(
-        "-C", metavar="NUMBER", show_default="0.01; correlation 1", help="Weight of each document against ½‖w‖²."
+        "-C", metavar="NUMBER", show_default="0.01; correlation 100", help="Weight of each document against ½‖w‖²."
     ),
 ]
 
@@ -87,14 +93,14 @@ def train_coreference(
 
     Mentions are taken as given, here and for prediction. Ctrl-C saves the best weights so far.
 
-    Example: latentstruct train coreference train.conll --penalty 0.01 --valid dev.conll -o clusters
+    Example: latentstruct train coreference train.conll --valid dev.conll -o clusters
     """
     from latentstruct.mentions import MentionPairFeatures
     from latentstruct.tasks import Coreference, CorrelationClustering
 
     latent = model is ClusterModel.latent
     # The latent loss counts mentions, that of pairs is a share.
-    default = 0.01 if latent else 1.0
+    default = 0.01 if latent else 100.0
     choices = LatentChoices(output, default if C is None else C, tol, max_rounds, max_seconds, seed)
     choices.check()
     if penalty is not None and not latent:
@@ -118,7 +124,7 @@ def train_coreference(
 
     n_pairs, n_features = sum(x.shape[0] for x in X), X[0].shape[1]
     sizes = {"n_examples": len(X), "n_mentions": n_mentions, "n_pairs": n_pairs, "n_features": n_features}
-    task = Coreference(0.01 if penalty is None else penalty) if latent else CorrelationClustering()
+    task = Coreference(1.0 if penalty is None else penalty) if latent else CorrelationClustering()
     Y = [document.clusters for document in documents]
     Training(CoreferenceKind(), output, choices.estimator(task), X, Y, sizes, record, score).run(progress, json)
 
@@ -168,6 +174,14 @@ class CoreferenceKind(Kind):
         from latentstruct.tasks import Coreference, CorrelationClustering
 
         return isinstance(model.estimator.task_, Coreference | CorrelationClustering)
+
+    def input_files(self, data: str) -> Sequence[str | Path]:
+        """Return the files of the documents, the texts of annotations among them."""
+        from latentstruct.formats.coreference import coreference_files
+
+        files = coreference_files(data)
+        texts = [Path(name).with_suffix(".txt") for name in files if Path(name).suffix.lower() == ".ann"]
+        return [*files, *texts]
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         """Write CoNLL-2012 with the mentions of the file in predicted clusters."""

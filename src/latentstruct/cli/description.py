@@ -25,7 +25,8 @@ def describe_model(settings: Any, estimator: Any) -> dict[str, Any]:
         **describe_fit(estimator),
     }
     if hasattr(task, "labels_"):
-        result |= {"labels": task.labels_.labels, "n_labels": len(task.labels_)}
+        # A motif has a plain pair of labels, other tasks number theirs.
+        result |= {"labels": list(getattr(task.labels_, "labels", task.labels_)), "n_labels": len(task.labels_)}
     if hasattr(task, "n_inputs_"):
         result["n_features"] = task.n_inputs_
     return result

@@ -4,7 +4,7 @@ A new application is one module with a subclass of `Kind` and one line in `laten
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -68,6 +68,10 @@ class Kind(ABC):
     @abstractmethod
     def fits(self, model: Trained) -> bool:
         """Tell whether estimator and record belong together."""
+
+    def input_files(self, data: str) -> Sequence[str | Path]:
+        """Return the files that `predict` reads."""
+        return [data]
 
     @abstractmethod
     def predict(self, model: Trained, data: str, output: str) -> None:

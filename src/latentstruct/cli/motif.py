@@ -1,6 +1,8 @@
 """Models that find a motif in DNA sequences."""
 
+import math
 import sys
+import warnings
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 MEME_FILE, LOGO_FILE, SITES_FILE = "motif.meme", "logo.png", "sites.tsv"
 PARTS = ("n_positive", "n_negative", "n_background")
 SITE_COLUMNS = ("sequence", "start", "end")
+ONE_SIDED = 0.95
 
 
 class Start(StrEnum):
@@ -80,6 +83,26 @@ class MotifData:
                 scores = estimator.decision_function(part.sequences)
                 wrong[name] = float(((scores > 0) != (name == "positive")).mean())
         return wrong
+
+    def warn_if_one_sided(self, errors: dict[str, float]) -> None:
+        """Warn of a model that calls nearly all sequences positive, or nearly all negative."""
+        _, n_negative, n_background = self.counts
+        n_mistaken = n_negative * errors.get("negative", 0.0) + n_background * errors.get("background", 0.0)
+        mistaken = n_mistaken / (n_negative + n_background)
+        if mistaken > ONE_SIDED:
+            warnings.warn(
+                f"{show_percent(mistaken)} of the negative and background sequences are called positive, so the model "
+                "hardly tells them apart: give more negatives (--negative), let them weigh more "
+                "(--background-weight) or choose a larger -C",
+                stacklevel=2,
+            )
+        if errors["positive"] > ONE_SIDED:
+            warnings.warn(
+                f"{show_percent(errors['positive'])} of the positive sequences are called negative, so the model "
+                "hardly finds the motif: choose a larger -C, let the background weigh less (--background-weight) or "
+                "choose another --width",
+                stacklevel=2,
+            )
 
     def training(self, background_weight: float) -> tuple[list[str], list[int], list[float]]:
         """Return sequences, labels and weights."""
@@ -129,6 +152,7 @@ def train_motif(
     init = "task" if start is Start.kmers else "random"
     choices = LatentChoices(output, C, tol, max_rounds, max_seconds, seed, restarts, init)
     choices.check()
+    check_negatives(negative, background, background_weight)
     progress = Progress(quiet, n_starts=restarts)
     data = read_parts(positive, negative, background, width, progress)
     X, Y, weights = data.training(background_weight)
@@ -140,7 +164,9 @@ def train_motif(
     def finish(estimator: Any) -> dict[str, Any]:
         found = find_motif(estimator, data.positive)
         told = {"consensus": found.consensus, "background_weight": background_weight}
-        return {**told, "training": data.errors(estimator), "files": found.write(output)}
+        errors = data.errors(estimator)
+        data.warn_if_one_sided(errors)
+        return {**told, "training": errors, "files": found.write(output)}
 
     sizes = dict(zip(("n_examples", *PARTS), (len(X), *data.counts), strict=True))
     estimator = choices.estimator(Motif(width, background_order=order, strands=strands))
@@ -149,15 +175,26 @@ def train_motif(
     training.run(progress, json)
 
 
-def read_parts(
-    positive: str, negative: str | None, background: str | None, width: int, progress: Progress
-) -> MotifData:
-    """Read the sequences to train on."""
+def check_negatives(negative: str | None, background: str | None, background_weight: float) -> None:
+    """Raise before anything is read if there is nothing to tell the positive sequences from."""
     if negative is None and background is None:
         raise InputError(
             "there are no negatives: give sequences without the motif as --negative, or many that hardly hold it "
             "as --background"
         )
+    if not math.isfinite(background_weight):
+        raise InputError(f"--background-weight is {background_weight}; expected a finite number: choose one")
+    if negative is None and not background_weight:
+        raise InputError(
+            "--background-weight is 0 and there are no other negatives, so nothing would count as negative: choose a "
+            "larger weight, or give sequences without the motif as --negative"
+        )
+
+
+def read_parts(
+    positive: str, negative: str | None, background: str | None, width: int, progress: Progress
+) -> MotifData:
+    """Read the sequences to train on."""
     return MotifData(
         read_sequences(positive, width, progress),
         None if negative is None else read_sequences(negative, width, progress),
@@ -189,13 +226,14 @@ class FoundMotif:
     matrix: Any
     consensus: str
     background: list[float]
+    strands: int
 
     def write(self, folder: Path) -> dict[str, str]:
         """Write the matrix, its logo and the sites; without matplotlib there is no logo."""
         from latentstruct.formats import write_meme, write_sites
 
         files = {"matrix": folder / MEME_FILE, "sites": folder / SITES_FILE}
-        write_meme(files["matrix"], self.matrix, self.background, "motif", len(self.sites))
+        write_meme(files["matrix"], self.matrix, self.background, "motif", len(self.sites), self.strands)
         write_sites(files["sites"], self.sites)
         if find_spec("matplotlib") is not None:
             files["logo"] = folder / LOGO_FILE
@@ -210,7 +248,8 @@ def find_motif(estimator: Any, positive: "Sequences") -> FoundMotif:
     sites = find_sites(estimator, positive)
     matrix = site_matrix([site.site for site in sites])
     counts = [1 + sum(sequence.upper().count(letter) for sequence in positive.sequences) for letter in "ACGT"]
-    return FoundMotif(sites, matrix, consensus(matrix), [count / sum(counts) for count in counts])
+    background = [count / sum(counts) for count in counts]
+    return FoundMotif(sites, matrix, consensus(matrix), background, estimator.task_.strands)
 
 
 def draw_logo(matrix: Any, background: list[float], path: Path) -> None:
@@ -224,8 +263,8 @@ def draw_logo(matrix: Any, background: list[float], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def read_known_sites(name: str, known: set[str]) -> dict[str, list[tuple[int, int]]]:
-    """Read start and end of known sites by sequence from a table with a header line."""
+def read_known_sites(name: str, lengths: dict[str, int]) -> dict[str, list[tuple[int, int]]]:
+    """Read start and end of known sites in sequences of given lengths from a table with a header line."""
     from latentstruct.formats.text import decode_line, fail, numbered_lines, show, source_name
 
     shown, columns = source_name(name), None
@@ -253,7 +292,7 @@ def read_known_sites(name: str, known: set[str]) -> dict[str, list[tuple[int, in
                 f"found {show(cells)}; expected a sequence and its site's start and end in whole "
                 "numbers from 0: correct the line",
             )
-        if sequence not in known:
+        if sequence not in lengths:
             fail(
                 shown,
                 number,
@@ -262,6 +301,13 @@ def read_known_sites(name: str, known: set[str]) -> dict[str, list[tuple[int, in
             )
         if not 0 <= low < high:
             fail(shown, number, f"the site is from {low} to {high}; expected 0 ≤ start < end: correct the line")
+        if high > lengths[sequence]:
+            fail(
+                shown,
+                number,
+                f"the site of the sequence {show(sequence)} ends at {high}, but the sequence has {lengths[sequence]} "
+                "letters; expected a site within it: correct the line, and count from 0",
+            )
         sites[sequence].append((low, high))
     if not sites:
         raise InputError(f"{shown} has no sites; expected a line for each below the header line: add them")
@@ -339,7 +385,8 @@ class MotifKind(Kind):
         negative = read_sequences(held_out.negative or "", width, quiet)
         known = None
         if held_out.sites is not None:
-            known = read_known_sites(held_out.sites, set(positive.names))
+            lengths = dict(zip(positive.names, map(len, positive.sequences), strict=True))
+            known = read_known_sites(held_out.sites, lengths)
         result = score_motif(model.estimator, positive, negative)
         if known is not None:
             found = find_sites(model.estimator, positive)

@@ -1,5 +1,6 @@
 """Models that rank the documents of queries."""
 
+import re
 import sys
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from latentstruct.formats import Queries
 
 CUTS = (1, 3, 5, 10)
+DOCUMENT_NAME = re.compile(r"\bdocid\s*=\s*(\S+)")
 
 
 class RankModel(StrEnum):
@@ -130,6 +132,12 @@ def score_ranking(estimator: Any, queries: "Queries", k: int) -> dict[str, Any]:
     return {"n_examples": scores.pop("n_queries"), "k": k, **scores}
 
 
+def name_document(remark: str) -> str:
+    """Return the name a document has in the remark behind its features, or else the remark on one line."""
+    named = DOCUMENT_NAME.search(remark)
+    return named[1] if named is not None else " ".join(remark.split())
+
+
 class RankKind(Kind):
     """Rankings of documents."""
 
@@ -163,7 +171,7 @@ class RankKind(Kind):
         else:
             lines = ["query\tdocument\tscore\n"]
             for query, documents, one in zip(queries.ids, queries.documents, scores, strict=True):
-                shown = (" ".join(document.split()) for document in documents)
+                shown = map(name_document, documents)
                 lines += [f"{query}\t{name}\t{score!r}\n" for name, score in zip(shown, one.tolist(), strict=True)]
             write_text(output, "".join(lines))
         sys.stdout.flush()

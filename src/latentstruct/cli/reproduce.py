@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from latentstruct.cli.common import check_folder, ended_by_interrupt, reported_errors
+from latentstruct.cli.common import check_folder, ended_by_interrupt, reported_errors, say_warnings
 from latentstruct.cli.options import JsonOption, QuietOption
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, print_json, print_table, say
@@ -48,8 +48,8 @@ def reproduce(
     with caught_warnings() as warned, ended_by_interrupt():
         findings = run_experiment(name, data_home, quick, progress.say)
         files = findings.save(output)
-    for text in warned:
-        progress.say(f"warning: {text}")
+    if not quiet:
+        say_warnings(warned)
     if json:
         print_json({**findings.to_dict(), "files": [str(path) for path in files]})
         return

@@ -1,5 +1,6 @@
 """Fit, save and report: the same for every kind of model."""
 
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -8,7 +9,8 @@ from typing import Any
 
 import typer
 
-from latentstruct.cli.common import INTERRUPTED
+from latentstruct.cli.common import say_warnings
+from latentstruct.cli.interrupts import INTERRUPTED, on_interrupt
 from latentstruct.cli.kinds import Kind
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, fit_facts, print_facts, print_json, say
@@ -58,14 +60,17 @@ class Training:
         name = type(self.estimator).__name__
         progress.say(f"training {name}: " + ", ".join(f"{self.sizes[k]} {k[2:]}" for k in self.sizes))
         began = time.perf_counter()
-        with caught_warnings() as warned, progress:
+        # Training takes Ctrl-C for a wish to stop early; what it has is then saved in any case.
+        with caught_warnings() as warned, on_interrupt(signal.default_int_handler), progress:
             self.estimator.fit(self.X, self.Y, callback=progress.callback, **self.fit_params)
         seconds = time.perf_counter() - began
         interrupted = self.estimator.stop_reason_ == "interrupted"
         if interrupted:
             say(f"interrupted: saving the best weights so far to {self.output}")
-        remove_files(self.output)
-        save_model(self.output, self.estimator, asdict(self.record(self.estimator, seconds)))
+        with caught_warnings() as warned_later, on_interrupt(signal.SIG_IGN):
+            remove_files(self.output)
+            save_model(self.output, self.estimator, asdict(self.record(self.estimator, seconds)))
+            told = {} if self.finish is None else self.finish(self.estimator)
         result = {
             "model": str(self.output),
             "kind": self.kind.name,
@@ -74,19 +79,25 @@ class Training:
             "seconds": seconds,
             **self.sizes,
             "n_weights": len(self.estimator.coef_),
+            **told,
         }
-        if self.finish is not None:
-            result |= self.finish(self.estimator)
         if self.score is not None and not interrupted:
-            result["valid"] = self.score(self.estimator)
+            result["valid"] = self._validate(self.score)
         if json:
             print_json(result)
         else:
             show_training(self.kind, result)
         if interrupted:
             raise typer.Exit(INTERRUPTED)
-        for text in warned:
-            say(f"warning: {text}")
+        say_warnings([*warned, *warned_later])
+
+    def _validate(self, score: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        try:
+            with on_interrupt(signal.default_int_handler):
+                return score(self.estimator)
+        except KeyboardInterrupt as error:
+            say(f"interrupted: the model is in {self.output}, but it was not evaluated")
+            raise typer.Exit(INTERRUPTED) from error
 
 
 def remove_files(folder: Path) -> None:

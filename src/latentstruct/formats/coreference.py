@@ -6,11 +6,11 @@ A mention is a span of one sentence; a cluster is the mentions of one thing. Eve
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from latentstruct.documents import Document, Mention
+from latentstruct.documents import Document, Mention, OtherColumns
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.text import (
     STANDARD_STREAM,
@@ -28,8 +28,10 @@ __all__ = ["parse_conll_coreference", "parse_litbank", "read_coreference", "writ
 
 _BEGIN = re.compile(r"#begin document\s+\(?(?P<name>.*?)\)?(?:;\s*part\s+(?P<part>[0-9]+))?\s*", re.ASCII)
 _BRACKET = re.compile(r"(?P<open>\()?(?P<cluster>[^()|\s]+)(?P<close>\))?")
+_SPACED = re.compile(r"(?P<before>\s*(?:\S+\s+){3})(?P<word>\S+)(?P<after>\s.*?)(?P<clusters>\S+)\s*")
 _NOTHING = frozenset({"", "-", "_", "*"})
 _FEWEST_COLUMNS = 5
+_FOLDERS_NAMED, _FOLDERS_VISITED = 3, 1000
 _EMPTY_COLUMNS = 8
 
 Lines = Iterable[tuple[int, bytes]]
@@ -54,6 +56,10 @@ class _Reader:
     def _clear(self) -> None:
         self.sentences: list[list[str]] = []
         self.words: list[str] = []
+        self.others = OtherColumns([], [])
+        self.columns: tuple[list[str], list[str]] = [], []
+        # Most lines of a document say the same beside the word: such texts are kept once.
+        self.texts: dict[str, str] = {}
         self.found: list[tuple[Mention, int]] = []
         self.open: dict[str, list[_Open]] = {}
 
@@ -88,6 +94,8 @@ class _Reader:
             fail(self.source, line, "the word in the fourth column is empty; expected a word: correct the line")
         position = len(self.words)
         self.words.append(columns[3])
+        for side, kept in zip(_beside_word(text, columns), self.columns, strict=True):
+            kept.append(self.texts.setdefault(side, side))
         brackets = columns[-1].strip()
         if brackets not in _NOTHING:
             for bracket in brackets.split("|"):
@@ -128,7 +136,9 @@ class _Reader:
                 )
         if self.words:
             self.sentences.append(self.words)
-        self.words, self.open = [], {}
+            for rows, row in zip(self.others, self.columns, strict=True):
+                rows.append(row)
+        self.words, self.columns, self.open = [], ([], []), {}
 
     def end(self, line: int) -> None:
         self.end_sentence()
@@ -137,9 +147,18 @@ class _Reader:
             if not self.sentences:
                 fail(self.source, first, f"document {show(name)} has no words; expected some: remove the document")
             mentions = _ordered(self.found, self.source)
-            self.documents.append(Document(name, self.sentences, mentions, part))
+            self.documents.append(Document(name, self.sentences, mentions, part, self.others))
         self.begun = None
         self._clear()
+
+
+def _beside_word(text: str, columns: list[str]) -> tuple[str, str]:
+    """Return what stands before the word of a line, and between it and the clusters, with the separators."""
+    if "\t" in text:
+        return "\t".join([*columns[:3], ""]), "\t".join(["", *columns[4:-1], ""])
+    match = _SPACED.fullmatch(text)
+    assert match is not None, "the line has enough columns"
+    return match["before"], match["after"]
 
 
 def _ordered(found: Sequence[tuple[Mention, int]], source: str) -> list[Mention]:
@@ -278,6 +297,43 @@ def _read_standoff(path: Path) -> Document:
     return parse_litbank(numbered_lines(path), numbered_lines(text), path.stem, str(path), str(text))
 
 
+def coreference_files(path: FilePath) -> list[str | Path]:
+    """Return the files that `read_coreference` reads, annotations without their texts; raise if there are none."""
+    text = path_text(path)
+    if text == STANDARD_STREAM or not os.path.isdir(text):
+        return [text]
+    columns, standoff = _documents_in(os.listdir(text))
+    if bool(columns) == bool(standoff):
+        filled = [] if columns else _filled_folders(text)
+        cure = "give the right folder, or one file"
+        if filled:
+            listed = ", ".join(filled[:_FOLDERS_NAMED]) + (", …" if len(filled) > _FOLDERS_NAMED else "")
+            cure = f"sub-folders are not read, so give one that holds some: {listed}"
+        raise InputError(
+            f"{text} holds {len(columns)} CoNLL-2012 files (.conll, _conll) and {len(standoff)} annotations (.ann); "
+            f"expected files of one of these kinds: {cure}"
+        )
+    return [Path(text, name) for name in columns or standoff]
+
+
+def _documents_in(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the names of CoNLL-2012 files and of annotations in order."""
+    ordered = sorted(names)
+    return [name for name in ordered if _is_conll(name)], [name for name in ordered if name.lower().endswith(".ann")]
+
+
+def _filled_folders(folder: str) -> list[str]:
+    """Return the first folders below a folder that hold documents, at most one more than are named."""
+    filled: list[str] = []
+    for parent, folders, names in islice(os.walk(folder), _FOLDERS_VISITED):
+        folders.sort()
+        if any(_documents_in(names)):
+            filled.append(parent)
+        if len(filled) > _FOLDERS_NAMED:
+            break
+    return filled
+
+
 def read_coreference(path: FilePath) -> list[Document]:
     """Read documents with their mentions and clusters.
 
@@ -300,31 +356,36 @@ def read_coreference(path: FilePath) -> list[Document]:
     FormatError
         If a file is not of its format, brackets are not balanced or a mention has two clusters.
     """
-    text = path_text(path)
-    if text == STANDARD_STREAM or not os.path.isdir(text):
-        if text.lower().endswith(".ann"):
-            return [_read_standoff(Path(text))]
-        return parse_conll_coreference(numbered_lines(text), source_name(text))
-    names = sorted(os.listdir(text))
-    columns = [name for name in names if _is_conll(name)]
-    standoff = [name for name in names if name.lower().endswith(".ann")]
-    if bool(columns) == bool(standoff):
-        raise InputError(
-            f"{text} holds {len(columns)} CoNLL-2012 files (.conll, _conll) and {len(standoff)} annotations (.ann); "
-            "expected files of one of these kinds: give the right folder, or one file"
-        )
-    if standoff:
-        return [_read_standoff(Path(text, name)) for name in standoff]
-    return [document for name in columns for document in read_coreference(Path(text, name))]
+    documents: list[Document] = []
+    for name in coreference_files(path):
+        if str(name).lower().endswith(".ann"):
+            documents.append(_read_standoff(Path(name)))
+        else:
+            documents += parse_conll_coreference(numbered_lines(name), source_name(name))
+    return documents
 
 
-def _check_words(document: Document) -> None:
+def _check_texts(document: Document) -> None:
+    """Raise if names, words or other columns would not be read as they are written."""
     for value in (document.name, *(word for words in document.sentences for word in words)):
         if not value.strip() or any(character in value for character in "\t\r\n"):
             raise InputError(
                 f"document {show(document.name)} has the name or word {show(value)}; expected text without tabs and "
                 "line ends: replace it"
             )
+    if document.others is None:
+        return
+    for words, *sides in zip(document.sentences, *document.others, strict=True):
+        for word, before, after in zip(words, *sides, strict=True):
+            line = f"{before}{word}{after}-"
+            columns = line.split("\t") if "\t" in line else line.split()
+            whole = "\n" not in line and len(columns) >= _FEWEST_COLUMNS and columns[3] == word
+            if not whole or _beside_word(line, columns) != (before, after):
+                raise InputError(
+                    f"document {show(document.name)} has the word {show(word)} between {show(before)} and "
+                    f"{show(after)}; expected a CoNLL-2012 line with the word in the fourth column: leave out the "
+                    "other columns"
+                )
 
 
 def _brackets(mentions: Sequence[Mention], clusters: Sequence[int], n_words: int, name: str) -> list[str]:
@@ -358,12 +419,16 @@ def _document_lines(document: Document, numbers: Sequence[int]) -> Iterator[str]
     of_sentence: list[list[int]] = [[] for _ in document.sentences]
     for k, mention in enumerate(document.mentions):
         of_sentence[mention.sentence].append(k)
-    for words, chosen in zip(document.sentences, of_sentence, strict=True):
+    for s, (words, chosen) in enumerate(zip(document.sentences, of_sentence, strict=True)):
         column = _brackets(
             [document.mentions[k] for k in chosen], [numbers[k] for k in chosen], len(words), document.name
         )
         for position, (word, brackets) in enumerate(zip(words, column, strict=True)):
-            yield "\t".join([document.name, str(document.part), str(position), word, *"_" * _EMPTY_COLUMNS, brackets])
+            if document.others is not None:
+                yield f"{document.others.before[s][position]}{word}{document.others.after[s][position]}{brackets}"
+            else:
+                before = (document.name, str(document.part), str(position))
+                yield "\t".join([*before, word, *"_" * _EMPTY_COLUMNS, brackets])
         yield ""
     yield "#end document"
 
@@ -376,7 +441,8 @@ def write_coreference(path: FilePath, documents: Sequence[Document], clusters: S
     path : str or path
         The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
     documents : sequence of Document
-        The documents.
+        The documents. The other columns of those that were read from CoNLL-2012 files are written as they were; those
+        of others are ``_``.
     clusters : sequence of sequences of labels, optional
         The cluster of each mention of each document, such as `predict` returns; by default the documents' own.
         They are numbered from 0 by first appearance.
@@ -395,7 +461,7 @@ def write_coreference(path: FilePath, documents: Sequence[Document], clusters: S
         )
     lines: list[str] = []
     for document, y in zip(documents, given, strict=True):
-        _check_words(document)
+        _check_texts(document)
         numbers: dict[Any, int] = {}
         lines.extend(_document_lines(document, [numbers.setdefault(label, len(numbers)) for label in y]))
     write_text(path, "".join(f"{line}\n" for line in lines))
