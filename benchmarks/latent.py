@@ -67,7 +67,7 @@ def coreference_planes(quick: bool) -> list[Line]:
     Y = [document.clusters for document in documents]
 
     def fit(solver: CCCP) -> LatentSSVM:
-        return LatentSSVM(Coreference(), C=0.1, solver=solver).fit(X, Y)
+        return LatentSSVM(Coreference(), C=0.01, solver=solver).fit(X, Y)
 
     return kept_planes(f"coreference in {len(X)} documents", fit, len(X))
 

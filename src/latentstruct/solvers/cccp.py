@@ -20,7 +20,7 @@ from latentstruct.solvers.base import BaseSolver
 # Reasons of an inner solver that end the whole.
 ENDINGS = ("interrupted", "callback")
 # Rounds of block ascent in one convex problem before a bundle takes over.
-PATIENCE = 20
+PATIENCE = 40
 
 
 @dataclass
