@@ -178,3 +178,11 @@ def test_interrupted_experiment_writes_nothing(small, tmp_path):
     assert result.stderr == "interrupted: nothing was written\n"
     assert not went_on
     assert not (tmp_path / "out").exists()
+
+
+def test_tables_are_not_cut_where_no_terminal_limits_them():
+    stream = io.StringIO()
+    columns = ["model", *(f"column {k}" for k in range(12))]
+    Table("wide", columns, [["a long name of a model", *[0.125] * 12]]).show(Console(file=stream, width=80))
+    assert "a long name of a model" in stream.getvalue()
+    assert "column 11" in stream.getvalue()

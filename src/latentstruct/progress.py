@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from latentstruct.protocols import Callback, Round
 
 ROWS_SHOWN = 12
+WIDEST = 1000
 FIRST_LINES = 10
 SECONDS_BETWEEN_LINES = 1.0
 SECONDS_BETWEEN_STEPS = 5.0
@@ -94,7 +95,9 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 def widen(console: "Console", table: "Table") -> None:
     """Give a table the room it needs where no terminal limits it."""
     if not console.is_terminal:
-        console.width = max(console.width, console.measure(table).maximum)
+        # Measured within the present width, no table would need more than it has.
+        roomy = console.options.update(max_width=WIDEST)
+        console.width = max(console.width, console.measure(table, options=roomy).maximum)
 
 
 @contextmanager

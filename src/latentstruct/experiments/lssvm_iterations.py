@@ -14,7 +14,7 @@ from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.experiments.findings import Findings, Table
 from latentstruct.experiments.motif_data import match_negatives
 from latentstruct.mentions import MentionPairFeatures
-from latentstruct.solvers import CCCP, Bundle
+from latentstruct.solvers import CCCP
 from latentstruct.tasks import Coreference, Motif, PrecisionAtK
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Training:
 
 def train(problem: Problem, fold: int, C: float, X: Any, Y: Any) -> Training:
     """Train once from the task's own start."""
-    solver = CCCP(Bundle(), tol=problem.tolerance, max_seconds=SECONDS)
+    solver = CCCP(tol=problem.tolerance, max_seconds=SECONDS)
     model = LatentSSVM(problem.task, C=C, solver=solver)
     with warnings.catch_warnings():
         # Runs that the limit ended are counted apart.

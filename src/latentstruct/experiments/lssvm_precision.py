@@ -15,7 +15,7 @@ from latentstruct.experiments.findings import Findings, Table
 from latentstruct.formats import Queries
 from latentstruct.metrics import precision_at_k
 from latentstruct.ragged import Vector
-from latentstruct.solvers import CCCP, Bundle
+from latentstruct.solvers import Bundle
 from latentstruct.tasks import PairwiseRanking, PrecisionAtK
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ def measure_latent(fold: Fold, k: int, strengths: Sequence[float]) -> list[Measu
     start = task.initial_weights(task.prepare(X, Y))
     found = [fold.measure(k, START, "", start)]
     for C in strengths:
-        model = LatentSSVM(task, C=C, solver=CCCP(Bundle()))
+        model = LatentSSVM(task, C=C)
         model.fit(X, Y, coef_init=start)
         found.append(fold.measure(k, LATENT, f"{C:g}", model.coef_, model.n_rounds_))
-    model = LatentSSVM(task, C=REFERENCE, init="random", solver=CCCP(Bundle()))
+    model = LatentSSVM(task, C=REFERENCE, init="random")
     with warnings.catch_warnings():
         # That it ends at zero is what is to be shown.
         warnings.simplefilter("ignore", ConvergenceWarning)
