@@ -14,6 +14,7 @@ from latentstruct import (
     Chain,
     ExampleTask,
     InputError,
+    LatentSSVM,
     Multiclass,
     StructuralSVM,
     StructuredEstimator,
@@ -205,13 +206,18 @@ def test_labels_that_are_nan():
     refuse(message, StructuralSVM(Chain()), SEQUENCES[1:2], [[0.0, float("nan")]])
 
 
-def test_hidden_labels_in_chains():
+def test_unknown_labels_in_chains():
+    half = [[0, 1, -1, 1], [0, 1], [1, 0, 1]]
+    refuse("Chain has latent variables, for which StructuralSVM is not", StructuralSVM(Chain()), SEQUENCES, half)
+    refuse("Chain has latent variables, for which CRF is not.* use LatentSSVM", CRF(Chain()), SEQUENCES, half)
     refuse(
-        "the label -1 is reserved for tokens whose label is unknown.* rename it",
-        StructuralSVM(Chain()),
+        r"labels has -1, which is reserved for tokens whose label is unknown, found \[-1, 0, 1\]: rename",
+        StructuralSVM(Chain(labels=[-1, 0, 1])),
         SEQUENCES,
-        [[0, 1, -1, 1], [0, 1], [1, 0, 1]],
+        half,
     )
+    nothing = [[-1] * len(y) for y in half]
+    refuse("all labels are -1, which marks unknown ones", LatentSSVM(Chain()), SEQUENCES, nothing)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 Scores are flat, (N, S) for all tokens of all sequences; sequence k has the rows offsets[k] … offsets[k+1]. All
 unary terms (inputs, bias, start, end, loss) are already in the scores. u_t(y) is a unary score, A the (S, S)
-transition scores, ε the temperature.
+transition scores, ε the temperature. A score of −inf forbids a label; at least one label of each token is allowed.
 """
 
 import math
@@ -19,6 +19,16 @@ def add_costs(scores, labels, costs):
         if labels[t] >= 0:
             for y in range(scores.shape[1]):
                 scores[t, y] += costs[labels[t], y]
+
+
+@njit
+def forbid_others(scores, labels):
+    """Scores[t, y] = −inf for all y but labels[t]; a label of −1 forbids nothing."""
+    for t in range(scores.shape[0]):
+        if labels[t] >= 0:
+            for y in range(scores.shape[1]):
+                if y != labels[t]:
+                    scores[t, y] = -np.inf
 
 
 @njit
@@ -151,12 +161,12 @@ def viterbi_by_errors(scores, offsets, transitions, truth, labels, values, losse
 
 @njit
 def center_rows(scores, highs):
-    """Subtract each row's largest score, kept in `highs`; return the largest difference within a row."""
+    """Subtract each row's largest score, kept in `highs`; return the largest difference of allowed ones in a row."""
     widest = 0.0
     for t in range(scores.shape[0]):
-        low, high = scores[t, 0], scores[t, 0]
+        low, high = np.inf, scores[t, 0]
         for y in range(scores.shape[1]):
-            low = min(low, scores[t, y])
+            low = min(low, scores[t, y] if scores[t, y] > -np.inf else np.inf)
             high = max(high, scores[t, y])
         for y in range(scores.shape[1]):
             scores[t, y] -= high
@@ -191,8 +201,8 @@ def forward_backward(potentials, highs, offsets, pairwise, transposed, top, temp
     `potentials` is exp((u − highs)/ε) with highs the row maxima, `pairwise` exp((A − top)/ε) with top = max A. On
     return `potentials` holds the marginals μ_t(y), `forward` the normalised forward messages α_t, and `arrive` the
     vectors v_t with P(z, y at t−1, t) = α_{t−1}(z)·pairwise(z, y)·v_t(y) (zero at first tokens);
-    values[k] = ε log Z. An entry of α is at least exp(−spread/ε)/S of the largest, so nothing underflows while
-    spread(u) + spread(A) < 600 ε. The exponentials are the caller's because numpy has vectorised ones.
+    values[k] = ε log Z. An entry of α for an allowed label is at least exp(−spread/ε)/S of the largest, so nothing
+    underflows while spread(u) + spread(A) < 600 ε. The exponentials are the caller's because numpy has vectorised ones.
     """
     n = potentials.shape[1]
     backward = np.empty(n)
@@ -329,11 +339,12 @@ def labelling_atoms(labels, offsets, tokens, n_labels, transitions, bias, start,
 
 @njit
 def labelling_costs(labels, truth, offsets, costs, out):
-    """out[k] = Σ_t costs[truth_t, label_t] over sequence k."""
+    """out[k] = Σ_t costs[truth_t, label_t] over sequence k; a truth of −1 costs nothing."""
     for k in range(offsets.shape[0] - 1):
         out[k] = 0.0
         for t in range(offsets[k], offsets[k + 1]):
-            out[k] += costs[truth[t], labels[t]]
+            if truth[t] >= 0:
+                out[k] += costs[truth[t], labels[t]]
 
 
 @njit

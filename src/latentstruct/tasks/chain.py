@@ -4,6 +4,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain as concatenate
+from itertools import pairwise
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -16,17 +18,25 @@ from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
-from latentstruct.tasks.base import BaseTask, check_examples, require_labels
+from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.labels import LabelSet, as_list
 
 # exp(−600) is the smallest share a linear-domain message may lose without reaching denormal numbers.
 LINEAR_DOMAIN_SPREAD = 600.0
 
+UNKNOWN = -1
+"""Stands in Y for the label of a token that is not known; it is also the number of such a label."""
+
+
+def is_unknown(label: Any) -> bool:
+    """Whether a label is the marker of an unknown one (−1.0 too, as arrays of floats have it)."""
+    return isinstance(label, Number) and bool(label == UNKNOWN)
+
 
 @dataclass
 class ChainBatch:
-    """All tokens of all sequences, flat: inputs (N, d), offsets (n + 1,), label numbers (N,)."""
+    """All tokens of all sequences, flat: inputs (N, d), offsets (n + 1,), label numbers (N,), −1 where unknown."""
 
     inputs: InputRows
     offsets: Indices
@@ -44,8 +54,13 @@ class ChainBatch:
 
     @property
     def labelled(self) -> bool:
-        """Whether the true labels are known."""
+        """Whether true labels are given."""
         return self.truth is not None
+
+    @cached_property
+    def half_labelled(self) -> bool:
+        """Whether some of the true labels are unknown."""
+        return self.truth is not None and bool((self.truth == UNKNOWN).any())
 
 
 @dataclass
@@ -87,6 +102,14 @@ class Chain(BaseTask):
     X is a list of arrays or CSR arrays (T, d), Y a list of label sequences of length T (T may be 0). Weight number
     f·S + y belongs to input f and label y; then come the S² transitions (from, to) and the optional start, end
     and bias weights, S each.
+
+    The number −1 (`latentstruct.tasks.chain.UNKNOWN`) in Y marks a token whose label is unknown, whatever the type of
+    the other labels; in a numpy array of strings it would become the string "-1", so use lists there. If the training
+    data have such tokens, `latent` is True: the output y_i is what is known, the latent h the labels of the unknown
+    tokens. These cost nothing; the clamped side pools the labellings that agree with y_i. Latents are written as
+    whole labellings, and `decode` returns its labelling both as y and as h. Sums over both are exact at equal
+    temperatures ε_y = ε_h only: `LatentSSVM`, or `StructuredEstimator` with temperature (1, 1) and margin False for the
+    conditional random field of partial labels.
     """
 
     decodes_in_threads = True
@@ -111,18 +134,27 @@ class Chain(BaseTask):
         sequences = [self._labels(y, k) for k, y in enumerate(Y)]
         if not any(sequences):
             raise InputError("all sequences are empty: at least one token is needed to train")
-        labels = LabelSet.learn(concatenate.from_iterable(sequences), self.labels)
-        if -1 in labels.index:
-            raise InputError(
-                "the label -1 is reserved for tokens whose label is unknown, and all labels must be known here: "
-                "rename it, or leave those sequences out"
-            )
-        self._set(labels, check_matrix(X[0], "X[0]").shape[1])
+        labels = LabelSet.learn(concatenate.from_iterable(sequences))
+        latent = UNKNOWN in labels.index
+        known = [label for label in labels.labels if not is_unknown(label)]
+        if not known:
+            raise InputError("all labels are -1, which marks unknown ones: at least one known label is needed to train")
+        if latent or self.labels is not None:
+            labels = LabelSet.learn(known, self.labels)
+        self._set(labels, check_matrix(X[0], "X[0]").shape[1], latent)
 
-    def _set(self, labels: LabelSet, n_inputs: int) -> None:
+    def _set(self, labels: LabelSet, n_inputs: int, latent: bool) -> None:
+        if UNKNOWN in labels.index:
+            raise InputError(
+                f"labels has -1, which is reserved for tokens whose label is unknown, found {labels.labels[:10]!r}: "
+                "rename this label, or leave it out if it stands for unknown ones"
+            )
         n = len(labels)
-        self.labels_, self.n_inputs_ = labels, n_inputs
+        self.labels_, self.n_inputs_, self.latent = labels, n_inputs, latent
+        self.numbers_ = {**labels.index, UNKNOWN: UNKNOWN}
         self.costs_ = labels.costs(self.costs)
+        # Row −1 is that of unknown labels, which cost nothing.
+        self.costs_or_nothing_ = np.vstack([self.costs_, np.zeros(n)])
         self.transitions_at_ = n_inputs * n
         end = self.transitions_at_ + n * n
         blocks = []
@@ -134,16 +166,16 @@ class Chain(BaseTask):
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
-        return {"labels": self.labels_.labels, "n_inputs": self.n_inputs_}
+        return {"labels": self.labels_.labels, "n_inputs": self.n_inputs_, "latent": self.latent}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` found."""
-        self._set(LabelSet(state["labels"]), int(state["n_inputs"]))
+        self._set(LabelSet(state["labels"]), int(state["n_inputs"]), bool(state.get("latent", False)))
 
     @staticmethod
-    def _labels(y: Any, k: int) -> list[Any]:
+    def _labels(y: Any, k: int, name: str = "Y") -> list[Any]:
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
-            raise InputError(f"Y[{k}] must be a sequence of labels, one for each token, found {y!r}")
+            raise InputError(f"{name}[{k}] must be a sequence of labels, one for each token, found {y!r}")
         return as_list(y)
 
     def prepare(self, X: Any, Y: Any = None) -> ChainBatch:
@@ -175,15 +207,19 @@ class Chain(BaseTask):
                 check_matrix(x, f"X[{k}]")
             raise
 
-    def _encode(self, Y: Any, offsets: Indices) -> NDArray[np.int64]:
-        sequences = [self._labels(y, k) for k, y in enumerate(Y)]
+    def _encode(self, Y: Any, offsets: Indices, name: str = "Y") -> NDArray[np.int64]:
+        sequences = [self._labels(y, k, name) for k, y in enumerate(Y)]
         for k, y in enumerate(sequences):
             if len(y) != offsets[k + 1] - offsets[k]:
                 raise InputError(
-                    f"Y[{k}] has {len(y)} labels but X[{k}] has {offsets[k + 1] - offsets[k]} tokens: give one label "
-                    "for each token"
+                    f"{name}[{k}] has {len(y)} labels but X[{k}] has {offsets[k + 1] - offsets[k]} tokens: give one "
+                    "label for each token"
                 )
-        return self.labels_.encode(list(concatenate.from_iterable(sequences)))
+        flat, numbers = list(concatenate.from_iterable(sequences)), self.numbers_
+        try:
+            return np.fromiter((numbers[label] for label in flat), dtype=np.int64, count=len(flat))
+        except (KeyError, TypeError):
+            return np.array([UNKNOWN if is_unknown(label) else self.labels_.number(label) for label in flat])
 
     def _transitions(self, w: Vector) -> NDArray[np.float64]:
         n = len(self.labels_)
@@ -209,6 +245,8 @@ class Chain(BaseTask):
             kernels.add_ends(scores, offsets, start, end)
         if mode == "augmented":
             kernels.add_costs(scores, truth, self.costs_)
+        elif mode == "clamped":
+            kernels.forbid_others(scores, truth)
         return Selection(rows, offsets, truth, scores)
 
     def _labelling_planes(
@@ -248,8 +286,9 @@ class Chain(BaseTask):
         rows: Indices | None = None,
     ) -> Planes:
         """Return one supporting plane for each asked sequence."""
-        if mode == "clamped":
-            return self._clamped_planes(batch, w, rows)
+        self._check_temperature(batch, temperature)
+        if mode == "clamped" and not batch.half_labelled:
+            return self._known_planes(batch, w, rows)
         chosen = self._select(batch, w, mode, rows)
         if temperature.output > 0:
             return self._soft_planes(batch, w, chosen, temperature.output)
@@ -259,7 +298,15 @@ class Chain(BaseTask):
             kernels.labelling_costs(labels, chosen.truth, chosen.offsets, self.costs_, losses)
         return self._labelling_planes(batch, chosen, labels, losses, values)
 
-    def _clamped_planes(self, batch: ChainBatch, w: Vector, rows: Indices | None) -> Planes:
+    def _check_temperature(self, batch: ChainBatch, temperature: Temperature) -> None:
+        if (self.latent or batch.half_labelled) and temperature.output != temperature.latent:
+            raise InputError(
+                f"mixed temperatures on half-labelled chains are not exact; use equal ones, such as (0, 0) or (1, 1), "
+                f"not {tuple(temperature)}"
+            )
+
+    def _known_planes(self, batch: ChainBatch, w: Vector, rows: Indices | None) -> Planes:
+        """Return the planes of the true labellings, all of whose labels are known."""
         require_labels(batch, "clamped")
         assert batch.truth is not None
         rows = np.arange(batch.n_examples) if rows is None else rows
@@ -357,8 +404,9 @@ class Chain(BaseTask):
 
     def total(self, batch: ChainBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
         """Return the weighted sum of all sequences' planes."""
-        if temperature.output == 0 or mode == "clamped":
+        if temperature.output == 0 or (mode == "clamped" and not batch.half_labelled):
             return super().total(batch, w, mode, temperature, weights)
+        self._check_temperature(batch, temperature)
         table, *room = batch.tables
         chosen = self._select(batch, w, mode, None, out=table)
         pooled = self._pool(chosen, w, temperature.output, weights, together=True, room=room)
@@ -367,7 +415,7 @@ class Chain(BaseTask):
         batch.inputs.transposed_times(pooled.marginals, out=block)
         self._fill_label_blocks(slope, pooled.marginals, pooled.pairs[0], batch.offsets)
         offset = float(weights @ pooled.values) - float(slope @ w)
-        loss = float((pooled.marginals * self.costs_[batch.truth]).sum()) if mode == "augmented" else 0.0
+        loss = float((pooled.marginals * self.costs_or_nothing_[batch.truth]).sum()) if mode == "augmented" else 0.0
         return Plane(slope, offset, entropy=offset - loss)
 
     def slack_planes(self, batch: ChainBatch, w: Vector, rows: Indices) -> Planes:
@@ -377,6 +425,8 @@ class Chain(BaseTask):
                 "slack rescaling on chains is exact for the Hamming loss only, but costs were given: use "
                 "rescaling='margin' or costs=None"
             )
+        if batch.half_labelled:
+            raise InputError("slack rescaling needs all labels, but some are -1 (unknown): use rescaling='margin'")
         chosen = self._select(batch, w, "free", rows)
         labels = np.empty(len(chosen.scores), dtype=np.int64)
         values, losses = np.empty(len(rows)), np.empty(len(rows))
@@ -386,22 +436,71 @@ class Chain(BaseTask):
         return self._labelling_planes(batch, chosen, labels, losses, values)
 
     def decode(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
-        """Return the best labelling of each sequence."""
+        """Return the best labelling of each sequence: y, and h too if training had unknown labels."""
         labels, values = self._best(self._select(batch, w, "free", None), w)
-        decoded, ends = self.labels_.decode(labels), batch.offsets.tolist()
         return [
-            Prediction(decoded[start:end], None, value)
-            for start, end, value in zip(ends[:-1], ends[1:], values.tolist(), strict=True)
+            Prediction(labelling, labelling if self.latent else None, value)
+            for labelling, value in zip(self._decoded(labels, batch.offsets), values.tolist(), strict=True)
         ]
+
+    def _decoded(self, numbers: NDArray[np.int64], offsets: Indices) -> list[NDArray]:
+        """Return flat label numbers as one array of labels for each sequence."""
+        labels = self.labels_.decode(numbers)
+        return [labels[start:end] for start, end in pairwise(offsets.tolist())]
+
+    def complete(self, batch: ChainBatch, w: Vector) -> list[NDArray]:
+        """Return the best labelling of each sequence among those that agree with its known labels."""
+        labels, _ = self._best(self._select(batch, w, "clamped", None), w)
+        return self._decoded(labels, batch.offsets)
+
+    def completion_planes(self, batch: ChainBatch, latents: Sequence[Any]) -> Planes:
+        """Return the features of whole labellings, which must agree with the known labels, as planes."""
+        require_labels(batch, "clamped")
+        require_one_latent_each(batch, latents)
+        assert batch.truth is not None
+        labels = self._encode(latents, batch.offsets, "latents")
+        wrong = np.flatnonzero((labels == UNKNOWN) | ((batch.truth != UNKNOWN) & (labels != batch.truth)))
+        if len(wrong):
+            k = int(np.searchsorted(batch.offsets, wrong[0], side="right")) - 1
+            known, found = (numbers[wrong[0]] for numbers in (batch.truth, labels))
+            wanted = "one of the labels" if known == UNKNOWN else f"the known label {self.labels_.labels[known]!r}"
+            shown = UNKNOWN if found == UNKNOWN else self.labels_.labels[found]
+            raise InputError(
+                f"latents[{k}] has {shown!r} at token {wrong[0] - batch.offsets[k]}, expected {wanted}: give a whole "
+                "labelling that agrees with what is known"
+            )
+        rows, nothing = np.arange(batch.n_examples), np.zeros(batch.n_examples)
+        chosen = Selection(rows, batch.offsets, batch.truth, np.zeros((0, len(self.labels_))))
+        return self._labelling_planes(batch, chosen, labels, nothing, nothing.copy())
+
+    def random_latents(self, batch: ChainBatch, rng: np.random.Generator) -> list[NDArray]:
+        """Return the known labels with unknown ones drawn uniformly, one labelling for each sequence."""
+        require_labels(batch, "clamped")
+        assert batch.truth is not None
+        drawn = rng.integers(0, len(self.labels_), len(batch.truth))
+        return self._decoded(np.where(batch.truth == UNKNOWN, drawn, batch.truth), batch.offsets)
+
+    def initial_latents(self, batch: ChainBatch, rng: np.random.Generator, attempt: int) -> list[NDArray]:
+        """Return the completions by what known labels tell on their own.
+
+        The weights are the first gradient, at w = 0, of the log-likelihood of the known labels: label means of the
+        inputs and counts of transitions against those of uniform labels. Later attempts weight the sequences at random.
+        """
+        require_labels(batch, "clamped")
+        weights = rng.exponential(size=batch.n_examples) if attempt else np.ones(batch.n_examples)
+        nothing, soft = np.zeros(self.n_features), Temperature(1.0, 1.0)
+        known, uniform = (self.total(batch, nothing, mode, soft, weights).slope for mode in ("clamped", "free"))
+        return self.complete(batch, known - uniform)
 
     def marginals(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the label probabilities of each token at ε_y, a list of arrays (T, S)."""
+        self._check_temperature(batch, temperature)
         chosen = self._select(batch, w, "free", None)
         pooled = self._pool(chosen, w, temperature.output, np.ones(batch.n_examples), together=True)
         return np.split(pooled.marginals, batch.offsets[1:-1])
 
-    def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
-        """Return the sum of each sequence's token costs."""
+    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
+        """Return the sum of each sequence's token costs; tokens without a known label cost nothing, latents neither."""
         truth, predicted, offsets = self._aligned(Y_true, Y_pred)
         out = np.empty(len(offsets) - 1)
         kernels.labelling_costs(predicted, truth, offsets, self.costs_, out)
@@ -410,10 +509,16 @@ class Chain(BaseTask):
     def _aligned(self, Y_true: Any, Y_pred: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], Indices]:
         check_examples(Y_pred, Y_true)
         offsets = offsets_from_lengths(len(y) for y in Y_pred)
-        return self._encode(Y_true, offsets), self._encode(Y_pred, offsets), offsets
+        truth, predicted = self._encode(Y_true, offsets), self._encode(Y_pred, offsets)
+        if ((predicted == UNKNOWN) & (truth != UNKNOWN)).any():
+            raise InputError("Y_pred has -1 (unknown) where the true label is known: predict a label for each token")
+        return truth, predicted, offsets
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
-        """Return the share of tokens with the right label."""
+        """Return the share of tokens with the right label among those whose label is known."""
         truth, predicted, offsets = self._aligned(Y_true, Y_pred)
-        weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))
-        return float(np.average(truth == predicted, weights=weights))
+        known = truth != UNKNOWN
+        if len(known) and not known.any():
+            raise InputError("Y_true has no known label, only -1: a score needs at least one")
+        weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
+        return float(np.average((truth == predicted)[known], weights=weights))
