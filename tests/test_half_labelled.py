@@ -275,8 +275,8 @@ def accuracies(seed):
 def test_unknown_tokens_help_to_learn():
     """Half of the labels with all tokens: better than the labelled tokens alone, little worse than all labels.
 
-    This is a setting chosen for a clear gain: few sequences, and labels that mostly stay, so that neighbours tell much. Where they
-    tell little, the gain is within the noise.
+    This is a setting chosen for a clear gain: few sequences, and labels that mostly stay, so that neighbours tell
+    much. Where they tell little, the gain is within the noise.
     """
     found = [accuracies(seed) for seed in range(6)]
     half, runs, glued, full = (np.mean([f[name] for f in found], axis=0) for name in ("half", "runs", "glued", "all"))
