@@ -11,10 +11,9 @@ from scipy.spatial.distance import squareform
 from benchmarks.common import Line, cpu
 from latentstruct import CCCP, Coreference, LatentSSVM, Motif, Temperature
 from latentstruct.datasets import load_litbank, load_yeast_ars, make_planted_motif
-from latentstruct.demo import best_matches, common_shift
 from latentstruct.exceptions import InputError
 from latentstruct.mentions import MentionPairFeatures
-from latentstruct.motifs import find_sites
+from latentstruct.motifs import best_matches, common_shift, find_sites
 
 TOL = 1e-3
 

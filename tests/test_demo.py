@@ -5,8 +5,9 @@ import pytest
 from typer.testing import CliRunner
 
 from latentstruct.cli import app
-from latentstruct.demo import best_matches, common_shift, draw, run_demo
+from latentstruct.demo import draw, run_demo
 from latentstruct.exceptions import InputError
+from latentstruct.motifs import best_matches, common_shift
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_command(monkeypatch, tmp_path, result):
 
 
 def test_missing_matplotlib_is_told_before_the_work(monkeypatch, tmp_path, result):
-    monkeypatch.setattr("latentstruct.demo.find_spec", lambda name: None)
+    monkeypatch.setattr("latentstruct.plots.find_spec", lambda name: None)
     shown = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "demo")])
     assert shown.exit_code == 2
     assert 'pip install "latentstruct[plot]"' in shown.stderr

@@ -3,14 +3,11 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from latentstruct.exceptions import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,32 +70,6 @@ class DemoResult:
         return self.starts + self.shift == self.true_starts
 
 
-def require_plots() -> None:
-    """Raise unless pictures can be drawn."""
-    if find_spec("matplotlib") is None:
-        raise InputError('the picture needs matplotlib, which is not installed: pip install "latentstruct[plot]"')
-
-
-def common_shift(starts: NDArray[np.int64], true_starts: NDArray[np.int64], widest: int) -> int:
-    """Return the shift of at most `widest` letters that brings most starts to the true ones.
-
-    A window one letter further along describes the same motif as well, so a model may settle on either.
-    """
-    shifts = sorted(range(-widest, widest + 1), key=abs)
-    return max(shifts, key=lambda shift: int((starts + shift == true_starts).sum()))
-
-
-def best_matches(sequences: list[str], word: str) -> NDArray[np.int64]:
-    """Return where each sequence agrees with a word in most letters."""
-    letters = np.frombuffer(word.encode(), dtype=np.uint8)
-    places = []
-    for sequence in sequences:
-        text = np.frombuffer(sequence.encode(), dtype=np.uint8)
-        windows = np.lib.stride_tricks.sliding_window_view(text, len(word))
-        places.append(int((windows == letters).sum(axis=1).argmax()))
-    return np.array(places)
-
-
 def run_demo(
     n_train: int = 200,
     n_test: int = 200,
@@ -136,7 +107,7 @@ def run_demo(
     """
     from latentstruct.datasets import make_planted_motif
     from latentstruct.estimators import LatentSSVM
-    from latentstruct.motifs import consensus, find_sites, site_matrix
+    from latentstruct.motifs import best_matches, common_shift, consensus, find_sites, site_matrix
     from latentstruct.tasks import Motif
 
     total = n_train + n_test
@@ -189,10 +160,10 @@ def draw(result: DemoResult, path: Path, n_sequences: int = 24) -> Path:
     Path
         The picture.
     """
+    from latentstruct.plots import plot_logo, require_plots
+
     require_plots()
     from matplotlib.figure import Figure
-
-    from latentstruct.plots import plot_logo
 
     figure = Figure(figsize=(14.5, 9.2), facecolor="white")
     figure.text(0.03, 0.955, "A motif found where nobody marked it", fontsize=21, weight="bold", color=INK)

@@ -12,7 +12,16 @@ from latentstruct.formats.fasta import Sequences
 from latentstruct.formats.meme import check_probabilities
 from latentstruct.tasks.motif import Motif
 
-__all__ = ["Site", "consensus", "find_sites", "reverse_complement", "site_matrix", "weight_matrix"]
+__all__ = [
+    "Site",
+    "best_matches",
+    "common_shift",
+    "consensus",
+    "find_sites",
+    "reverse_complement",
+    "site_matrix",
+    "weight_matrix",
+]
 
 IUPAC = {"AC": "M", "AG": "R", "AT": "W", "CG": "S", "CT": "Y", "GT": "K"}
 
@@ -146,3 +155,23 @@ def weight_matrix(model: Any) -> NDArray[np.float64]:
     """Return the position-specific weights (width, 4) of A, C, G and T of a trained motif."""
     task = _motif_task(model)
     return model.coef_[: 4 * task.width].reshape(task.width, 4).copy()
+
+
+def common_shift(starts: NDArray[np.int64], true_starts: NDArray[np.int64], widest: int) -> int:
+    """Return the shift of at most `widest` letters that brings most starts to the true ones.
+
+    A window one letter further along describes the same motif as well, so a model may settle on either.
+    """
+    shifts = sorted(range(-widest, widest + 1), key=abs)
+    return max(shifts, key=lambda shift: int((starts + shift == true_starts).sum()))
+
+
+def best_matches(sequences: list[str], word: str) -> NDArray[np.int64]:
+    """Return where each sequence agrees with a word in most letters."""
+    letters = np.frombuffer(word.encode(), dtype=np.uint8)
+    places = []
+    for sequence in sequences:
+        text = np.frombuffer(sequence.encode(), dtype=np.uint8)
+        windows = np.lib.stride_tricks.sliding_window_view(text, len(word))
+        places.append(int((windows == letters).sum(axis=1).argmax()))
+    return np.array(places)

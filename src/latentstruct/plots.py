@@ -11,16 +11,26 @@ from latentstruct.formats.meme import check_probabilities
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_logo"]
+__all__ = ["can_plot", "plot_logo", "require_plots"]
 
 COLOURS = {"A": "#2a9d3f", "C": "#2464c4", "G": "#e8a317", "T": "#cc2b2b"}
 THINNEST = 1e-3
 """Height in bits below which a letter could not be seen."""
 
 
-def _new_axes() -> "Axes":
-    if find_spec("matplotlib") is None:
+def can_plot() -> bool:
+    """Tell whether pictures can be drawn."""
+    return find_spec("matplotlib") is not None
+
+
+def require_plots() -> None:
+    """Raise unless pictures can be drawn."""
+    if not can_plot():
         raise InputError('the picture needs matplotlib, which is not installed: pip install "latentstruct[plot]"')
+
+
+def _new_axes() -> "Axes":
+    require_plots()
     from matplotlib import pyplot
 
     return pyplot.subplots(figsize=(7.2, 2.6), layout="constrained")[1]

@@ -174,7 +174,8 @@ def demo(
 
     Takes less than a minute, downloads nothing and saves a picture.
     """
-    from latentstruct.demo import draw, require_plots, run_demo
+    from latentstruct.demo import draw, run_demo
+    from latentstruct.plots import require_plots
 
     require_plots()
     check_folder(output, None, "the picture goes into a folder")

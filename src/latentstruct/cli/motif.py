@@ -6,7 +6,6 @@ import warnings
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -231,11 +230,12 @@ class FoundMotif:
     def write(self, folder: Path) -> dict[str, str]:
         """Write the matrix, its logo and the sites; without matplotlib there is no logo."""
         from latentstruct.formats import write_meme, write_sites
+        from latentstruct.plots import can_plot
 
         files = {"matrix": folder / MEME_FILE, "sites": folder / SITES_FILE}
         write_meme(files["matrix"], self.matrix, self.background, "motif", len(self.sites), self.strands)
         write_sites(files["sites"], self.sites)
-        if find_spec("matplotlib") is not None:
+        if can_plot():
             files["logo"] = folder / LOGO_FILE
             draw_logo(self.matrix, self.background, files["logo"])
         return {what: str(path) for what, path in files.items()}

@@ -40,7 +40,7 @@ def reproduce(
     if name is None or name not in EXPERIMENTS:
         found = "no experiment is named" if name is None else f"there is no experiment {name!r}"
         raise InputError(f"{found}; expected one of {', '.join(EXPERIMENTS)}: choose one of these")
-    from latentstruct.demo import require_plots
+    from latentstruct.plots import require_plots
 
     require_plots()
     check_folder(output, None, "the results go into a folder")

@@ -16,27 +16,12 @@ OPTIONS = {
     "window": "--window",
     "zero_based": "--zero-based",
 }
-PROTEIN_ONLY = "EFIJLOPQZ*"
-AMBIGUOUS = "BDHKMRSVWY"
 
 _NAME = rf"(?P<name>{'|'.join(OPTIONS)})"
 
 
 def _option(match: re.Match[str]) -> str:
     return match[0].replace(match["name"], OPTIONS[match["name"]])
-
-
-def _letter(match: re.Match[str]) -> str:
-    """Return the cure for a letter that DNA has not."""
-    letter = match["letter"].upper()
-    cure = "replace other letters by N"
-    if letter in PROTEIN_ONLY:
-        cure = "is this protein? Motifs are found in DNA only"
-    elif letter == "U":
-        cure = "is this RNA? Replace U by T"
-    elif letter in AMBIGUOUS:
-        cure = f"replace ambiguous letters such as {letter} by N, and if this is protein, give DNA instead"
-    return match["found"] + cure
 
 
 REWORDINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
@@ -55,11 +40,6 @@ REWORDINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
         (
             r"try more restarts, better first latents \(init, H or coef_init\) or a larger C$",
             "try a larger -C or, for a motif, more --restarts or another --start",
-        ),
-        (
-            r"(?P<found>found '(?P<letter>.)' in column \d+; expected the letters ACGTN of either case: )"
-            r"replace other letters by N$",
-            _letter,
         ),
     )
 )

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from latentstruct.motifs import Site
 
 LETTERS = "ACGTN"
+PROTEIN_ONLY = "EFIJLOPQZ*"
+AMBIGUOUS = "BDHKMRSVWY"
 
 _LETTER_BYTES = LETTERS.encode()
 
@@ -122,10 +124,21 @@ def _letters(content: bytes, name: str, number: int) -> bytes:
         fail(
             name,
             number,
-            f"found {show(text[0])} in column {column + 1}; expected the letters {LETTERS} of either case: replace "
-            "other letters by N",
+            f"found {show(text[0])} in column {column + 1}; expected the letters {LETTERS} of either case: "
+            f"{_cure(text[0].upper())}",
         )
     return letters
+
+
+def _cure(letter: str) -> str:
+    """Return what to do about a letter that DNA has not."""
+    if letter in PROTEIN_ONLY:
+        return "is this protein? Motifs are found in DNA only"
+    if letter == "U":
+        return "is this RNA? Replace U by T"
+    if letter in AMBIGUOUS:
+        return f"replace ambiguous letters such as {letter} by N, and if this is protein, give DNA instead"
+    return "replace other letters by N"
 
 
 def write_fasta(path: FilePath, sequences: Sequences, line_width: int = 60) -> None:

@@ -19,6 +19,8 @@ from latentstruct.solvers.base import BaseSolver
 
 # Reasons of an inner solver that end the whole.
 ENDINGS = ("interrupted", "callback")
+# Reasons after which no other start is made.
+LAST = (*ENDINGS, "max_seconds")
 # Rounds of block ascent in one convex problem before a bundle takes over.
 PATIENCE = 40
 
@@ -101,15 +103,18 @@ class CCCP(BaseSolver):
         """
         self.check(objective)
         if "convex" in objective.properties:
-            inner = choose_solver(objective) if self.inner is None else clone(self.inner)
+            inner = self._convex_solver(objective)
             inner.set_params(tol=self.tol, max_seconds=self.max_seconds)
             return inner.minimize(objective, w0, state=state, callback=callback)
         # As in all solvers: threads of BLAS that wait for each other cost more than they bring.
         with threadpool_limits(limits=1, user_api="blas"):
             return _Descent(self, objective.counted(), state, callback).run(w0)
 
+    def _convex_solver(self, convex: Objective) -> Any:
+        return choose_solver(convex) if self.inner is None else clone(self.inner)
+
     def _inner(self, convex: Objective) -> Any:
-        inner = choose_solver(convex) if self.inner is None else clone(self.inner)
+        inner = self._convex_solver(convex)
         if self.inner is None and isinstance(inner, HingeSolver):
             # With kept planes block ascent ends soon; where it does not, the bundle makes more of them.
             inner.set_params(patience=PATIENCE, hopeless=0.0)
@@ -136,7 +141,7 @@ class _Descent:
             reached.append(found.objective)
             if best is None or found.objective < best.objective:
                 best = found
-            if found.reason in (*ENDINGS, "max_seconds"):
+            if found.reason in LAST:
                 best = replace(best, reason=found.reason)
                 break
         assert best is not None

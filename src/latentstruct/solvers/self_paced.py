@@ -12,7 +12,7 @@ from latentstruct.objective import Objective
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import BaseSolver
-from latentstruct.solvers.cccp import CCCP
+from latentstruct.solvers.cccp import CCCP, LAST
 
 
 class SelfPaced(BaseSolver):
@@ -92,7 +92,7 @@ class SelfPaced(BaseSolver):
             reached.append(found.objective)
             if best is None or found.objective < best.objective:
                 best = found
-            if found.reason in ("interrupted", "callback", "max_seconds"):
+            if found.reason in LAST:
                 best = replace(best, reason=found.reason)
                 break
         assert best is not None
@@ -125,13 +125,13 @@ class _Pacing:
         limit = float(np.quantile(positive, self.settings.first_share)) if len(positive) else 0.0
         for _ in range(self.settings.max_rounds):
             chosen = losses <= limit
-            if chosen.all() or found.reason in ("interrupted", "callback", "max_seconds"):
+            if chosen.all() or found.reason in LAST:
                 break
             if chosen.any() and (weights * chosen).any():
                 found = self._call(self.cccp, objective.reweighted(weights * chosen), found.w, found.state)
                 losses = self._losses(objective, found)
             limit *= self.settings.growth
-        if found.reason not in ("interrupted", "callback", "max_seconds"):
+        if found.reason not in LAST:
             found = self._call(self.cccp, objective, found.w, found.state)
         else:
             # The objective of the chosen examples only says nothing about all of them.
