@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from latentstruct.exceptions import InputError
 
-SUITES = ("digits", "letters", "decoding", "growth", "chunking", "latent")
+SUITES = ("digits", "letters", "decoding", "growth", "chunking", "latent", "propagation")
 
 
 def main() -> None:

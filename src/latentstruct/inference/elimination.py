@@ -1,0 +1,410 @@
+"""Exact inference by eliminating variables, for graphs whose elimination needs no table above a limit."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from latentstruct.exceptions import InputError
+from latentstruct.inference.structure import MOST_ENTRIES, Beliefs, FactorGraphs, as_indices
+from latentstruct.kernels import elimination as kernel
+from latentstruct.kernels import elimination_program as planner
+from latentstruct.protocols import Temperature
+from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+
+MOST_TOTAL = 2**26
+"""Entries of all tables of a graph together that are allowed in any case (half a gigabyte)."""
+
+
+STEP_COST = 64
+"""What a step costs besides its entries, in entries; measured."""
+
+
+class Elimination:
+    """Exact pooling of factor graphs at any pair of temperatures.
+
+    The value of a graph with score s is smax_{ε_y, y} smax_{ε_h, h} s(y, h), smax_ε = ε·log Σ exp(·/ε), at ε = 0 the
+    maximum. Hidden variables are eliminated before outputs, in a greedy order (fewest edges added, or smallest
+    tables, whichever costs less). At ε_y = ε_h any order is right, and a cheaper one is taken if there is one. Graphs
+    with the same structure and the same hidden variables share one program.
+
+    Where nothing is possible (every assignment has score −inf), the value is −inf and derivatives and states are 0.
+
+    Parameters
+    ----------
+    structure : FactorGraphs
+        The graphs.
+    hidden : array-like of bool, shape (V,)
+        Which variables are pooled first, at ε_h; the others are pooled after them at ε_y.
+    max_entries : int
+        Largest table that may arise. All tables of one graph together may have 64 times as many entries, 2**26 in
+        any case.
+
+    Attributes
+    ----------
+    widths : ndarray of shape (G,)
+        Most variables that remain in the table of an eliminated one: 1 for chains and trees.
+    entries : ndarray of shape (G,)
+        Entries of the largest table. Where a graph is not feasible, both are those at which the attempt was given up.
+    feasible : ndarray of bool, shape (G,)
+        Whether the graph can be eliminated within the limit at any pair of temperatures; see also `feasible_at`.
+    """
+
+    def __init__(self, structure: FactorGraphs, hidden: ArrayLike, max_entries: int = 2**20) -> None:
+        self.structure = structure
+        self.hidden = as_flags("hidden", hidden, len(structure.cards))
+        if max_entries < 1:
+            raise InputError(f"max_entries is {max_entries}; expected at least 1")
+        self.max_entries = max_entries
+        self._programs = _Programs(structure, self.hidden, max_entries, any_order=False)
+        self.widths = self._programs.widths
+        self.entries = self._programs.entries
+        self.feasible = self._programs.feasible
+
+    def feasible_at(self, temperature: Temperature) -> NDArray[np.bool_]:
+        """Return which graphs can be eliminated within the limit at this pair of temperatures, shape (G,).
+
+        More may be feasible at equal temperatures, where hidden variables need not be eliminated first.
+        """
+        return self._programs_at(*temperature).feasible
+
+    def run(
+        self, unary: ArrayLike, tables: ArrayLike, temperature: Temperature, graphs: ArrayLike | None = None
+    ) -> Beliefs:
+        """Return values, derivatives and decoded states of the asked graphs (None: all), exactly.
+
+        Parameters
+        ----------
+        unary, tables : array-like
+            Potentials of the asked graphs, one graph after the other; finite or −inf.
+        temperature : Temperature
+            (ε_y, ε_h), both at least 0.
+        graphs : array-like of int, shape (k,)
+            The asked graphs, in any order, also repeated.
+        """
+        output, latent = float(temperature[0]), float(temperature[1])
+        check_temperature("output", output)
+        check_temperature("latent", latent)
+        asked = asked_graphs(self.structure, graphs)
+        programs = self._programs_at(output, latent)
+        beliefs = self._pool(programs, unary, tables, output, latent, 0.0, asked)
+        if programs is not self._programs and latent > 0:
+            self._complete(programs, beliefs, unary, tables, latent, asked)
+        return beliefs
+
+    def run_renyi(
+        self,
+        unary: ArrayLike,
+        tables: ArrayLike,
+        alpha: float,
+        output_temperature: float,
+        graphs: ArrayLike | None = None,
+    ) -> Beliefs:
+        """Pool the outputs' scores G_α(y) = [lse_h(α·s(y, h)) − lse_h(s(y, h))] / (α − 1) at ε_y.
+
+        G_α(y) is lse_h(s(y, h)) minus the Rényi entropy of order α of P(h | y), the score of max-margin min-entropy
+        models; its limit for α → ∞ is max_h s(y, h). Derivatives by potentials of hidden variables,
+        Σ_y b(y)·[α·p_α(h | y) − p_1(h | y)]/(α − 1), can be negative. Decoded hidden states are the most probable ones
+        given the decoded outputs.
+
+        Parameters
+        ----------
+        unary, tables, graphs : array-like
+            As for `run`.
+        alpha : float
+            Order of the entropy: above 0, not 1.
+        output_temperature : float
+            ε_y.
+        """
+        check_temperature("output", output_temperature)
+        if not (0 < alpha < np.inf) or alpha == 1:
+            raise InputError(f"alpha is {alpha}; expected a finite number above 0 other than 1")
+        asked = asked_graphs(self.structure, graphs)
+        return self._pool(self._programs, unary, tables, float(output_temperature), 1.0, float(alpha), asked)
+
+    @cached_property
+    def _programs_in_any_order(self) -> "_Programs":
+        return _Programs(self.structure, self.hidden, self.max_entries, any_order=True)
+
+    def _programs_at(self, output: float, latent: float) -> "_Programs":
+        if output != latent or not self.hidden.any():
+            return self._programs
+        free = self._programs_in_any_order
+        # Decoding hidden states takes a second pass there if ε > 0.
+        passes = 2 if latent > 0 else 1
+        gained = (free.feasible & ~self.feasible).any() or passes * free.costs.sum() < self._programs.costs.sum()
+        return free if gained else self._programs
+
+    def _complete(
+        self,
+        programs: "_Programs",
+        beliefs: Beliefs,
+        unary: ArrayLike,
+        tables: ArrayLike,
+        temperature: float,
+        asked: Indices,
+    ) -> None:
+        """Put the most probable hidden states given the decoded outputs into `beliefs`."""
+        variables, _ = positions(self.structure.variables_at, asked)
+        cards, hidden = self.structure.cards[variables], self.hidden[variables]
+        state = np.arange(cards.sum()) - np.repeat(np.cumsum(cards) - cards, cards)
+        possible = np.repeat(hidden, cards) | (state == np.repeat(beliefs.states, cards))
+        given = np.where(possible, np.asarray(unary, dtype=np.float64), -np.inf)
+        again = self._pool(programs, given, tables, temperature, temperature, 0.0, asked)
+        beliefs.states[hidden] = again.states[hidden]
+
+    def _pool(
+        self,
+        programs: "_Programs",
+        unary: ArrayLike,
+        tables: ArrayLike,
+        output_temperature: float,
+        latent_temperature: float,
+        alpha: float,
+        asked: Indices,
+    ) -> Beliefs:
+        self._refuse_infeasible(programs, asked)
+        layout = Layout.of(self.structure, asked)
+        unary = layout.check_unary(unary)
+        tables = layout.check_tables(tables)
+        beliefs = Beliefs(
+            np.empty(len(asked)),
+            np.zeros(len(unary)),
+            np.zeros(len(tables)),
+            np.zeros(int(layout.variables_at[-1]), dtype=np.int64),
+            np.ones(len(asked), dtype=np.bool_),
+            np.ones(len(asked), dtype=np.bool_),
+        )
+        kernel.pool_graphs(
+            *programs.arrays,
+            programs.program_of[asked],
+            unary,
+            layout.unary_at,
+            tables,
+            layout.tables_at,
+            layout.variables_at,
+            output_temperature,
+            latent_temperature,
+            alpha,
+            beliefs.values,
+            beliefs.unary,
+            beliefs.tables,
+            beliefs.states,
+        )
+        return beliefs
+
+    def _refuse_infeasible(self, programs: "_Programs", asked: Indices) -> None:
+        for g in asked[~programs.feasible[asked]][:1]:
+            width, entries = programs.widths[g], programs.entries[g]
+            found = f"the largest table, over {width + 1} variables, has {entries} entries"
+            if entries <= self.max_entries:
+                found += " but all together are too many"
+            raise InputError(
+                f"graph {g} has width {width} or more, too much for elimination: {found} and max_entries is "
+                f"{self.max_entries}; raise max_entries, take fewer states, or use belief propagation "
+                "(Inference turns to it by itself)"
+            )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the potentials of the asked graphs lie, one graph after the other.
+
+    Attributes
+    ----------
+    unary_at, tables_at, variables_at : ndarray of shape (k + 1,)
+        Where the entries and the variables of each asked graph begin.
+    """
+
+    unary_at: Indices
+    tables_at: Indices
+    variables_at: Indices
+
+    @classmethod
+    def of(cls, structure: FactorGraphs, asked: Indices) -> "Layout":
+        """Lay out the asked graphs."""
+        first, last = structure.variables_at[asked], structure.variables_at[asked + 1]
+        first_factor, last_factor = structure.factors_at[asked], structure.factors_at[asked + 1]
+        return cls(
+            _offsets(structure.state_at[last] - structure.state_at[first]),
+            _offsets(structure.table_at[last_factor] - structure.table_at[first_factor]),
+            _offsets(last - first),
+        )
+
+    def check_unary(self, unary: ArrayLike) -> Vector:
+        """Return unary potentials as an array; raise InputError if their number is wrong."""
+        return _potentials("unary", unary, int(self.unary_at[-1]))
+
+    def check_tables(self, tables: ArrayLike) -> Vector:
+        """Return table potentials as an array; raise InputError if their number is wrong."""
+        return _potentials("tables", tables, int(self.tables_at[-1]))
+
+
+def _offsets(lengths: Indices) -> Indices:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _potentials(name: str, values: ArrayLike, expected: int) -> Vector:
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.shape != (expected,):
+        raise InputError(
+            f"{name} has shape {array.shape}; expected ({expected},): entries of the asked graphs one after the other"
+        )
+    return array
+
+
+def asked_graphs(structure: FactorGraphs, graphs: ArrayLike | None) -> Indices:
+    """Return the numbers of the asked graphs; raise InputError if one does not exist."""
+    if graphs is None:
+        return np.arange(structure.n_graphs, dtype=np.int64)
+    asked = as_indices("graphs", graphs).reshape(-1)
+    for g in asked[(asked < 0) | (asked >= structure.n_graphs)][:1]:
+        raise InputError(f"graph {g} was asked for; there are graphs 0 to {structure.n_graphs - 1}")
+    return asked
+
+
+def check_temperature(name: str, value: float) -> None:
+    """Raise InputError unless 0 ≤ value < ∞."""
+    if not 0 <= value < np.inf:
+        raise InputError(f"the {name} temperature is {value}; expected a finite number of at least 0")
+
+
+def as_flags(name: str, values: ArrayLike, count: int) -> NDArray[np.bool_]:
+    """Return an array of bool; raise InputError if its shape or type is wrong."""
+    flags = np.asarray(values)
+    if flags.shape != (count,) or (flags.dtype != np.bool_ and count > 0):
+        raise InputError(
+            f"{name} has shape {flags.shape} and type {flags.dtype}; expected bool for each of {count} variables"
+        )
+    return np.ascontiguousarray(flags, dtype=np.bool_)
+
+
+class _Programs:
+    """The distinct programs of a batch of graphs, in the flat arrays that kernels take."""
+
+    def __init__(self, structure: FactorGraphs, hidden: NDArray[np.bool_], max_entries: int, any_order: bool) -> None:
+        self.program_of = np.zeros(structure.n_graphs, dtype=np.int64)
+        numbers: dict[tuple[bytes, ...], int] = {}
+        built: list[_Program] = []
+        for g in range(structure.n_graphs):
+            parts = _relative_parts(structure, hidden, g)
+            key = tuple(part.tobytes() for part in parts)
+            if key not in numbers:
+                numbers[key] = len(built)
+                built.append(_Program.build(*parts, max_entries, any_order))
+            self.program_of[g] = numbers[key]
+        self.widths = np.array([p.width for p in built], dtype=np.int64)[self.program_of]
+        self.entries = np.array([p.entries for p in built], dtype=np.int64)[self.program_of]
+        self.feasible = np.array([p.feasible for p in built], dtype=np.bool_)[self.program_of]
+        costs = [p.workspace + STEP_COST * len(p.steps) for p in built]
+        self.costs = np.array(costs, dtype=np.float64)[self.program_of]
+        self.arrays = _join(built)
+
+
+def _relative_parts(
+    structure: FactorGraphs, hidden: NDArray[np.bool_], g: int
+) -> tuple[Indices, NDArray[np.bool_], Indices, Indices]:
+    first, last = structure.variables_at[g : g + 2]
+    first_factor, last_factor = structure.factors_at[g : g + 2]
+    scope_at = structure.scope_at[first_factor : last_factor + 1]
+    scopes = structure.scopes[scope_at[0] : scope_at[-1]] - first
+    return structure.cards[first:last], hidden[first:last], scope_at - scope_at[0], scopes
+
+
+@dataclass(frozen=True)
+class _Program:
+    """Steps of one structure, positions counted from its own beginnings; no steps if it is not feasible."""
+
+    feasible: bool
+    width: int
+    entries: int
+    n_hidden: int
+    n_states: int
+    workspace: int
+    steps: Indices
+    inputs: Indices
+    index: NDArray[np.uint32]
+    strides: Indices
+    constants: Indices
+
+    @classmethod
+    def build(
+        cls,
+        cards: Indices,
+        hidden: NDArray[np.bool_],
+        scope_at: Indices,
+        scopes: Indices,
+        max_entries: int,
+        any_order: bool,
+    ) -> "_Program":
+        """Choose the best of some greedy orders, with hidden variables first unless any will do, and lay it out."""
+        most_total = float(max(MOST_TOTAL, 64 * max_entries))
+        found = [
+            planner.choose_order(cards, scope_at, scopes, first, by_fill, float(max_entries), most_total)
+            for first in ([hidden, np.zeros_like(hidden)] if any_order else [hidden])
+            for by_fill in (True, False)
+        ]
+        order, separator_at, separators, done, width, largest, _ = min(found, key=lambda plan: (-plan[3], plan[6]))
+        entries = int(min(largest, MOST_ENTRIES))
+        n_first = 0 if any_order else int(hidden.sum())
+        ends = np.array([0, len(cards)]), np.array([0, len(scope_at) - 1])
+        table_at = FactorGraphs(cards, scope_at, scopes, *ends).table_at
+        if done < len(cards):
+            steps = np.zeros((0, planner.STEP_COLUMNS), dtype=np.int64)
+            inputs = np.zeros((0, planner.INPUT_COLUMNS), dtype=np.int64)
+            index, strides, workspace = np.zeros(0, dtype=np.uint32), np.zeros((0, 2), dtype=np.int64), 0
+        else:
+            steps, inputs, index, strides, workspace = planner.lay_out(
+                cards, scope_at, scopes, table_at, order, separator_at, separators
+            )
+        return cls(
+            feasible=done == len(cards),
+            width=width,
+            entries=entries,
+            n_hidden=n_first,
+            n_states=int(cards.sum()),
+            workspace=workspace,
+            steps=steps,
+            inputs=inputs,
+            index=index,
+            strides=strides,
+            constants=table_at[:-1][np.diff(scope_at) == 0],
+        )
+
+
+def _join(built: list[_Program]) -> tuple[Indices, Indices, Indices, NDArray[np.uint32], Indices, Indices]:
+    """Put programs one after the other and shift their positions accordingly."""
+    programs = np.zeros((len(built), kernel.PROGRAM_COLUMNS), dtype=np.int64)
+    steps_at = offsets_from_lengths(len(p.steps) for p in built)
+    inputs_at = offsets_from_lengths(len(p.inputs) for p in built)
+    index_at = offsets_from_lengths(len(p.index) for p in built)
+    strides_at = offsets_from_lengths(len(p.strides) for p in built)
+    constants_at = offsets_from_lengths(len(p.constants) for p in built)
+    all_steps = [np.zeros((0, planner.STEP_COLUMNS), dtype=np.int64)]
+    all_inputs = [np.zeros((0, planner.INPUT_COLUMNS), dtype=np.int64)]
+    for i, program in enumerate(built):
+        steps, inputs = program.steps.copy(), program.inputs.copy()
+        steps[:, [planner.FACTORS, planner.MESSAGES, planner.INPUTS_END]] += inputs_at[i]
+        steps[:, planner.SEPARATOR] += strides_at[i]
+        steps[steps[:, planner.PARENT] >= 0, planner.PARENT] += steps_at[i]
+        inputs[:, [planner.OUTER_INDEX, planner.INNER_INDEX]] += index_at[i]
+        all_steps.append(steps)
+        all_inputs.append(inputs)
+        programs[i, kernel.FIRST_STEP] = steps_at[i]
+        programs[i, kernel.FIRST_OUTPUT] = steps_at[i] + program.n_hidden
+        programs[i, kernel.LAST_STEP] = steps_at[i + 1] - 1
+        programs[i, kernel.WORKSPACE] = program.workspace
+        programs[i, kernel.WIDEST_BLOCK] = (steps[:, planner.INNER] * steps[:, planner.CARD]).max(initial=1)
+        programs[i, kernel.STATES] = program.n_states
+        programs[i, kernel.CONSTANTS : kernel.CONSTANTS_END + 1] = constants_at[i : i + 2]
+    return (
+        programs,
+        np.concatenate(all_steps),
+        np.concatenate(all_inputs),
+        np.concatenate([np.zeros(0, dtype=np.uint32)] + [p.index for p in built]),
+        np.concatenate([np.zeros((0, 2), dtype=np.int64)] + [p.strides for p in built]),
+        np.concatenate([np.zeros(0, dtype=np.int64)] + [p.constants for p in built]),
+    )

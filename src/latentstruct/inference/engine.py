@@ -1,0 +1,96 @@
+"""Inference for users of factor graphs: exact where the width allows, belief propagation elsewhere."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latentstruct.inference.elimination import Elimination, asked_graphs
+from latentstruct.inference.propagation import Propagated, Propagation, run_split
+from latentstruct.inference.structure import FactorGraphs
+from latentstruct.protocols import Temperature
+from latentstruct.ragged import Indices, offsets_from_lengths
+
+
+class Inference:
+    """Pooling of factor graphs at two temperatures, each graph by the best way there is.
+
+    The value of a graph with score s is smax_{ε_y, y} smax_{ε_h, h} s(y, h). Graphs whose elimination needs no table of
+    more than `max_entries` entries are pooled exactly at any temperatures, the others by belief propagation.
+
+    Parameters
+    ----------
+    structure : FactorGraphs
+        The graphs.
+    hidden : array-like of bool, shape (V,)
+        Which variables are pooled first, at ε_h; the others are pooled after them at ε_y.
+    max_entries : int
+        Largest table that elimination may need.
+    max_iterations, damping, tol, anneal :
+        See `Propagation`.
+
+    Attributes
+    ----------
+    exact : ndarray of bool, shape (G,)
+        Which graphs are pooled by elimination.
+    message_at : ndarray of shape (G + 1,)
+        Where each graph's messages begin among those of all graphs; exact graphs have none.
+    """
+
+    def __init__(
+        self,
+        structure: FactorGraphs,
+        hidden: ArrayLike,
+        max_entries: int = 2**20,
+        max_iterations: int = 200,
+        damping: float = 0.5,
+        tol: float = 1e-7,
+        anneal: Sequence[float] = (1.0, 0.3, 0.1),
+    ) -> None:
+        self.structure = structure
+        self.elimination = Elimination(structure, hidden, max_entries)
+        self.exact = self.elimination.feasible
+        self.propagation: Propagation | None = None
+        self.message_at: Indices = np.zeros(structure.n_graphs + 1, dtype=np.int64)
+        if not self.exact.all():
+            self.propagation = Propagation(
+                structure, hidden, max_iterations, damping, tol, anneal, max_entries=max_entries
+            )
+            lengths = np.diff(self.propagation.message_at)
+            self.message_at = offsets_from_lengths(np.where(self.exact, 0, lengths))
+
+    def run(
+        self,
+        unary: ArrayLike,
+        tables: ArrayLike,
+        temperature: Temperature,
+        graphs: ArrayLike | None = None,
+        warm: ArrayLike | None = None,
+    ) -> Propagated:
+        """Return values, derivatives and decoded states of the asked graphs (None: all), and messages.
+
+        Parameters
+        ----------
+        unary, tables : array-like
+            Potentials of the asked graphs, one graph after the other; finite or −inf.
+        temperature : Temperature
+            (ε_y, ε_h), both at least 0.
+        graphs : array-like of int, shape (k,)
+            The asked graphs.
+        warm : array-like
+            `messages` of an earlier run over the same graphs, to begin with. Messages of graph g lie at message_at[g] …
+            message_at[g + 1] if all graphs were asked; those of a graph that are all 0 are none.
+        """
+        asked = asked_graphs(self.structure, graphs)
+        return run_split(self.elimination, self.propagation, unary, tables, temperature, asked, warm)
+
+    def describe(self, graph: int = 0) -> str:
+        """Return in words how one graph is pooled."""
+        (g,) = asked_graphs(self.structure, [graph])
+        width, entries = self.elimination.widths[g], self.elimination.entries[g]
+        if self.exact[g]:
+            return f"exact, width {width}"
+        return (
+            f"belief propagation: width {width} exceeds the limit, a table of {entries} entries where at most "
+            f"{self.elimination.max_entries} are allowed"
+        )

@@ -1,0 +1,481 @@
+"""Belief propagation at two temperatures: approximate inference for graphs that are too wide for elimination."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from latentstruct.exceptions import InputError
+from latentstruct.inference.conditioning import Conditioned
+from latentstruct.inference.elimination import Elimination, Layout, as_flags, asked_graphs, check_temperature
+from latentstruct.inference.structure import Beliefs, FactorGraphs
+from latentstruct.kernels import assignments, propagation
+from latentstruct.kernels.factor_propagation import run_factors
+from latentstruct.kernels.pairwise_propagation import run_pairwise
+from latentstruct.kernels.propagation import Asked, Wiring
+from latentstruct.protocols import Temperature
+from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+
+Flags = NDArray[np.bool_]
+
+COLD = 1e-3
+"""Where ε_h = 0 < ε_y, hidden variables are pooled at this share of ε_y: derivatives at 0 need more than messages."""
+
+STAGE_SWEEPS, STAGE_TOL = 20, 1e-3
+"""An annealing stage only has to come near its fixed point."""
+
+LOOKS = 4
+"""How often outputs are decoded while messages at ε_y = 0 do not come to rest."""
+
+CLIMBS = 50
+"""Largest number of sweeps of coordinate ascent over a decoded assignment."""
+
+
+@dataclass
+class Propagated(Beliefs):
+    """Beliefs with what a later run can begin with.
+
+    Attributes
+    ----------
+    messages : ndarray
+        Last messages of the asked graphs, one graph after the other.
+    sweeps : ndarray of shape (k,)
+        Sweeps that were made over each graph, over all annealing stages.
+    """
+
+    messages: Vector
+    sweeps: NDArray[np.int64]
+
+
+@dataclass
+class _Task:
+    """Potentials and messages of the asked graphs; factors of one variable are folded into `folded`."""
+
+    asked: Asked
+    unary: Vector
+    tables: Vector
+    folded: Vector
+    constants: Vector
+    messages: Vector
+    sweeps: NDArray[np.int64]
+    residuals: Vector
+
+
+class Propagation:
+    """Mixed-product belief propagation: sum-product, max-product and everything between.
+
+    The value maximises ⟨θ, τ⟩ + ε_h·H(h | y) + ε_y·H(y) in its Bethe form over beliefs τ that agree on single
+    variables. It is exact on forests at equal temperatures, and at any where each connected set of hidden variables
+    shares only one factor with outputs. For ε_y > 0, value and derivatives are those of the Bethe form. For
+    ε_y = 0 < ε_h, outputs ŷ are decoded several times, the best is kept, and value and derivatives are those of the
+    hidden variables given ŷ: below the true maximum wherever this inner sum is exact. At (0, 0) the best assignment
+    seen is kept, improved one variable at a time. ε_h = 0 < ε_y is approximated by ε_h = ε_y/1000.
+
+    Parameters
+    ----------
+    structure : FactorGraphs
+        The graphs.
+    hidden : array-like of bool, shape (V,)
+        Which variables are pooled first, at ε_h; the others are pooled after them at ε_y.
+    max_iterations : int
+        Most sweeps over a graph (each sends every message once); annealing stages come on top.
+    damping : float
+        Share of the old message in the new one, from when sweeps no longer bring messages nearer to rest.
+    tol : float
+        Messages rest if no entry changed by more in a sweep.
+    anneal : sequence of float
+        Temperatures that take the place of those that are 0, one after the other, before ε_y = 0 itself; only for
+        graphs that are not exact and have no messages to begin with.
+    max_entries : int
+        Largest table for summing exactly over hidden variables given outputs.
+
+    Attributes
+    ----------
+    forest : ndarray of bool, shape (G,)
+        Whether the graph has no cycle.
+    message_at : ndarray of shape (G + 1,)
+        Where each graph's messages begin among those of all graphs.
+
+    Notes
+    -----
+    States of outputs where ε_y > 0, and those of hidden variables where ε_y > 0, are the most probable ones of
+    their own beliefs.
+    """
+
+    def __init__(
+        self,
+        structure: FactorGraphs,
+        hidden: ArrayLike,
+        max_iterations: int = 200,
+        damping: float = 0.5,
+        tol: float = 1e-7,
+        anneal: Sequence[float] = (1.0, 0.3, 0.1),
+        max_entries: int = 2**20,
+    ) -> None:
+        if max_iterations < 1:
+            raise InputError(f"max_iterations is {max_iterations}; expected at least 1")
+        if not 0 <= damping < 1:
+            raise InputError(f"damping is {damping}; expected at least 0 and below 1")
+        if not tol > 0:
+            raise InputError(f"tol is {tol}; expected a number above 0")
+        if not all(0 < stage < np.inf for stage in anneal):
+            raise InputError(f"anneal is {tuple(anneal)}; expected finite temperatures above 0")
+        self.structure = structure
+        self.hidden = as_flags("hidden", hidden, len(structure.cards))
+        self.max_iterations, self.damping, self.tol = max_iterations, damping, tol
+        self.anneal, self.max_entries = tuple(anneal), max_entries
+        self._wiring, self.forest = wire(structure)
+        self.message_at = self._wiring.message_at[structure.scope_at[structure.factors_at]]
+        self._pairwise = _largest_arity(structure) <= 2
+        self._separable = _separable(structure, self.hidden)
+        self._nothing_hidden = np.zeros(len(structure.cards), dtype=np.bool_)
+        self._given: _Given | None = None
+
+    def run(
+        self,
+        unary: ArrayLike,
+        tables: ArrayLike,
+        temperature: Temperature,
+        graphs: ArrayLike | None = None,
+        messages: ArrayLike | None = None,
+    ) -> Propagated:
+        """Return values, derivatives, decoded states and messages of the asked graphs (None: all).
+
+        Parameters
+        ----------
+        unary, tables : array-like
+            Potentials of the asked graphs, one graph after the other; finite or −inf.
+        temperature : Temperature
+            (ε_y, ε_h), both at least 0.
+        graphs : array-like of int, shape (k,)
+            The asked graphs.
+        messages : array-like
+            Messages of an earlier run over the same graphs to begin with; those of a graph that are all 0 are none.
+        """
+        for name, value in zip(("output", "latent"), temperature, strict=True):
+            check_temperature(name, value)
+        task = self._begin(unary, tables, asked_graphs(self.structure, graphs), messages)
+        weights = self._weights(temperature)
+        if weights[0] > 0:
+            beliefs = self._pooled(task, weights)
+        else:
+            beliefs = self._searched(task, weights)
+        if temperature[1] == 0 < weights[1]:
+            beliefs.exact[:] = False
+        return beliefs
+
+    def _weights(self, temperature: Temperature) -> tuple[float, float]:
+        """Temperatures in use: both alike if only one kind of variable is there, ε_h never 0 alone."""
+        output, latent = float(temperature[0]), float(temperature[1])
+        if not self.hidden.any():
+            return output, output
+        if self.hidden.all():
+            return latent, latent
+        return output, COLD * output if latent == 0 else latent
+
+    def _begin(self, unary: ArrayLike, tables: ArrayLike, graphs: Indices, messages: ArrayLike | None) -> _Task:
+        layout = Layout.of(self.structure, graphs)
+        unary, tables = layout.check_unary(unary), layout.check_tables(tables)
+        lengths = self.message_at[graphs + 1] - self.message_at[graphs]
+        asked = Asked(graphs, layout.unary_at, layout.tables_at, offsets_from_lengths(lengths), layout.variables_at)
+        begin = np.zeros(int(asked.messages_at[-1]))
+        if messages is not None:
+            given = np.asarray(messages, dtype=np.float64)
+            if given.shape != begin.shape:
+                raise InputError(
+                    f"messages has shape {given.shape}; expected {begin.shape}: those that an earlier run over the "
+                    "same graphs returned"
+                )
+            # What was impossible under other potentials need not be under these.
+            begin[:] = np.where(np.isfinite(given), given, 0.0)
+        folded, constants = unary.copy(), np.zeros(len(graphs))
+        propagation.fold(self._wiring, asked, tables, folded, constants)
+        nothing = np.zeros(len(graphs), dtype=np.int64)
+        return _Task(asked, unary, tables, folded, constants, begin, nothing, np.zeros(len(graphs)))
+
+    def _sweep(self, task: _Task, weights: tuple[float, float], wanted: Flags, max_sweeps: int, tol: float) -> None:
+        """Send messages over the graphs `wanted`, numbered among the asked ones."""
+        equal = weights[0] == weights[1]
+        hidden = self._nothing_hidden if equal else self.hidden
+        once = self.forest if equal else np.zeros_like(self.forest)
+        limits = (max_sweeps, float(self.damping), float(tol))
+        pairwise = self._pairwise[task.asked.graphs]
+        shared = (task.folded, task.tables, task.messages, hidden, weights, limits, once)
+        found = (task.sweeps, task.residuals)
+        if (wanted & pairwise).any():
+            run_pairwise(self._wiring, task.asked, wanted & pairwise, *shared, True, *found)
+        if (wanted & ~pairwise).any():
+            run_factors(self._wiring, task.asked, wanted & ~pairwise, *shared, *found)
+
+    def _is_exact(self, graphs: Indices, weights: tuple[float, float]) -> Flags:
+        return self.forest[graphs] & (weights[0] == weights[1] or self._separable[graphs])
+
+    def _pooled(self, task: _Task, weights: tuple[float, float]) -> Propagated:
+        """Bethe values and beliefs at ε_y > 0."""
+        everything = np.ones(len(task.asked.graphs), dtype=np.bool_)
+        self._sweep(task, weights, everything, self.max_iterations, self.tol)
+        hidden = self._nothing_hidden if weights[0] == weights[1] else self.hidden
+        values, marginals, tables = task.constants.copy(), np.empty_like(task.unary), np.empty_like(task.tables)
+        propagation.read_out(
+            self._wiring,
+            task.asked,
+            task.folded,
+            task.tables,
+            task.messages,
+            hidden,
+            weights,
+            values,
+            marginals,
+            tables,
+        )
+        states = np.empty(int(task.asked.variables_at[-1]), dtype=np.int64)
+        propagation.most_probable(self._wiring, task.asked, marginals, states)
+        converged = task.residuals <= self.tol
+        exact = converged & self._is_exact(task.asked.graphs, weights)
+        return Propagated(values, marginals, tables, states, exact, converged, task.messages, task.sweeps)
+
+    def _searched(self, task: _Task, weights: tuple[float, float]) -> Propagated:
+        """The best outputs that were decoded at ε_y = 0 or on the way there, and what follows from them."""
+        search = _Search(self, task, weights)
+        exact = self._is_exact(task.asked.graphs, weights)
+        annealed = ~exact & ~_has_messages(task)
+        if annealed.any():
+            for stage in self.anneal:
+                self._sweep(task, (stage, weights[1] or stage), annealed, STAGE_SWEEPS, STAGE_TOL)
+                search.look(annealed)
+        restless = np.ones(len(task.asked.graphs), dtype=np.bool_)
+        for _ in range(LOOKS):
+            self._sweep(task, weights, restless, -(-self.max_iterations // LOOKS), self.tol)
+            search.look(restless)
+            restless = task.residuals > self.tol
+            if not restless.any():
+                break
+        beliefs = search.result()
+        converged = beliefs.converged & ~restless
+        return Propagated(
+            beliefs.values,
+            beliefs.unary,
+            beliefs.tables,
+            beliefs.states,
+            beliefs.exact & exact & converged,
+            converged,
+            task.messages,
+            task.sweeps,
+        )
+
+    def given_outputs(self) -> "_Given":
+        """Return what sums over hidden variables given outputs; made when first needed."""
+        if self._given is None:
+            self._given = _Given(self)
+        return self._given
+
+
+class _Search:
+    """The best assignment of each asked graph that was decoded so far, at ε_y = 0."""
+
+    def __init__(self, owner: Propagation, task: _Task, weights: tuple[float, float]) -> None:
+        self.owner, self.task, self.latent = owner, task, weights[1]
+        self.hidden = owner._nothing_hidden if weights[1] == 0 else owner.hidden
+        self.states = np.zeros(int(task.asked.variables_at[-1]), dtype=np.int64)
+        self.values = np.full(len(task.asked.graphs), -np.inf)
+
+    def look(self, wanted: Flags) -> None:
+        """Decode the graphs `wanted` from the present messages and keep what is better than before."""
+        task, wiring = self.task, self.owner._wiring
+        states = self.states.copy()
+        assignments.decode(
+            wiring, task.asked, wanted, task.folded, task.tables, task.messages, self.hidden, self.latent, states
+        )
+        if self.latent == 0:
+            assignments.climb(wiring, task.asked, wanted, task.folded, task.tables, states, CLIMBS)
+            values = task.constants.copy()
+            assignments.score(wiring, task.asked, task.folded, task.tables, states, values)
+        else:
+            values = self.owner.given_outputs().values(task, states, self.latent)
+        better = wanted & (values > self.values)
+        changed, _ = positions(task.asked.variables_at, np.flatnonzero(better))
+        self.states[changed] = states[changed]
+        self.values[better] = values[better]
+
+    def result(self) -> Beliefs:
+        """Return values, derivatives and states of the best assignments."""
+        task = self.task
+        if self.latent > 0:
+            return self.owner.given_outputs().beliefs(task, self.states, self.latent)
+        unary, tables = np.zeros_like(task.unary), np.zeros_like(task.tables)
+        assignments.indicate(self.owner._wiring, task.asked, self.states, self.values, unary, tables)
+        sure = np.ones(len(self.values), dtype=np.bool_)
+        return Beliefs(self.values, unary, tables, self.states, sure, sure.copy())
+
+
+class _Given:
+    """Sums over the hidden variables given the outputs: by elimination where feasible, else by propagation."""
+
+    def __init__(self, owner: Propagation) -> None:
+        self.conditioned = Conditioned(owner.structure, ~owner.hidden)
+        rest = self.conditioned.rest
+        everything = np.ones(len(rest.cards), dtype=np.bool_)
+        self.elimination = Elimination(rest, everything, owner.max_entries)
+        self.propagation = None
+        if not self.elimination.feasible.all():
+            self.propagation = Propagation(rest, everything, owner.max_iterations, owner.damping, owner.tol)
+
+    def _run(self, task: _Task, states: NDArray[np.int64], latent: float) -> tuple[Beliefs, Vector]:
+        graphs = task.asked.graphs
+        unary, tables, constants = self.conditioned.reduce(task.unary, task.tables, states, graphs)
+        temperature = Temperature(latent, latent)
+        return run_split(self.elimination, self.propagation, unary, tables, temperature, graphs, None), constants
+
+    def values(self, task: _Task, states: NDArray[np.int64], latent: float) -> Vector:
+        """Return smax_{ε_h} over h of s(ŷ, h), shape (k,)."""
+        beliefs, constants = self._run(task, states, latent)
+        return beliefs.values + constants
+
+    def beliefs(self, task: _Task, states: NDArray[np.int64], latent: float) -> Beliefs:
+        """Return beliefs of the whole graphs given ŷ."""
+        beliefs, constants = self._run(task, states, latent)
+        return self.conditioned.spread(beliefs, states, task.asked.graphs, constants)
+
+
+def run_split(
+    elimination: Elimination,
+    propagation: Propagation | None,
+    unary: ArrayLike,
+    tables: ArrayLike,
+    temperature: Temperature,
+    graphs: Indices,
+    messages: ArrayLike | None,
+) -> Propagated:
+    """Eliminate the asked graphs where that is feasible and propagate beliefs over the others.
+
+    `messages`, given and returned, are those of the others only, one graph after the other; `propagation` may be None
+    if there are none.
+    """
+    feasible = elimination.feasible[graphs]
+    if feasible.all():
+        found = elimination.run(unary, tables, temperature, graphs)
+        return Propagated(**vars(found), messages=np.zeros(0), sweeps=np.zeros(len(graphs), dtype=np.int64))
+    assert propagation is not None
+    if not feasible.any():
+        return propagation.run(unary, tables, temperature, graphs, messages)
+    layout = Layout.of(elimination.structure, graphs)
+    unary, tables = layout.check_unary(unary), layout.check_tables(tables)
+    n = len(graphs)
+    merged = Propagated(
+        np.empty(n),
+        np.empty_like(unary),
+        np.empty_like(tables),
+        np.empty(int(layout.variables_at[-1]), dtype=np.int64),
+        np.empty(n, dtype=np.bool_),
+        np.empty(n, dtype=np.bool_),
+        np.zeros(0),
+        np.zeros(n, dtype=np.int64),
+    )
+    for kind in (True, False):
+        chosen = np.flatnonzero(feasible == kind)
+        in_unary, in_tables = positions(layout.unary_at, chosen)[0], positions(layout.tables_at, chosen)[0]
+        potentials = unary[in_unary], tables[in_tables]
+        if kind:
+            part = elimination.run(*potentials, temperature, graphs[chosen])
+        else:
+            part = propagation.run(*potentials, temperature, graphs[chosen], messages)
+            merged.messages, merged.sweeps[chosen] = part.messages, part.sweeps
+        merged.values[chosen], merged.exact[chosen], merged.converged[chosen] = part.values, part.exact, part.converged
+        merged.unary[in_unary], merged.tables[in_tables] = part.unary, part.tables
+        merged.states[positions(layout.variables_at, chosen)[0]] = part.states
+    return merged
+
+
+def wire(structure: FactorGraphs) -> tuple[Wiring, Flags]:
+    """Return the structure as the kernels look it up, and which graphs are forests."""
+    arity = np.diff(structure.scope_at)
+    factor_of = np.repeat(np.arange(len(arity)), arity)
+    entries = np.flatnonzero(arity[factor_of] >= 2)
+    n_variables = len(structure.cards)
+    near = entries[np.argsort(structure.scopes[entries], kind="stable")]
+    near_at = offsets_from_lengths(np.bincount(structure.scopes[entries], minlength=n_variables))
+    order, factor_order = np.empty(n_variables, dtype=np.int64), np.empty(len(arity), dtype=np.int64)
+    forest = np.empty(structure.n_graphs, dtype=np.bool_)
+    propagation.traverse(
+        structure.variables_at,
+        structure.factors_at,
+        structure.scope_at,
+        structure.scopes,
+        near_at,
+        near,
+        factor_of,
+        order,
+        factor_order,
+        forest,
+    )
+    rank = np.empty(n_variables, dtype=np.int64)
+    rank[order] = np.arange(n_variables)
+    # Of factors of two, the entry of the other variable; larger ones do not need it.
+    partner = np.arange(len(factor_of))
+    paired = np.flatnonzero(arity[factor_of] == 2)
+    partner[paired] = 2 * structure.scope_at[factor_of[paired]] + 1 - paired
+    own, other = structure.scopes[near], structure.scopes[partner[near]]
+    earlier = np.bincount(own, weights=rank[other] < rank[own], minlength=n_variables).astype(np.int64)
+    near = near[np.lexsort((rank[other], own))]
+    place_of = np.zeros(len(factor_of), dtype=np.int64)
+    place_of[near] = np.arange(len(near))
+    sizes = np.where(arity[factor_of[near]] == 2, np.diff(structure.table_at)[factor_of[near]], 0)
+    return Wiring(
+        structure.cards,
+        structure.scope_at,
+        structure.scopes,
+        structure.variables_at,
+        structure.factors_at,
+        structure.state_at,
+        structure.table_at,
+        offsets_from_lengths(structure.cards[structure.scopes]),
+        factor_of,
+        near_at,
+        near,
+        near_at[:-1] + earlier,
+        place_of[partner[near]],
+        offsets_from_lengths(structure.cards[structure.scopes[near]]),
+        offsets_from_lengths(sizes),
+        order,
+        factor_order,
+    ), forest
+
+
+def _largest_arity(structure: FactorGraphs) -> Indices:
+    """Most variables of a factor in each graph, shape (G,)."""
+    most = np.zeros(structure.n_graphs, dtype=np.int64)
+    graphs = np.repeat(np.arange(structure.n_graphs), np.diff(structure.factors_at))
+    np.maximum.at(most, graphs, np.diff(structure.scope_at))
+    return most
+
+
+def _separable(structure: FactorGraphs, hidden: Flags) -> Flags:
+    """Whether each connected set of hidden variables shares only one factor with outputs, for each graph.
+
+    Summing it out then adds no table that spans several factors, so that Bethe entropies of a forest stay exact.
+    """
+    n_variables, n_factors = len(structure.cards), len(structure.scope_at) - 1
+    factor_of = np.repeat(np.arange(n_factors), np.diff(structure.scope_at))
+    is_hidden = hidden[structure.scopes]
+    links = (structure.scopes[is_hidden], n_variables + factor_of[is_hidden])
+    size = n_variables + n_factors
+    joined = sparse.coo_array((np.ones(len(links[0]), dtype=np.int8), links), shape=(size, size))
+    _, component = connected_components(joined, directed=False)
+    with_hidden = np.bincount(factor_of, weights=is_hidden, minlength=n_factors) > 0
+    with_outputs = np.bincount(factor_of, weights=~is_hidden, minlength=n_factors) > 0
+    mixed = np.flatnonzero(with_hidden & with_outputs)
+    counts = np.bincount(component[n_variables + mixed], minlength=size)
+    graphs = np.repeat(np.arange(structure.n_graphs), np.diff(structure.factors_at))
+    separable = np.ones(structure.n_graphs, dtype=np.bool_)
+    separable[graphs[mixed[counts[component[n_variables + mixed]] > 1]]] = False
+    return separable
+
+
+def _has_messages(task: _Task) -> Flags:
+    """Which asked graphs were given messages to begin with."""
+    given = np.zeros(len(task.asked.graphs), dtype=np.bool_)
+    given[np.searchsorted(task.asked.messages_at, np.flatnonzero(task.messages), side="right") - 1] = True
+    return given

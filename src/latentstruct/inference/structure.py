@@ -1,0 +1,176 @@
+"""Factor graphs on flat arrays, many at once: the structure, apart from the numbers in the tables."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from latentstruct.exceptions import InputError
+from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+
+MOST_ENTRIES = 2**62
+"""More table entries than this are refused, so that positions never overflow."""
+
+
+@dataclass(frozen=True)
+class FactorGraphs:
+    """The structure of one or more factor graphs.
+
+    Potentials are given apart, in the log domain (−inf is a hard zero): `unary` has an entry for each state of each
+    variable, `tables` one for each joint state of each factor. The score of an assignment x is
+    Σ_v unary_v(x_v) + Σ_f table_f(x_f).
+
+    Attributes
+    ----------
+    cards : ndarray of shape (V,)
+        Number of states of each variable, at least 1.
+    scope_at, scopes : ndarray of shape (F + 1,) and (scope_at[-1],)
+        The variables of factor f are scopes[scope_at[f] : scope_at[f + 1]], all different and of one graph; its table
+        is in C order, the last variable changing fastest. A factor without variables is a constant.
+    variables_at, factors_at : ndarray of shape (G + 1,)
+        Graph g has variables variables_at[g] … variables_at[g + 1] and factors factors_at[g] … factors_at[g + 1].
+    """
+
+    cards: Indices
+    scope_at: Indices
+    scopes: Indices
+    variables_at: Indices
+    factors_at: Indices
+
+    @property
+    def n_graphs(self) -> int:
+        """Number of graphs, G."""
+        return len(self.variables_at) - 1
+
+    @cached_property
+    def state_at(self) -> Indices:
+        """Where each variable's entries of `unary` begin, shape (V + 1,)."""
+        return offsets_from_lengths(self.cards)
+
+    @cached_property
+    def table_at(self) -> Indices:
+        """Where each factor's entries of `tables` begin, shape (F + 1,)."""
+        return offsets_from_lengths(self._table_sizes())
+
+    def check(self) -> "FactorGraphs":
+        """Return the structure itself if it is sound; raise InputError that names what is wrong if not."""
+        _check_offsets("variables_at", self.variables_at, "variables", len(self.cards))
+        _check_offsets("scope_at", self.scope_at, "entries of scopes", len(self.scopes))
+        _check_offsets("factors_at", self.factors_at, "factors", len(self.scope_at) - 1)
+        if len(self.variables_at) != len(self.factors_at):
+            raise InputError(
+                f"variables_at is for {len(self.variables_at) - 1} graphs but factors_at for "
+                f"{len(self.factors_at) - 1}; give both one offset more than there are graphs"
+            )
+        for v in np.flatnonzero(self.cards < 1)[:1]:
+            raise InputError(f"variable {v} has {self.cards[v]} states; every variable needs at least 1")
+        self._check_scopes()
+        self._table_sizes()
+        return self
+
+    def _check_scopes(self) -> None:
+        factors = np.repeat(np.arange(len(self.scope_at) - 1), np.diff(self.scope_at))
+        graphs = np.repeat(np.arange(self.n_graphs), np.diff(self.factors_at))[factors]
+        low, high = self.variables_at[graphs], self.variables_at[graphs + 1]
+        for k in np.flatnonzero((self.scopes < low) | (self.scopes >= high))[:1]:
+            raise InputError(
+                f"factor {factors[k]} names variable {self.scopes[k]}, but its graph {graphs[k]} has variables "
+                f"{low[k]} to {high[k] - 1}; name variables of the factor's own graph, counted over all graphs"
+            )
+        order = np.lexsort((self.scopes, factors))
+        same = (np.diff(factors[order]) == 0) & (np.diff(self.scopes[order]) == 0)
+        for k in order[1:][same][:1]:
+            raise InputError(
+                f"factor {factors[k]} names variable {self.scopes[k]} twice; name each variable of a factor once"
+            )
+
+    def _table_sizes(self) -> Indices:
+        """Entries of each factor's table, multiplied in integers; floats only tell whether these could overflow."""
+        arity = np.diff(self.scope_at)
+        sizes = np.ones(len(arity), dtype=np.int64)
+        estimates = np.ones(len(arity))
+        for place in range(int(arity.max(initial=0))):
+            longer = np.flatnonzero(arity > place)
+            cards = self.cards[self.scopes[self.scope_at[longer] + place]]
+            estimates[longer] *= cards
+            sizes[longer] *= cards
+        if estimates.sum() > MOST_ENTRIES:
+            largest = int(estimates.argmax())
+            raise InputError(
+                f"the factors' tables have about {estimates.sum():.3g} entries together, that of factor {largest} "
+                f"{estimates[largest]:.3g}; at most 2**62 can be counted: give factors fewer variables or states"
+            )
+        return sizes
+
+
+def pairwise_graphs(cards: ArrayLike, edges: ArrayLike, variables_at: ArrayLike, edges_at: ArrayLike) -> FactorGraphs:
+    """Return the checked structure of graphs with a factor for each edge.
+
+    Parameters
+    ----------
+    cards : array-like of shape (V,)
+        Number of states of each variable.
+    edges : array-like of shape (E, 2)
+        The two variables of each edge, counted over all graphs; the table of edge (a, b) has shape (S_a, S_b).
+    variables_at, edges_at : array-like of shape (G + 1,)
+        Where each graph's variables and edges begin.
+    """
+    pairs = as_indices("edges", edges)
+    if pairs.size == 0:
+        pairs = pairs.reshape(0, 2)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise InputError(f"edges has shape {pairs.shape}; expected (number of edges, 2): two variables an edge")
+    return FactorGraphs(
+        as_indices("cards", cards),
+        2 * np.arange(len(pairs) + 1, dtype=np.int64),
+        pairs.ravel(),
+        as_indices("variables_at", variables_at),
+        as_indices("edges_at", edges_at),
+    ).check()
+
+
+def as_indices(name: str, values: ArrayLike) -> Indices:
+    """Return whole numbers as int64; raise InputError if they are not whole numbers."""
+    array = np.asarray(values)
+    if array.size == 0:
+        return array.astype(np.int64)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"{name} has numbers of type {array.dtype}; give whole numbers (an integer array)")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _check_offsets(name: str, offsets: Indices, items: str, count: int) -> None:
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != count or np.any(np.diff(offsets) < 0):
+        raise InputError(
+            f"{name} is {np.array2string(offsets, threshold=8)}; expected offsets that begin with 0, never fall and "
+            f"end with {count}, the number of {items}"
+        )
+
+
+@dataclass
+class Beliefs:
+    """What inference found for the asked graphs; arrays are compact, in the order in which graphs were asked.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,)
+        smax over outputs at ε_y of smax over hidden variables at ε_h of the score; −inf if nothing is possible.
+    unary, tables : ndarray
+        Derivatives of the values by the potentials, laid out as these: marginals P(x_v) and P(x_f) of the distribution
+        that the two temperatures define (indicators of one best assignment where a temperature is 0).
+    states : ndarray of shape (variables of the asked graphs,)
+        The decoded assignment: the best outputs, and for hidden variables the best (ε_h = 0) or most probable state
+        given these.
+    exact : ndarray of bool, shape (k,)
+        Whether value, derivatives and outputs are those of the graph and not an approximation.
+    converged : ndarray of bool, shape (k,)
+        Whether messages came to rest; True where no iteration is needed.
+    """
+
+    values: Vector
+    unary: Vector
+    tables: Vector
+    states: NDArray[np.int64]
+    exact: NDArray[np.bool_]
+    converged: NDArray[np.bool_]
