@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from graph_reference import enumerate_beliefs, make_graphs, random_graphs, random_potentials
 from latentstruct.exceptions import InputError
 from latentstruct.inference.elimination import Elimination
-from latentstruct.inference.propagation import Propagation
+from latentstruct.inference.propagation import Propagation, tree_shares
 from latentstruct.protocols import Temperature
 
 TEMPERATURES = [Temperature(*pair) for pair in product((0.0, 0.3, 1.0), repeat=2)]
@@ -407,3 +407,84 @@ def test_arguments_of_a_run_are_checked():
         propagation.run(np.zeros(4), np.zeros(4), Temperature(-1.0, 0.0))
     with pytest.raises(InputError, match="graph 1"):
         propagation.run(np.zeros(4), np.zeros(4), Temperature(), graphs=[1])
+
+
+# ---- tree-reweighted counting ----------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS, temperature=st.sampled_from([0.3, 1.0]))
+def test_counting_by_trees_bounds_from_above_and_is_the_derivative(seed, temperature):
+    rng = np.random.default_rng(seed)
+    structure, hidden = random_graphs(rng, ("loop", "grid", "chain"))
+    unary, tables = random_potentials(rng, structure)
+    equal = Temperature(temperature, temperature)
+    solver = Propagation(structure, hidden, 3000, tol=1e-10, counting="trees")
+    found = solver.run(unary, tables, equal)
+    exact = Elimination(structure, hidden).run(unary, tables, equal)
+    rested = found.converged
+    assert (found.values >= exact.values - 1e-6)[rested].all()
+    np.testing.assert_allclose(found.values[solver.forest], exact.values[solver.forest], atol=1e-8)
+    direction, step = rng.normal(size=len(tables)), 1e-5
+    ahead, behind = (solver.run(unary, tables + s * step * direction, equal) for s in (1, -1))
+    slopes = np.bincount(parts(structure)[1], found.tables * direction, minlength=structure.n_graphs)
+    rested &= ahead.converged & behind.converged
+    np.testing.assert_allclose(((ahead.values - behind.values) / (2 * step))[rested], slopes[rested], atol=1e-4)
+
+
+def test_counting_by_trees_converges_where_bethe_jumps():
+    # A grid of strong attraction: ordinary propagation falls into one of two states that depends on where it began.
+    size = 8
+    number = np.arange(size * size).reshape(size, size)
+    edges = np.concatenate([np.stack([number[:, :-1], number[:, 1:]], -1).reshape(-1, 2),
+                            np.stack([number[:-1], number[1:]], -1).reshape(-1, 2)])  # fmt: skip
+    structure = make_graphs([([2] * size**2, [tuple(edge) for edge in edges])])
+    nothing = np.zeros(size**2, dtype=bool)
+    tables, unary = np.tile((2.0 * np.eye(2)).ravel(), len(edges)), np.zeros(2 * size**2)
+    begins = [np.tile(end, 2 * len(edges)) for end in ([0.0, -2.0], [-2.0, 0.0])]
+    by = {}
+    for counting in ("bethe", "trees"):
+        solver = Propagation(structure, nothing, 2000, counting=counting)
+        by[counting] = [solver.run(unary, tables, Temperature(1.0, 1.0), messages=begin) for begin in begins]
+        assert all(found.converged.all() for found in by[counting])
+    assert np.abs(by["bethe"][0].unary - by["bethe"][1].unary).max() > 0.9
+    np.testing.assert_allclose(by["trees"][0].unary, by["trees"][1].unary, atol=1e-3)
+    np.testing.assert_allclose(by["trees"][0].values, by["trees"][1].values, atol=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=SEEDS)
+def test_counting_by_trees_at_zero_finds_what_can_be_reached(seed):
+    rng = np.random.default_rng(seed)
+    structure, hidden = random_graphs(rng, ("loop", "grid"))
+    hidden[0] = False
+    unary, tables = random_potentials(rng, structure)
+    for latent in (0.0, 1.0):
+        temperature = Temperature(0.0, latent)
+        found = Propagation(structure, hidden, counting="trees").run(unary, tables, temperature)
+        assert (found.values <= Elimination(structure, hidden).run(unary, tables, temperature).values + 1e-8).all()
+
+
+def test_automatic_counting_is_by_trees_only_for_soft_outputs():
+    rng = np.random.default_rng(0)
+    structure, hidden = random_graphs(rng, ("grid",), n_graphs=3)
+    unary, tables = random_potentials(rng, structure)
+    for temperature, other in ((Temperature(1.0, 1.0), "trees"), (Temperature(0.0, 0.0), "bethe")):
+        found, same = (
+            Propagation(structure, hidden, counting=counting).run(unary, tables, temperature)
+            for counting in ("auto", other)
+        )
+        np.testing.assert_array_equal(found.values, same.values)
+        np.testing.assert_array_equal(found.messages, same.messages)
+
+
+def test_shares_of_trees():
+    # A triangle with one edge doubled, and a bridge.
+    structure = make_graphs([([2] * 4, [(0, 1), (0, 1), (1, 2), (0, 2), (2, 3)])])
+    shares = tree_shares(structure)
+    assert shares[4] == 1.0
+    assert shares.sum() == pytest.approx(3.0)
+    assert (shares > 0).all()
+    assert shares[0] + shares[1] < 1.0
+    with pytest.raises(InputError, match="counting is 'forests'"):
+        Propagation(structure, np.zeros(4, dtype=bool), counting="forests")

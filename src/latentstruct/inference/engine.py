@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latentstruct.inference.elimination import Elimination, asked_graphs
-from latentstruct.inference.propagation import Propagated, Propagation, run_split
+from latentstruct.inference.propagation import Counting, Propagated, Propagation, run_split
 from latentstruct.inference.structure import FactorGraphs
 from latentstruct.protocols import Temperature
 from latentstruct.ragged import Indices, offsets_from_lengths
@@ -26,7 +26,7 @@ class Inference:
         Which variables are pooled first, at ε_h; the others are pooled after them at ε_y.
     max_entries : int
         Largest table that elimination may need.
-    max_iterations, damping, tol, anneal :
+    max_iterations, damping, tol, anneal, counting :
         See `Propagation`.
 
     Attributes
@@ -46,6 +46,7 @@ class Inference:
         damping: float = 0.5,
         tol: float = 1e-7,
         anneal: Sequence[float] = (1.0, 0.3, 0.1),
+        counting: Counting = "bethe",
     ) -> None:
         self.structure = structure
         self.elimination = Elimination(structure, hidden, max_entries)
@@ -54,7 +55,7 @@ class Inference:
         self.message_at: Indices = np.zeros(structure.n_graphs + 1, dtype=np.int64)
         if not self.exact.all():
             self.propagation = Propagation(
-                structure, hidden, max_iterations, damping, tol, anneal, max_entries=max_entries
+                structure, hidden, max_iterations, damping, tol, anneal, max_entries, counting
             )
             lengths = np.diff(self.propagation.message_at)
             self.message_at = offsets_from_lengths(np.where(self.exact, 0, lengths))

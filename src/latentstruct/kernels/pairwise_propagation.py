@@ -2,7 +2,8 @@
 
 Variables send in turn. A sweep goes once from the last variable to the first, each sending to earlier neighbours, and
 once back, each sending to later ones, so that one sweep is exact on trees at equal temperatures. With weights w_v (ε_h
-or ε_y) of variables and w_e (ε_h if an end is hidden, else ε_y) of edges, b_i = unary_i + Σ m_{k→i} and the message is
+or ε_y) of variables and w_e (ρ_e·ε_h if an end is hidden, else ρ_e·ε_y) of edges, b_i = unary_i + Σ m_{k→i} and the
+message is
 
     m_{i→j} = w_e·log Σ_{x_i} exp(b_i/w_i + (θ_ij − m_{j→i})/w_e).
 
@@ -61,20 +62,23 @@ def finite_spread(values, at, n):
 
 @njit
 def is_linear(wiring, g, shifts, unary, tables, temperature):
-    """Whether all tables can be exponentiated and no product of theirs at a variable leaves the range of numbers.
+    """Whether no product of potentials and messages at a variable can leave the range of numbers.
 
-    A message varies no more than the table it comes from, and sums to 1.
+    A message varies no more than the table it comes from, and sums to 1. Shares other than 1 would need powers.
     """
     to_unary, to_table, _ = shifts
     if temperature == 0.0:
         return False
+    for f in range(wiring.factors_at[g], wiring.factors_at[g + 1]):
+        if wiring.shares[f] != 1.0:
+            return False
     for v in range(wiring.variables_at[g], wiring.variables_at[g + 1]):
         _, spread, blocked = finite_spread(unary, wiring.state_at[v] + to_unary, wiring.cards[v])
         for a in range(wiring.near_at[v], wiring.near_at[v + 1]):
             f = wiring.factor_of[wiring.near[a]]
             size = wiring.table_at[f + 1] - wiring.table_at[f]
             _, wide, holes = finite_spread(tables, wiring.table_at[f] + to_table, size)
-            blocked = blocked or holes or not wide < SAFE_SPREAD * temperature
+            blocked = blocked or holes
             spread += wide + temperature * math.log(wiring.cards[v])
         if blocked or not spread < LINEAR_SPREAD * temperature:
             return False
@@ -132,7 +136,7 @@ def load_records(wiring, g, shifts, tables, messages, hidden, weights, records):
         slot = e - wiring.scope_at[f]
         v, u = wiring.scopes[e], wiring.scopes[e + 1 - 2 * slot]
         n, m = wiring.cards[v], wiring.cards[u]
-        weight = weights[1] if hidden[v] or hidden[u] else weights[0]
+        weight = wiring.shares[f] * (weights[1] if hidden[v] or hidden[u] else weights[0])
         records.weights[a - first] = weight
         table = wiring.table_at[f] + to_table
         high, spread, _ = finite_spread(tables, table, n * m)
@@ -332,9 +336,9 @@ def send_slowly(wiring, v, a, shifts, unary, tables, records, inner, hidden, wei
                 scores[x] = -np.inf
             else:
                 share = (belief[x] - top) / eps_y if eps_y > 0.0 else 0.0
-                scores[x] = eps_h * share - records.logs[own + x]
+                scores[x] = wiring.shares[f] * eps_h * share - records.logs[own + x]
         elif records.logs[own + x] > -np.inf:
-            scores[x] = belief[x] - records.logs[own + x]
+            scores[x] = wiring.shares[f] * belief[x] - records.logs[own + x]
         else:
             scores[x] = without_one(wiring, v, a, unary[wiring.state_at[v] + to_unary + x], records.logs, inner, x)
     weight = records.weights[a - first]

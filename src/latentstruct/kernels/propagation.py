@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from latentstruct.kernels.jit import inlined, njit
-from latentstruct.ragged import Indices
+from latentstruct.ragged import Indices, Vector
 
 TIE = 1e-9
 """Beliefs of outputs that are closer than this to the largest share the place of the maximum at ε_y = 0."""
@@ -31,6 +31,7 @@ class Wiring(NamedTuple):
     inner_at, kernel_at : for each place a in `near`, where its message and its table begin if all are laid out so
     order : variables of each graph in the order of sweeps; in forests each after the one through which it is reached
     factor_order : factors of each graph in the order in which they were reached
+    shares : ρ_f of each factor, 1 but for tree-reweighted propagation, which takes factors of two variables only
 
     `near_mid`, `back` and `kernel_at` are of use only in graphs without factors of more than two variables.
     """
@@ -52,6 +53,7 @@ class Wiring(NamedTuple):
     kernel_at: Indices
     order: Indices
     factor_order: Indices
+    shares: Vector
 
 
 class Asked(NamedTuple):
@@ -324,13 +326,13 @@ def collect(table, outer, card, inner, temperature, out):
 @njit
 def gather(wiring, f, to_unary, messages, to_message, total, blocked, incoming, incoming_at):
     """Write n_{v→f} of each variable of factor f to `incoming`; those of slot s begin at incoming_at[s]."""
-    at = 0
+    at, share = 0, wiring.shares[f]
     for e in range(wiring.scope_at[f], wiring.scope_at[f + 1]):
         v = wiring.scopes[e]
         begin, own = wiring.state_at[v] + to_unary, wiring.message_at[e] + to_message
         incoming_at[e - wiring.scope_at[f]] = at
         for x in range(wiring.cards[v]):
-            incoming[at + x] = without(total[begin + x], blocked[begin + x], messages[own + x])
+            incoming[at + x] = without(total[begin + x], blocked[begin + x], messages[own + x] / share)
         at += wiring.cards[v]
 
 
@@ -391,7 +393,7 @@ def read_factor(wiring, f, shifts, tables, messages, hidden, temperatures, total
     first, at, size = wiring.scope_at[f], wiring.table_at[f] + to_table, wiring.table_at[f + 1] - wiring.table_at[f]
     gather(wiring, f, to_unary, messages, to_message, total, blocked, incoming, incoming_at)
     for p in range(size):
-        whole[p] = tables[at + p]
+        whole[p] = tables[at + p] / wiring.shares[f]
     outer = 1
     for e in range(first, wiring.scope_at[f + 1]):
         card = wiring.cards[wiring.scopes[e]]
@@ -405,8 +407,8 @@ def read_factor(wiring, f, shifts, tables, messages, hidden, temperatures, total
 def read_out(wiring, asked, unary, tables, messages, hidden, temperatures, values, marginals, table_marginals):
     """Beliefs of all variables and factors, and the Bethe value, at positive temperatures.
 
-    With n the sums of messages from variables to factors, t_f = θ_f + Σ n and b_v = unary + Σ m, the value is
-    Σ_f smax_{ε_y} smax_{ε_h} t_f − Σ_v (d_v − 1)·smax_{ε_v} b_v: at a fixed point the Bethe form of
+    With b_v = unary + Σ m, n_{v→f} = b_v − m_{f→v}/ρ_f and t_f = θ_f/ρ_f + Σ n, the value is
+    Σ_f ρ_f·smax_{ε_y} smax_{ε_h} t_f − Σ_v (Σ_f ρ_f − 1)·smax_{ε_v} b_v: at a fixed point the Bethe form (ρ = 1) of
     ⟨θ, τ⟩ + ε_h·H(h | y) + ε_y·H(y), and stationary in the messages, so that small errors in these hardly count. Values
     hold the constants on entry; a graph without a possible state gets −inf and beliefs 0.
     """
@@ -428,12 +430,15 @@ def read_out(wiring, asked, unary, tables, messages, hidden, temperatures, value
             eps = temperatures[1] if hidden[v] else temperatures[0]
             part = node_beliefs(wiring, v, eps, total, blocked, wiring.state_at[v] + shifts[0], marginals)
             possible = part > -np.inf and value > -np.inf
-            value = value - (wiring.near_at[v + 1] - wiring.near_at[v] - 1) * part if possible else -np.inf
+            surplus = -1.0
+            for a in range(wiring.near_at[v], wiring.near_at[v + 1]):
+                surplus += wiring.shares[wiring.factor_of[wiring.near[a]]]
+            value = value - surplus * part if possible else -np.inf
         for f in range(wiring.factors_at[g], wiring.factors_at[g + 1]):
             if wiring.scope_at[f + 1] - wiring.scope_at[f] < 2:
                 copy_small(wiring, f, marginals, shifts[0], table_marginals, wiring.table_at[f] + shifts[1])
             else:
-                value += read_factor(
+                value += wiring.shares[f] * read_factor(
                     wiring, f, shifts, tables, messages, hidden, temperatures, total, blocked, rooms, table_marginals
                 )
         values[k] = value
