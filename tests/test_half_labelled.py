@@ -1,4 +1,4 @@
-"""Chains of which some labels are unknown: enumeration, completions, training and refusals."""
+"""Chains of which some labels are unknown: enumeration at all temperatures, completions, training and refusals."""
 
 from dataclasses import replace
 from itertools import product
@@ -11,6 +11,7 @@ from scipy import sparse
 
 import reference
 from latentstruct import CCCP, CRF, Bundle, Chain, InputError, LatentSSVM, StructuralSVM, StructuredEstimator, load
+from latentstruct.kernels import half_chain
 from latentstruct.protocols import Temperature
 from latentstruct.tasks import chain as chain_module
 from latentstruct.tasks.chain import UNKNOWN
@@ -19,6 +20,8 @@ from test_tasks import FORMS, MATRIX, MODES, assert_kernels_agree, close, compar
 
 HARD, SOFT = Temperature(), Temperature(1.0, 1.0)
 EQUAL = [Temperature(value, value) for value in (0.0, 0.3, 1.0)]
+PAIRS = [Temperature(output, latent) for output in (0.0, 0.3, 1.0) for latent in (0.0, 0.3, 1.0)]
+MIXED = [temperature for temperature in PAIRS if temperature.output != temperature.latent]
 LENGTHS = (3, 0, 1, 4, 0, 2, 4)
 
 
@@ -76,20 +79,23 @@ def test_half_labelled_chains_are_the_enumeration(form, ends, bias, costs):
     assert task.latent
     listed = list_half(X, Y, 3, 1.0 - np.eye(3) if costs is None else costs, **blocks)
     w = rng.normal(size=task.n_features)
-    for temperature in EQUAL:
+    for temperature in PAIRS:
         compare(task, batch, listed, w, temperature)
         compare(task, batch, listed, w, temperature, rows=np.array([3, 1, 6, 5, 0]))
 
 
-@settings(deadline=None, max_examples=60)
+TEMPERATURES = st.sampled_from((0.0, 0.1, 0.3, 1.0, 5.0))
+
+
+@settings(deadline=None, max_examples=120)
 @given(
     seed=st.integers(0, 10**6),
     lengths=st.lists(st.integers(0, 4), min_size=2, max_size=4).map(lambda lengths: [2, *lengths]),
-    n_labels=st.integers(1, 3),
+    n_labels=st.sampled_from((1, 2, 3, 5)),
     share=st.floats(0.0, 1.0),
     blocks=st.tuples(st.booleans(), st.booleans(), st.booleans()),
-    temperature=st.sampled_from((0.0, 0.1, 1.0, 5.0)),
-    scale=st.sampled_from((0.1, 1.0, 30.0, 1e4)),
+    temperature=st.builds(Temperature, TEMPERATURES, TEMPERATURES),
+    scale=st.sampled_from((0.1, 1.0, 30.0, 1e3)),
 )
 def test_any_half_labelled_chain_is_the_enumeration(seed, lengths, n_labels, share, blocks, temperature, scale):
     rng, X, Y = half_data(seed, lengths, n_labels=n_labels, share=share)
@@ -98,7 +104,144 @@ def test_any_half_labelled_chain_is_the_enumeration(seed, lengths, n_labels, sha
     assert task.latent == batch.half_labelled == any(UNKNOWN in y for y in Y)
     listed = list_half(X, Y, n_labels, 1.0 - np.eye(n_labels), **named)
     w = scale * rng.normal(size=task.n_features)
-    compare(task, batch, listed, w, Temperature(temperature, temperature))
+    compare(task, batch, listed, w, temperature)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    length=st.integers(1, 5),
+    temperature=st.sampled_from(MIXED),
+    scale=st.sampled_from((1.0, 1e3)),
+)
+def test_unknown_tokens_at_any_places(seed, length, temperature, scale):
+    """Every pattern of known and unknown tokens of one length: at the ends, in runs, all and none."""
+    rng = np.random.default_rng(seed)
+    masks = list(product((False, True), repeat=length))
+    X = [rng.normal(size=(length, 2)) for _ in masks]
+    Y = [np.where(mask, UNKNOWN, rng.integers(0, 4 if length < 4 else 2, length)).tolist() for mask in masks]
+    n_labels = 4 if length < 4 else 2
+    task, batch = learned(X, Y, n_labels, start=True, end=True)
+    listed = list_half(X, Y, n_labels, 1.0 - np.eye(n_labels), start=True, end=True)
+    compare(task, batch, listed, scale * rng.normal(size=task.n_features), temperature)
+
+
+def assert_same(answers):
+    for found, expected in zip(*answers, strict=True):
+        close(found, expected)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    share=st.floats(0.0, 1.0),
+    n_labels=st.sampled_from((2, 6)),
+    temperature=st.sampled_from((0.0, 0.3, 1.0)),
+    scale=st.sampled_from((1.0, 30.0)),
+)
+def test_latents_first_is_all_at_once_at_equal_temperatures(seed, share, n_labels, temperature, scale):
+    """Long runs and chains, for which there are other kernels at equal temperatures."""
+    rng, X, Y = half_data(seed, (9, 60, 0, 1, 30), n_labels=n_labels, share=share)
+    task, batch = learned(X, Y, n_labels, start=True)
+    w = scale * rng.normal(size=task.n_features)
+    equal, weights = Temperature(temperature, temperature), np.linspace(0.0, 2.0, 5)
+    total = task.total(batch, w, "augmented", equal, weights)
+    expected = (task.planes(batch, w, "augmented", equal).values, total.slope[task.transitions_at_ :][: n_labels**2])
+    chosen = task._select(batch, w, "augmented", None)
+    pooled = task._pool_latents_first(chosen, w, equal, weights, half_chain.TOGETHER)
+    assert_same([(pooled.values, pooled.pairs[0].ravel()), expected])
+    slope = np.zeros((2, n_labels))
+    batch.inputs.transposed_times(pooled.marginals, out=slope)
+    close(slope.ravel(), total.slope[: task.transitions_at_])
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    share=st.floats(0.0, 1.0),
+    n_labels=st.sampled_from((2, 6)),
+    temperature=st.tuples(st.sampled_from((0.0, 0.1, 2.0)), st.floats(0.2, 3.0)).map(lambda pair: Temperature(*pair)),
+)
+def test_scores_as_wide_as_they_may_be(seed, share, n_labels, temperature):
+    """Exponentials of messages serve long chains up to the widest scores they are used for."""
+    rng, X, Y = half_data(seed, (9, 60, 0, 1, 30), n_labels=n_labels, share=share)
+    task, batch = learned(X, Y, n_labels, start=True, bias=True)
+    w = rng.normal(size=task.n_features)
+    widest = np.ptp(task._transitions(w)) + 1.0
+    limits = [temperature.latent / (widest + np.ptp(task._select(batch, w, "free", None).scores, axis=1).max())]
+    if temperature.output > 0:
+        limits.append(temperature.output / widest)
+    w *= 0.99 * chain_module.LINEAR_DOMAIN_SPREAD * min(limits)
+    assert_kernels_agree(task, batch, w, temperature)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    seed=st.integers(0, 10**6),
+    share=st.floats(0.0, 1.0),
+    n_labels=st.sampled_from((2, 5)),
+    output=st.floats(0.2, 2.0),
+    latent=st.floats(0.2, 2.0),
+    mode=st.sampled_from(MODES),
+)
+def test_slopes_are_derivatives(seed, share, n_labels, output, latent, mode):
+    rng, X, Y = half_data(seed, (9, 20, 0, 1, 12), n_labels=n_labels, share=share)
+    task, batch = learned(X, Y, n_labels, end=True, bias=True)
+    w, direction = rng.normal(size=(2, task.n_features))
+    temperature, weights = Temperature(output, latent), rng.uniform(0.0, 2.0, 5)
+
+    def value(step):
+        return weights @ task.planes(batch, w + step * direction, mode, temperature).values
+
+    slope = task.total(batch, w, mode, temperature, weights).slope
+    np.testing.assert_allclose(slope @ direction, (value(1e-5) - value(-1e-5)) / 2e-5, rtol=1e-6, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10**6), share=st.floats(0.0, 1.0), temperature=st.sampled_from(PAIRS))
+def test_pairs_of_neighbours_and_confidence(seed, share, temperature):
+    rng, X, Y = half_data(seed, share=share)
+    task, batch = learned(X, Y)
+    listed = list_half(X, Y, 3, 1.0 - np.eye(3))
+    w = rng.normal(size=task.n_features)
+    marginals, pairs = task.marginals(batch, w, temperature), task.pair_marginals(batch, w, temperature)
+    decoded = task.decode(batch, w, temperature)
+    confidence = task.confidence(batch, w, temperature, decoded)
+    for k, example in enumerate(listed):
+        length, found = len(X[k]), reference.pool(example, w, "free", *temperature)
+        expected = np.zeros((max(length - 1, 0), 3, 3))
+        nodes = np.zeros((length, 3))
+        for share_of_item, labels in zip(found.shares, example.items, strict=True):
+            nodes[np.arange(length), list(labels)] += share_of_item
+            for t in range(length - 1):
+                expected[t, labels[t], labels[t + 1]] += share_of_item
+        close(marginals[k], nodes)
+        assert pairs[k].shape == expected.shape
+        close(pairs[k], expected)
+        close(confidence[k], nodes[np.arange(length), decoded[k].y])
+    for one, other in zip(confidence, task.confidence(batch, w, temperature, [p.y for p in decoded]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_without_labels_all_tokens_are_outputs():
+    rng, X, Y = half_data()
+    task, _ = learned(X, Y)
+    w, batch = rng.normal(size=task.n_features), task.prepare(X)
+    for temperature in MIXED:
+        alike = Temperature(temperature.output, temperature.output)
+        planes, expected = (task.planes(batch, w, "free", each) for each in (temperature, alike))
+        np.testing.assert_array_equal(planes.values, expected.values)
+        for found, other in zip(task.marginals(batch, w, temperature), task.marginals(batch, w, alike), strict=True):
+            np.testing.assert_array_equal(found, other)
+
+
+def test_planes_of_one_labelling_are_compact():
+    """Where outputs are maximised, an atom for each known token and no more."""
+    rng, X, Y = half_data(lengths=(40, 40, 3), share=0.0)
+    task, batch = learned(X, Y)
+    planes = task.planes(batch, rng.normal(size=task.n_features), "augmented", Temperature(0.0, 1.0))
+    rows = planes.atoms.row[: planes.pointers[2]]
+    np.testing.assert_array_equal(np.sort(rows[rows >= 0]), np.arange(80))
 
 
 @settings(deadline=None, max_examples=25)
@@ -341,24 +484,18 @@ TOKENS = [np.ones((3, 2)), np.ones((1, 2))]
 HALF = [["a", UNKNOWN, "b"], [UNKNOWN]]
 
 
-@pytest.mark.parametrize("temperature", [(1, 0), (0, 1), (0.3, 1)])
-def test_mixed_temperatures_are_refused(temperature):
-    message = "mixed temperatures on half-labelled chains are not exact; use equal ones"
-    for margin in (False, True):
-        with pytest.raises(InputError, match=message):
-            StructuredEstimator(Chain(), temperature=temperature, margin=margin).fit(TOKENS, HALF)
+def test_predictions_that_have_no_confidence():
     task = Chain()
     task.learn(TOKENS, HALF)
-    w = np.zeros(task.n_features)
-    for Y in (HALF, [["a"] * 3, ["a"]]):
-        batch = task.prepare(TOKENS, Y)
-        for mode in MODES:
-            with pytest.raises(InputError, match=message):
-                task.planes(batch, w, mode, Temperature(*temperature))
-            with pytest.raises(InputError, match=message):
-                task.total(batch, w, mode, Temperature(*temperature), np.ones(2))
+    batch, w = task.prepare(TOKENS), np.zeros(task.n_features)
+    for predictions, message in (
+        ([["a", "a", "b"]], "has 1 examples but Y has 2"),
+        ([["a", "a"], ["b"]], r"predictions\[0\] has 2 labels but X\[0\] has 3 tokens"),
+        ([["a", UNKNOWN, "b"], ["b"]], r"predictions have -1 \(unknown\), expected a label for each token"),
+        ([["a", "c", "b"], ["b"]], "unknown label 'c'"),
+    ):
         with pytest.raises(InputError, match=message):
-            task.marginals(batch, w, Temperature(*temperature))
+            task.confidence(batch, w, SOFT, predictions)
 
 
 @pytest.mark.parametrize(

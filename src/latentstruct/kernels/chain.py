@@ -178,18 +178,18 @@ def center_rows(scores, highs):
 @njit
 def mix_rows(masses, matrix, out):
     """out[y] = Σ_z masses[z] · matrix[z, y], four rows at a time so that the sums are loaded and stored less often."""
-    n = masses.shape[0]
-    for y in range(n):
+    n, width = masses.shape[0], out.shape[0]
+    for y in range(width):
         out[y] = 0.0
     z = 0
     while z + 4 <= n:
         a, b, c, d = masses[z], masses[z + 1], masses[z + 2], masses[z + 3]
-        for y in range(n):
+        for y in range(width):
             out[y] += (a * matrix[z, y] + b * matrix[z + 1, y]) + (c * matrix[z + 2, y] + d * matrix[z + 3, y])
         z += 4
     while z < n:
         a = masses[z]
-        for y in range(n):
+        for y in range(width):
             out[y] += a * matrix[z, y]
         z += 1
 
@@ -349,10 +349,11 @@ def labelling_costs(labels, truth, offsets, costs, out):
 
 @njit
 def put_label_atoms(a, row, column, values, atoms):
-    """Write one atom for each label y at column + y; return the next free position."""
+    """Write one atom for each label y at column + y unless its value is zero; return the next free position."""
     for y in range(values.shape[0]):
-        atoms.row[a], atoms.column[a], atoms.value[a] = row, column + y, values[y]
-        a += 1
+        if values[y] != 0.0:
+            atoms.row[a], atoms.column[a], atoms.value[a] = row, column + y, values[y]
+            a += 1
     return a
 
 

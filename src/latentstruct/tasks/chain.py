@@ -14,6 +14,7 @@ from scipy import sparse
 
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import chain as kernels
+from latentstruct.kernels import half_chain
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
@@ -107,9 +108,12 @@ class Chain(BaseTask):
     the other labels; in a numpy array of strings it would become the string "-1", so use lists there. If the training
     data have such tokens, `latent` is True: the output y_i is what is known, the latent h the labels of the unknown
     tokens. These cost nothing; the clamped side pools the labellings that agree with y_i. Latents are written as
-    whole labellings, and `decode` returns its labelling both as y and as h. Sums over both are exact at equal
-    temperatures ε_y = ε_h only: `LatentSSVM`, or `StructuredEstimator` with temperature (1, 1) and margin False for the
-    conditional random field of partial labels.
+    whole labellings, and `decode` returns its labelling both as y and as h.
+
+    Inference is exact at all temperatures. Where ε_y ≠ ε_h, unknown tokens are eliminated first at ε_h: a run of
+    them between two known tokens becomes a matrix (S, S), at a cost of up to S³ a token, one at an end of the
+    sequence a vector; then the chain of known tokens is pooled at ε_y. In `decode`, and wherever no labels were
+    given, all tokens are outputs.
     """
 
     decodes_in_threads = True
@@ -286,24 +290,24 @@ class Chain(BaseTask):
         rows: Indices | None = None,
     ) -> Planes:
         """Return one supporting plane for each asked sequence."""
-        self._check_temperature(batch, temperature)
         if mode == "clamped" and not batch.half_labelled:
             return self._known_planes(batch, w, rows)
         chosen = self._select(batch, w, mode, rows)
-        if temperature.output > 0:
-            return self._soft_planes(batch, w, chosen, temperature.output)
+        temperature = self._effective(batch, mode, temperature)
+        if temperature != Temperature():
+            return self._soft_planes(batch, w, chosen, temperature)
         labels, values = self._best(chosen, w)
         losses = np.zeros(len(values))
         if mode == "augmented":
             kernels.labelling_costs(labels, chosen.truth, chosen.offsets, self.costs_, losses)
         return self._labelling_planes(batch, chosen, labels, losses, values)
 
-    def _check_temperature(self, batch: ChainBatch, temperature: Temperature) -> None:
-        if (self.latent or batch.half_labelled) and temperature.output != temperature.latent:
-            raise InputError(
-                f"mixed temperatures on half-labelled chains are not exact; use equal ones, such as (0, 0) or (1, 1), "
-                f"not {tuple(temperature)}"
-            )
+    @staticmethod
+    def _effective(batch: ChainBatch, mode: Mode, temperature: Temperature) -> Temperature:
+        """Return the temperatures with both equal where only one of outputs and latents is there to be pooled."""
+        if not batch.half_labelled:
+            return Temperature(temperature.output, temperature.output)
+        return Temperature(temperature.latent, temperature.latent) if mode == "clamped" else temperature
 
     def _known_planes(self, batch: ChainBatch, w: Vector, rows: Indices | None) -> Planes:
         """Return the planes of the true labellings, all of whose labels are known."""
@@ -321,12 +325,58 @@ class Chain(BaseTask):
         self,
         chosen: Selection,
         w: Vector,
+        temperature: Temperature,
+        weights: Vector,
+        together: bool,
+        room: list[NDArray] | None = None,
+    ) -> Pooled:
+        """Pool; the marginals may take the place of the scores, weighted if pairs are added `together`."""
+        if temperature.output == temperature.latent > 0:
+            return self._pool_alike(chosen, w, temperature.output, weights, together, room)
+        by = half_chain.TOGETHER if together else half_chain.BY_SEQUENCE
+        return self._pool_latents_first(chosen, w, temperature, weights, by, room)
+
+    def _pool_latents_first(
+        self,
+        chosen: Selection,
+        w: Vector,
+        temperature: Temperature,
+        weights: Vector,
+        by: int,
+        room: list[NDArray] | None = None,
+    ) -> Pooled:
+        """Pool unknown tokens at ε_h and then the others at ε_y; pairs are (1, S, S), (k, S, S) or (N, S, S)."""
+        n, transitions, scores = len(self.labels_), self._transitions(w), chosen.scores
+        labels = np.zeros(len(scores), dtype=np.int64) if chosen.truth is None else chosen.truth
+        unknown = np.flatnonzero(labels == UNKNOWN)
+        tokens, centers, highs = scores[unknown], np.empty(len(unknown)), np.zeros(len(scores))
+        widest = kernels.center_rows(tokens, centers)
+        hidden = half_chain.make_steps(transitions, temperature.latent, widest, LINEAR_DOMAIN_SPREAD)
+        if hidden.linear:
+            highs[unknown] = centers
+            scores[unknown] = np.exp(np.divide(tokens, temperature.latent, out=tokens), out=tokens)
+        gains = np.empty((n, n))
+        half_chain.largest_gains(transitions, gains)
+        outputs = half_chain.make_steps(transitions, temperature.output, 0.0, LINEAR_DOMAIN_SPREAD)
+        tail = hidden._replace(matrix=hidden.turned, turned=hidden.matrix, ahead=True)
+        pooling = half_chain.Pooling(scores, highs, labels, outputs, hidden, tail, gains)
+        values, marginals = np.empty(len(chosen.rows)), np.empty_like(scores) if room is None else room[0]
+        marginals.fill(0.0)
+        sizes = {half_chain.TOGETHER: 1, half_chain.BY_SEQUENCE: len(values), half_chain.BY_TOKEN: len(scores)}
+        pairs = np.zeros((sizes[by], n, n))
+        half_chain.pool_half_labelled(pooling, chosen.offsets, weights, values, marginals, pairs, by)
+        return Pooled(values, marginals, pairs)
+
+    def _pool_alike(
+        self,
+        chosen: Selection,
+        w: Vector,
         temperature: float,
         weights: Vector,
         together: bool,
         room: list[NDArray] | None = None,
     ) -> Pooled:
-        """Pool softly; the marginals take the place of the scores, weighted if pairs are added `together`."""
+        """Pool all tokens at one temperature above 0; the marginals take the place of the scores."""
         n = len(self.labels_)
         transitions = self._transitions(w)
         values, highs = np.empty(len(chosen.rows)), np.empty(len(chosen.scores))
@@ -367,7 +417,7 @@ class Chain(BaseTask):
             kernels.pair_marginals(forward, arrive, offsets, pairwise, pairs)
         return Pooled(values, potentials, pairs)
 
-    def _soft_planes(self, batch: ChainBatch, w: Vector, chosen: Selection, temperature: float) -> Planes:
+    def _soft_planes(self, batch: ChainBatch, w: Vector, chosen: Selection, temperature: Temperature) -> Planes:
         pooled = self._pool(chosen, w, temperature, np.ones(len(chosen.rows)), together=False)
         n = len(self.labels_)
         per_token = n * (1 + (self.bias_at_ >= 0))
@@ -404,12 +454,13 @@ class Chain(BaseTask):
 
     def total(self, batch: ChainBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
         """Return the weighted sum of all sequences' planes."""
-        if temperature.output == 0 or (mode == "clamped" and not batch.half_labelled):
+        alone = mode == "clamped" and not batch.half_labelled
+        effective = self._effective(batch, mode, temperature)
+        if alone or effective == Temperature():
             return super().total(batch, w, mode, temperature, weights)
-        self._check_temperature(batch, temperature)
         table, *room = batch.tables
         chosen = self._select(batch, w, mode, None, out=table)
-        pooled = self._pool(chosen, w, temperature.output, weights, together=True, room=room)
+        pooled = self._pool(chosen, w, effective, weights, together=True, room=room)
         slope = np.zeros(self.n_features)
         block = slope[: self.transitions_at_].reshape(-1, len(self.labels_))
         batch.inputs.transposed_times(pooled.marginals, out=block)
@@ -493,11 +544,34 @@ class Chain(BaseTask):
         return self.complete(batch, known - uniform)
 
     def marginals(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
-        """Return the label probabilities of each token at ε_y, a list of arrays (T, S)."""
-        self._check_temperature(batch, temperature)
-        chosen = self._select(batch, w, "free", None)
-        pooled = self._pool(chosen, w, temperature.output, np.ones(batch.n_examples), together=True)
+        """Return the label probabilities of each token, a list of arrays (T, S).
+
+        Tokens without a known label are latent if the batch has labels; in a batch without labels all are outputs.
+        """
+        chosen, temperature = self._select(batch, w, "free", None), self._effective(batch, "free", temperature)
+        pooled = self._pool(chosen, w, temperature, np.ones(batch.n_examples), together=True)
         return np.split(pooled.marginals, batch.offsets[1:-1])
+
+    def pair_marginals(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
+        """Return the probabilities of the labels of neighbours, a list of arrays (T − 1, S, S): (from, to)."""
+        chosen, temperature = self._select(batch, w, "free", None), self._effective(batch, "free", temperature)
+        pooled = self._pool_latents_first(chosen, w, temperature, np.ones(batch.n_examples), half_chain.BY_TOKEN)
+        return [pooled.pairs[start + 1 : end] for start, end in pairwise(batch.offsets.tolist())]
+
+    def confidence(
+        self, batch: ChainBatch, w: Vector, temperature: Temperature, predictions: Sequence[Any]
+    ) -> list[Vector]:
+        """Return the probability of the predicted label of each token, a list of arrays (T,).
+
+        `predictions` are those of `decode`, or label sequences.
+        """
+        outputs = [found.y if isinstance(found, Prediction) else found for found in predictions]
+        check_examples(outputs, batch.offsets[1:])
+        labels = self._encode(outputs, batch.offsets, "predictions")
+        if (labels == UNKNOWN).any():
+            raise InputError("predictions have -1 (unknown), expected a label for each token: take those of decode")
+        marginals = np.concatenate(self.marginals(batch, w, temperature))
+        return np.split(marginals[np.arange(len(labels)), labels], batch.offsets[1:-1])
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
         """Return the sum of each sequence's token costs; tokens without a known label cost nothing, latents neither."""
