@@ -459,7 +459,7 @@ def test_lbfgs_descends_a_smooth_objective_that_is_not_convex():
     task.learn(X, Y)
     objective = build_objective(task, task.prepare(X, Y), np.ones(20), Temperature(1.0, 1.0), margin=False)
     result = solved(LBFGS(), objective, w0=0.1 * rng.normal(size=4))
-    assert result.reason == "stalled"
+    assert result.reason == "converged"
     assert result.lower_bound == -math.inf
     assert np.linalg.norm(objective.value_and_gradient(result.w)[1]) < 0.1
 
@@ -660,12 +660,14 @@ def test_latents_are_refused_where_convexity_is_needed(solver):
         solver.minimize(objective)
 
 
-@pytest.mark.parametrize("temperature", [HARD, Temperature(0.0, 1.0), Temperature(1.0, 0.0)])
-def test_lbfgs_refuses_what_is_neither_smooth_nor_convex(temperature):
+@pytest.mark.parametrize("temperature", [HARD, Temperature(1.0, 0.0)])
+def test_lbfgs_refuses_latents_that_are_maximised(temperature):
     X, Y, task = np.ones((4, 2)), [0, 1, 0, 1], Hidden()
     task.learn(X, Y)
     objective = build_objective(task, task.prepare(X, Y), np.ones(4), temperature)
-    with pytest.raises(InputError, match=r"LBFGS needs a smooth objective .* temperatures a value above 0"):
+    with pytest.raises(
+        InputError, match=r"LBFGS needs latents that are summed out .* latent temperature a value above 0"
+    ):
         LBFGS().minimize(objective)
 
 
@@ -707,7 +709,7 @@ def test_slack_rescaling_needs_the_hard_max():
         (Bundle(cached_planes=1), "cached_planes must be a whole number, at least 2, found 1"),
         (LBFGS(memory=0), "memory must be a whole number, at least 1, found 0"),
         (LBFGS(smoothing=0), "smoothing must be a temperature above 0, found 0"),
-        (Subgradient(step="long"), "step must be 'pegasos' or 'plain', found 'long'"),
+        (Subgradient(step="long"), "step must be 'pegasos', 'plain' or 'fixed', found 'long'"),
         (Subgradient(learning_rate=0), "learning_rate must be above 0, found 0"),
         (Subgradient(batch_size=0), "batch_size must be at least 1, found 0"),
     ],

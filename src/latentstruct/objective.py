@@ -47,10 +47,12 @@ class Objective:
 
     @property
     def properties(self) -> frozenset[str]:
-        """What a solver may rely on: of {"convex", "smooth", "planes", "l2"}."""
+        """What a solver may rely on: of {"convex", "difference", "smooth", "planes", "l2"}."""
         found = set()
-        if isinstance(self.minus, FixedOracle):
-            found.add("convex")
+        if getattr(self.plus, "supporting", True) and getattr(self.minus, "supporting", True):
+            found.add("difference")
+            if isinstance(self.minus, FixedOracle):
+                found.add("convex")
         if self.plus.smooth and self.minus.smooth:
             found.add("smooth")
         if hasattr(self.plus, "planes"):

@@ -30,7 +30,8 @@ class TaskOracle:
     @property
     def smooth(self) -> bool:
         """Whether the pooled function is differentiable."""
-        return self.temperature.output > 0 and (not self.task.latent or self.temperature.latent > 0)
+        hard_outputs = self.temperature.output == 0 and self.mode != "clamped"
+        return not hard_outputs and (not self.task.latent or self.temperature.latent > 0)
 
     def smoothed(self, output_temperature: float) -> "TaskOracle":
         """Return the same side with the outputs pooled at another temperature, and latents too if theirs is 0."""
@@ -44,6 +45,44 @@ class TaskOracle:
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Return the supporting planes of the asked examples at w."""
         return self.task.planes(self.batch, w, self.mode, self.temperature, rows)
+
+
+@dataclass
+class RenyiOracle:
+    """One mode of a task whose latents are pooled by Rényi entropy: smax_{ε_y} over y of Δ_i(y) + G_α(y).
+
+    G_α(y) = [log Σ_h exp α s(y, h) − log Σ_h exp s(y, h)]/(α − 1) is no convex function of w, so that answers are
+    tangents, not bounds: all are marked inexact, and no solver may rely on a difference of convex functions.
+    """
+
+    task: Any
+    batch: Any
+    weights: Vector
+    mode: Mode
+    order: float
+    output_temperature: float = 0.0
+    supporting = False
+
+    def __post_init__(self) -> None:
+        self.n_examples = self.batch.n_examples
+        self.n_features = self.task.n_features
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the pooled function is differentiable."""
+        return self.output_temperature > 0 or self.mode == "clamped"
+
+    def smoothed(self, output_temperature: float) -> "RenyiOracle":
+        """Return the same side with the outputs pooled at another temperature."""
+        return replace(self, output_temperature=output_temperature)
+
+    def total(self, w: Vector) -> Plane:
+        """Return the weighted sum of the tangents at w."""
+        return self.planes(w).total(self.weights)
+
+    def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
+        """Return the tangents of the asked examples at w."""
+        return self.task.renyi_planes(self.batch, w, self.mode, self.order, self.output_temperature, rows)
 
 
 @dataclass
@@ -143,6 +182,7 @@ class CountingOracle:
         self.n_features = self.oracle.n_features
         self.weights = self.oracle.weights
         self.smooth = self.oracle.smooth
+        self.supporting = getattr(self.oracle, "supporting", True)
 
     def smoothed(self, output_temperature: float) -> "CountingOracle":
         """Return the smoothed oracle, counted together with this one."""

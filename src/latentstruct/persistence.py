@@ -27,7 +27,16 @@ FITTED = (
     "restart_objectives_",
 )
 
-ESTIMATORS = ("CRF", "LatentSSVM", "StructuralSVM", "StructuredEstimator", "StructuredPerceptron")
+ESTIMATORS = (
+    "CRF",
+    "HiddenCRF",
+    "LatentSSVM",
+    "MarginalSSVM",
+    "MinEntropySSVM",
+    "StructuralSVM",
+    "StructuredEstimator",
+    "StructuredPerceptron",
+)
 PARTS = {
     name: getattr(module, name)
     for module, names in (

@@ -202,8 +202,8 @@ Callback = Callable[[Round], bool | None]
 class Solver(Protocol):
     """A minimiser of objectives.
 
-    `needs` is a subset of {"convex", "smooth", "planes", "l2"}; an objective without these properties is refused
-    in words before the first round.
+    `needs` is a subset of {"convex", "difference", "smooth", "planes", "l2"}; an objective without these properties is
+    refused in words before the first round.
     """
 
     needs: frozenset[str]

@@ -1,6 +1,25 @@
 """Estimators: a task, an objective and a solver put together the way scikit-learn users expect."""
 
 from latentstruct.estimators.base import SOLVERS
-from latentstruct.estimators.models import CRF, LatentSSVM, StructuralSVM, StructuredEstimator, StructuredPerceptron
+from latentstruct.estimators.models import (
+    CRF,
+    HiddenCRF,
+    LatentSSVM,
+    MarginalSSVM,
+    MinEntropySSVM,
+    StructuralSVM,
+    StructuredEstimator,
+    StructuredPerceptron,
+)
 
-__all__ = ["CRF", "SOLVERS", "LatentSSVM", "StructuralSVM", "StructuredEstimator", "StructuredPerceptron"]
+__all__ = [
+    "CRF",
+    "SOLVERS",
+    "HiddenCRF",
+    "LatentSSVM",
+    "MarginalSSVM",
+    "MinEntropySSVM",
+    "StructuralSVM",
+    "StructuredEstimator",
+    "StructuredPerceptron",
+]

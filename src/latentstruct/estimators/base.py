@@ -35,6 +35,7 @@ from latentstruct.solvers import (
 )
 from latentstruct.solvers.auto import choose_solver
 from latentstruct.solvers.base import BaseSolver
+from latentstruct.solvers.cccp import choose_descent
 from latentstruct.tasks.base import require_one_latent_each
 from latentstruct.tasks.inputs import check_matrix
 
@@ -137,9 +138,9 @@ class BaseStructuredEstimator(BaseEstimator):
 
     def _solver(self, objective: Objective) -> BaseSolver:
         solver = self._named_solver(objective)
-        if "convex" not in objective.properties and "smooth" not in objective.properties:
+        if {"convex", "difference"} & objective.properties == {"difference"}:
             # Where the difference of convex functions is beyond a solver, CCCP gives it convex problems.
-            beyond = "convex" in solver.needs or isinstance(solver, LBFGS)
+            beyond = "convex" in solver.needs or (isinstance(solver, LBFGS) and not objective.minus.smooth)
             solver = CCCP(solver) if beyond else solver
         limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
         # A convex objective has one minimum, wherever one starts.
@@ -150,8 +151,7 @@ class BaseStructuredEstimator(BaseEstimator):
     def _named_solver(self, objective: Objective) -> BaseSolver:
         if isinstance(self.solver, str):
             if self.solver == "auto":
-                easy = objective.properties & {"convex", "smooth"}
-                return choose_solver(objective) if easy else CCCP()
+                return choose_solver(objective) if "convex" in objective.properties else choose_descent(objective)
             if self.solver in SOLVERS:
                 return SOLVERS[self.solver]()
             raise InputError(
@@ -166,10 +166,11 @@ class BaseStructuredEstimator(BaseEstimator):
         if isinstance(solver, SelfPaced):
             solver.set_params(inner=CCCP() if solver.inner is None else solver.inner)
             return "inner__restarts"
-        if isinstance(solver, CCCP):
+        if "restarts" in solver.get_params(deep=False):
             return "restarts"
         raise InputError(
-            f"restarts={self.restarts!r} is for CCCP, but {type(solver).__name__} was to be used: leave it out"
+            f"restarts={self.restarts!r} is for CCCP and LBFGS, but {type(solver).__name__} was to be used: leave it "
+            "out"
         )
 
     def _first(self, task: Any, batch: Any, H: Any) -> Callable[[int], Planes]:
@@ -381,15 +382,31 @@ class BaseStructuredEstimator(BaseEstimator):
 
     @_has("marginals")
     def marginals(self, X: Any) -> Any:
-        """Return the probabilities of the labels at the model's output temperature (which must be above 0)."""
+        """Return the probabilities of the labels, in the form of the task.
+
+        They are those of P(y, h | x) at the model's temperatures. Where outputs are maximised but latents summed out at
+        ε_h, as in `MarginalSSVM`, both are taken at ε_h; where both are maximised there are no probabilities.
+        """
         check_is_fitted(self, "coef_")
+        return self.task_.marginals(self.task_.prepare(X), self.coef_, self._soft_temperature())
+
+    @_has("confidence")
+    def confidence(self, X: Any) -> list[Vector]:
+        """Return the probability of the predicted label of each node or token, by the same P(y, h | x)."""
+        check_is_fitted(self, "coef_")
+        predictions, temperature = self._decoded(X), self._soft_temperature()
+        return self.task_.confidence(self.task_.prepare(X), self.coef_, temperature, predictions)
+
+    def _soft_temperature(self) -> Temperature:
         temperature = self._temperature()
-        if temperature.output == 0:
-            raise InputError(
-                f"{type(self).__name__} maximises over outputs (output temperature 0) and has no probabilities: use "
-                "CRF, or StructuredEstimator with a temperature above 0"
-            )
-        return self.task_.marginals(self.task_.prepare(X), self.coef_, temperature)
+        if temperature.output > 0:
+            return temperature
+        if temperature.latent > 0:
+            return Temperature(temperature.latent, temperature.latent)
+        raise InputError(
+            f"{type(self).__name__} maximises over outputs (output temperature 0) and has no probabilities: use "
+            "CRF, MarginalSSVM, or StructuredEstimator with a temperature above 0"
+        )
 
     def loss(self, X: Any, Y: Any) -> Vector:
         """Return the loss Δ(y_i, ŷ_i[, ĥ_i]) of each example's prediction."""

@@ -9,13 +9,16 @@ import numpy as np
 from latentstruct.estimators.base import BaseStructuredEstimator
 from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.objective import Objective, Rescaling, build_objective
-from latentstruct.protocols import Regularizer, Result, Temperature
+from latentstruct.oracles import RenyiOracle
+from latentstruct.protocols import Mode, Prediction, Regularizer, Result, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.regularizers import L2, NoRegularizer
 from latentstruct.solvers import (
     Perceptron,
 )
 from latentstruct.solvers.base import BaseSolver
+
+SIDES: tuple[Mode, Mode] = ("augmented", "clamped")
 
 
 def _refuse_latents(estimator: Any, task: Any, cure: str) -> None:
@@ -163,11 +166,41 @@ class StructuralSVM(BaseStructuredEstimator):
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
         if self.rescaling not in ("margin", "slack"):
             raise InputError(f"rescaling must be 'margin' or 'slack', found {self.rescaling!r}")
-        _refuse_latents(self, task, "LatentSSVM")
+        _refuse_latents(self, task, "LatentSSVM or MarginalSSVM")
         return build_objective(task, batch, weights, Temperature(), rescaling=self.rescaling)
 
 
-class LatentSSVM(BaseStructuredEstimator):
+class LatentEstimator(BaseStructuredEstimator):
+    """What estimators with latent variables are given: see `LatentSSVM`."""
+
+    def __init__(
+        self,
+        task: Any,
+        C: float = 1.0,
+        init: str = "task",
+        restarts: int | None = None,
+        random_state: int | None = 0,
+        solver: Any = "auto",
+        tol: float | None = None,
+        max_rounds: int | None = None,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.task = task
+        self.C = C
+        self.init = init
+        self.restarts = restarts
+        self.random_state = random_state
+        self.solver = solver
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+
+class LatentSSVM(LatentEstimator):
     """Latent structural SVM: ½‖w‖² + C Σ_i (max_{y,h} [Δ(y_i, y, h) + s_i(y, h)] − max_h s_i(y_i, h)).
 
     s_i(y, h) = w·φ(x_i, y, h). Trained by CCCP: complete each example with its best latent, solve the convex rest,
@@ -210,10 +243,124 @@ class LatentSSVM(BaseStructuredEstimator):
     True
     """
 
+
+class MarginalSSVM(LatentEstimator):
+    """Marginal structured SVM: latents are summed out, not maximised, before outputs are compared.
+
+    ½‖w‖² + C Σ_i (max_y [Δ(y_i, y) + log Σ_h exp s_i(y, h)] − log Σ_h exp s_i(y_i, h)), s_i(y, h) = w·φ(x_i, y, h).
+    Predictions are marginal MAP: argmax_y log Σ_h exp s(y, h). Better than `LatentSSVM` where latents stay uncertain,
+    as missing labels do. Without latent variables both are `StructuralSVM`.
+
+    Parameters
+    ----------
+    task : Task
+        A structure with soft inference, such as `Graph`, `Chain` with unknown labels, `LatentMulticlass` or `Motif`.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    init, restarts, random_state
+        Where training begins; see `LatentSSVM`. w = 0, where all latents are alike, is a saddle.
+    solver : "auto", name or solver, default="auto"
+        "auto" is `LBFGS` on the difference itself, outputs pooled softly at a temperature that is lowered bit by bit.
+        `CCCP` solves convex problems in turn, and "subgradient" takes plain steps (Algorithms 2 and 1 of the paper).
+    tol, max_rounds, max_seconds : number, optional
+        Override the solver's own.
+    warm_start : bool, default=False
+        Start from the weights of the previous fit; CCCP also keeps its planes on the same data.
+    verbose : bool, default=False
+        Print a line for each round.
+
+    Notes
+    -----
+    Ping, Liu & Ihler (2014). `marginals` are those of P(y, h | x) ∝ exp s(y, h), the model behind the prediction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import Chain, MarginalSSVM
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [rng.integers(0, 3, 10) for _ in range(40)]
+    >>> X = [np.eye(3)[y] + rng.normal(size=(10, 3)) for y in Y]
+    >>> half = [np.where(rng.random(10) < 0.5, -1, y) for y in Y]  # −1: the label is unknown
+    >>> model = MarginalSSVM(Chain(), C=0.1).fit(X, half)
+    >>> model.score(X, Y) > 0.6
+    True
+    """
+
+    def _temperature(self) -> Temperature:
+        return Temperature(0.0, 1.0)
+
+
+class HiddenCRF(LatentEstimator):
+    """Hidden conditional random field: ½‖w‖² − C Σ_i log Σ_h P(y_i, h | x_i), P(y, h | x) ∝ exp w·φ(x, y, h).
+
+    Predictions are marginal MAP: argmax_y Σ_h P(y, h | x). Without latent variables this is `CRF`.
+
+    Parameters
+    ----------
+    task : Task
+        A structure with soft inference, such as `Graph`, `Chain` with unknown labels, `LatentMulticlass` or `Motif`.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    init, restarts, random_state
+        Where training begins; see `LatentSSVM`. w = 0, where all latents are alike, is a saddle.
+    solver : "auto", name or solver, default="auto"
+        "auto" is `LBFGS` on the difference itself; `CCCP` and "subgradient" serve too.
+    tol, max_rounds, max_seconds : number, optional
+        Override the solver's own.
+    warm_start : bool, default=False
+        Start from the previous fit.
+    verbose : bool, default=False
+        Print a line for each round.
+
+    Notes
+    -----
+    Quattoni, Wang, Morency, Collins & Darrell (2007).
+    """
+
+    def _temperature(self) -> Temperature:
+        return Temperature(1.0, 1.0)
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        return build_objective(task, batch, weights, self._temperature(), margin=False)
+
+
+class MinEntropySSVM(LatentEstimator):
+    """Max-margin min-entropy model (M3E): latents are pooled by Rényi entropy, which favours certain ones.
+
+    ½‖w‖² + C Σ_i (max_y [Δ(y_i, y) + G_α(y)] − G_α(y_i)),
+    G_α(y) = [log Σ_h exp α s(y, h) − log Σ_h exp s(y, h)]/(α − 1).
+    Predictions are argmax_y G_α(y). α → ∞ is `LatentSSVM`; α = 1 is the limit E[s(y, h)] under P(h | y) ∝ exp s(y, h).
+
+    Parameters
+    ----------
+    task : Task
+        `Graph` with exact inference, `LatentMulticlass` or a `CandidateTask`.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    alpha : float, default=2.0
+        Order of the entropy, above 0.
+    init, restarts, random_state
+        Where training begins; see `LatentSSVM`.
+    solver : "auto", name or solver, default="auto"
+        "auto" is `LBFGS` with outputs pooled softly at a temperature that is lowered bit by bit. The objective is no
+        difference of convex functions, so only it and "subgradient" serve.
+    tol, max_rounds, max_seconds : number, optional
+        Override the solver's own.
+    warm_start : bool, default=False
+        Start from the weights of the previous fit.
+    verbose : bool, default=False
+        Print a line for each round.
+
+    Notes
+    -----
+    Miller, Kumar, Packer, Goodman & Koller (2012).
+    """
+
     def __init__(
         self,
         task: Any,
         C: float = 1.0,
+        alpha: float = 2.0,
         init: str = "task",
         restarts: int | None = None,
         random_state: int | None = 0,
@@ -224,17 +371,32 @@ class LatentSSVM(BaseStructuredEstimator):
         warm_start: bool = False,
         verbose: bool = False,
     ) -> None:
-        self.task = task
-        self.C = C
-        self.init = init
-        self.restarts = restarts
-        self.random_state = random_state
-        self.solver = solver
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
+        super().__init__(
+            task, C, init, restarts, random_state, solver, tol, max_rounds, max_seconds, warm_start, verbose
+        )
+        self.alpha = alpha
+
+    def _order(self) -> float:
+        if not (isinstance(self.alpha, (int, float, np.number)) and math.isfinite(self.alpha) and self.alpha > 0):
+            raise InputError(f"alpha must be a finite number above 0, found {self.alpha!r}; infinity is LatentSSVM")
+        return float(self.alpha)
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        order = self._order()
+        if not task.latent:
+            return build_objective(task, batch, weights, Temperature())
+        if not hasattr(task, "renyi_planes"):
+            raise InputError(
+                f"{type(task).__name__} cannot pool latents by Rényi entropy: use MarginalSSVM, or write the structure "
+                "as a CandidateTask"
+            )
+        plus, minus = (RenyiOracle(task, batch, weights, mode, order) for mode in SIDES)
+        return Objective(L2(), plus, minus)
+
+    def _decode_block(self, X: Any) -> list[Prediction]:
+        if not self.task_.latent:
+            return super()._decode_block(X)
+        return list(self.task_.renyi_decode(self.task_.prepare(X), self.coef_, self._order()))
 
 
 class CRF(BaseStructuredEstimator):
@@ -280,7 +442,7 @@ class CRF(BaseStructuredEstimator):
         return Temperature(1.0, 0.0)
 
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
-        _refuse_latents(self, task, "LatentSSVM, or StructuredEstimator with temperature=(1, 1) and margin=False")
+        _refuse_latents(self, task, "HiddenCRF")
         return build_objective(task, batch, weights, self._temperature(), margin=False)
 
 

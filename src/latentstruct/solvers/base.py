@@ -17,10 +17,17 @@ from latentstruct.ragged import Vector
 
 MEANINGS = {
     "convex": "a convex objective (no latent variables, or a linearised clamped side)",
+    "difference": "a difference of convex functions (latents that are maximised or summed out)",
     "smooth": "a smooth objective (an output temperature above 0)",
     "planes": "one plane for each example",
     "l2": "the regulariser ½‖w‖²",
 }
+
+SHORTEST_FIRST_STEP = 1e-9
+# Reasons that end a solver's run.
+ENDINGS = ("interrupted", "callback")
+# Reasons after which no other start is made.
+LAST = (*ENDINGS, "max_seconds")
 
 
 class Monitor:
@@ -59,6 +66,12 @@ class Monitor:
         self.closing: Callable[[], Any] | None = None
         """What a solver wants done when it is interrupted, for instance a last certificate."""
         self._began = time.perf_counter()
+        self._earlier: list[tuple[float, Vector | None, int]] = []
+
+    def begin_next_start(self) -> None:
+        """Put what this start has reached aside, and count from zero again."""
+        self._earlier.append((self.objective, self.best, len(self.history)))
+        self.best, self.objective, self.reason = None, math.inf, ""
 
     def offer(self, w: Vector, objective: float, copy: bool = True) -> None:
         """Report the true objective at w; the best w is kept (`copy=False` if w will never change)."""
@@ -89,11 +102,13 @@ class Monitor:
 
         `estimate` is an objective and a bound to show while the true ones are not known.
         """
-        rounded = len(self.history) + 1
+        rounded = len(self.history) + 1 - (self._earlier[-1][2] if self._earlier else 0)
         seconds = time.perf_counter() - self._began
         shown, bound = (self.objective, self.lower_bound) if estimate is None else estimate
         calls = self.counted.tally.calls
-        line = Round(rounded, shown, bound, shown - bound, calls, seconds, estimate is not None)
+        line = Round(
+            rounded, shown, bound, shown - bound, calls, seconds, estimate is not None, start=len(self._earlier)
+        )
         self.history.append(line)
         asked_to_stop = self.callback is not None and bool(self.callback(line))
         if estimate is None and self.is_small(self.gap):
@@ -109,6 +124,7 @@ class Monitor:
     def result(self) -> Result:
         """Return what was reached; the last line of the history is made to say so."""
         assert self.best is not None
+        reached = [value for value, _, _ in self._earlier] + [self.objective]
         self._check_bound()
         if self.history:
             self.history[-1] = replace(
@@ -119,6 +135,9 @@ class Monitor:
                 oracle_calls=self.counted.tally.calls,
                 estimate=False,
             )
+        for value, w, _ in self._earlier:
+            if value < self.objective and w is not None:
+                self.objective, self.best = value, w
         return Result(
             self.best,
             self.objective,
@@ -129,6 +148,7 @@ class Monitor:
             self.certified and math.isfinite(self.lower_bound),
             self.history,
             self.state,
+            reached if self._earlier else [],
         )
 
     def _check_bound(self) -> None:
@@ -142,6 +162,28 @@ class Monitor:
             )
 
 
+def first_weights(objective: Objective, attempt: int = 0) -> Vector:
+    """Return weights to begin a direct descent with.
+
+    With latent variables w = 0, where all of them are alike, is a saddle. So the first latents are taken for known, and
+    the step down from zero is made whose length lowers that convex objective most, of those tried.
+    """
+    w = np.zeros(objective.n_features)
+    if "convex" in objective.properties or objective.first is None:
+        return w
+    guessed = objective.linearized_with(objective.first(attempt))
+    best, gradient = guessed.value_and_gradient(w)
+    step, shorter = 1.0, 0.25
+    while step > SHORTEST_FIRST_STEP:
+        value = guessed.value(-step * gradient)
+        if value < best:
+            best, w = value, -step * gradient
+        elif w.any():
+            break
+        step *= shorter
+    return w
+
+
 class BaseSolver(BaseEstimator):
     """A solver's frame; subclasses define `needs`, their parameters and `_run`.
 
@@ -152,6 +194,7 @@ class BaseSolver(BaseEstimator):
     tol: float
     max_rounds: int
     max_seconds: float
+    restarts: int = 1
 
     def check(self, objective: Objective) -> None:
         """Raise unless the objective has what this solver needs and the parameters make sense."""
@@ -189,7 +232,7 @@ class BaseSolver(BaseEstimator):
         objective : Objective
             What to minimise.
         w0 : ndarray of shape (d,), optional
-            Where to start; zero by default.
+            Where to start; by default zero, or weights that tell latents apart (`first_weights`).
         state : object, optional
             `Result.state` of an earlier call on the same data.
         callback : callable, optional
@@ -203,19 +246,30 @@ class BaseSolver(BaseEstimator):
         self.check(objective)
         counted = objective.counted()
         monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback)
-        start = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+        begins = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+        several = w0 is None and objective.first is not None and "convex" not in objective.properties
         try:
             # BLAS threads wait for each other by spinning: on busy cores, twelve times slower than one thread.
             with threadpool_limits(limits=1, user_api="blas"):
-                self._run(counted, monitor, start, state)
+                for attempt in range(self.restarts if several else 1):
+                    if attempt > 0:
+                        monitor.begin_next_start()
+                    begins = begins if w0 is not None else self._start(counted, attempt)
+                    self._run(counted, monitor, begins, state)
+                    if monitor.reason in LAST:
+                        break
         except KeyboardInterrupt:
             monitor.reason = "interrupted"
             if monitor.closing is not None:
                 monitor.closing()
         if monitor.best is None:
-            last = start if monitor.current is None else monitor.current
+            last = begins if monitor.current is None else monitor.current
             monitor.offer(last, counted.value(last))
         return monitor.result()
+
+    def _start(self, objective: Objective, attempt: int) -> Vector:
+        """Return the weights to begin with when none are given."""
+        return np.zeros(objective.n_features)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         raise TypeError(f"{type(self).__name__} does not define _run()")

@@ -15,12 +15,9 @@ from latentstruct.planes import Planes
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.solvers.auto import HingeSolver, choose_solver
-from latentstruct.solvers.base import BaseSolver
+from latentstruct.solvers.base import ENDINGS, LAST, BaseSolver
+from latentstruct.solvers.lbfgs import LBFGS
 
-# Reasons of an inner solver that end the whole.
-ENDINGS = ("interrupted", "callback")
-# Reasons after which no other start is made.
-LAST = (*ENDINGS, "max_seconds")
 # Rounds of block ascent in one convex problem before a bundle takes over.
 PATIENCE = 40
 
@@ -66,6 +63,8 @@ class CCCP(BaseSolver):
     -----
     Yuille & Rangarajan (2003); Yu & Joachims (2009), Algorithm 1.
     """
+
+    needs = frozenset({"difference"})
 
     def __init__(
         self,
@@ -259,3 +258,17 @@ class _Descent:
 
     def _seconds(self) -> float:
         return time.perf_counter() - self.began
+
+
+def choose_descent(objective: Objective) -> BaseSolver:
+    """Return the solver that did best in measurements for objectives that are not convex.
+
+    L-BFGS on the difference itself where the latents are summed out; CCCP where they are maximised, since there f⁻ has
+    kinks that no smoothing of the outputs takes away. CCCP also where outputs are maximised by approximate inference:
+    the planes of the outputs it finds are bounds all the same, while its soft answers have other minima.
+    """
+    if not objective.minus.smooth:
+        return CCCP()
+    if "smooth" in objective.properties or "difference" not in objective.properties:
+        return LBFGS()
+    return LBFGS() if objective.plus.total(np.zeros(objective.n_features)).exact else CCCP()

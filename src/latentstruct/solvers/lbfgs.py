@@ -1,6 +1,8 @@
 """L-BFGS for smooth objectives, and for the hinge through smoothing."""
 
+import math
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +12,14 @@ from scipy.linalg.blas import daxpy
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
-from latentstruct.solvers.base import BaseSolver, Monitor
+from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
 
 ARMIJO, CURVATURE = 1e-4, 0.9
 MAX_TRIALS = 40
 # Below it the smoothed objective is as hard for L-BFGS as the hinge itself.
 SMALLEST_TEMPERATURE = 1e-5
+# Rounds between two looks at the hard objective, where no bound says how far a stage has come.
+LOOKS = 5
 
 
 @dataclass
@@ -86,8 +90,34 @@ def search_line(objective: Objective, start: Point, direction: Vector, step: flo
     return None
 
 
+def descend(
+    objective: Objective, w: Vector, memory: int, pairs: deque[tuple[Vector, Vector, float]] | None = None
+) -> Iterator[Point]:
+    """Yield w and the points after it, each lower than the one before, until rounding leaves no better one.
+
+    `pairs` are differences of points and gradients to begin with; new ones are added to them.
+    """
+    pairs = deque() if pairs is None else pairs
+    point = evaluate(objective, w)
+    while True:
+        yield point
+        direction = find_direction(point.gradient, pairs)
+        step = 1.0 if pairs else 1.0 / max(1e-12, float(np.linalg.norm(point.gradient)))
+        new = search_line(objective, point, direction, step)
+        if new is None:
+            return
+        # The oldest pair's memory serves the newest: fresh vectors of this size cost more than the subtraction.
+        room = pairs.popleft() if len(pairs) == memory else (None, None, 0.0)
+        s = np.subtract(new.w, point.w, out=room[0])
+        y = np.subtract(new.gradient, point.gradient, out=room[1])
+        curvature = float(s @ y)
+        if curvature > 0:
+            pairs.append((s, y, 1.0 / curvature))
+        point = new
+
+
 class LBFGS(BaseSolver):
-    """Limited-memory BFGS on the whole objective.
+    """Limited-memory BFGS on the whole objective, convex or not.
 
     Parameters
     ----------
@@ -100,8 +130,12 @@ class LBFGS(BaseSolver):
         Pairs of vectors kept; about 2·memory + 6 vectors of length d are needed.
     smoothing : float, default=0.3
         If the objective has a hard max over outputs, it is replaced by a soft one at this temperature, which is
-        then lowered by thirds until the hard gap is certified. Objective and bound reported are those of the hard
-        objective: the marginals give a dual point of it.
+        then lowered by thirds until the hard gap is certified or, without convexity, until the soft objective is within
+        `tol` of the hard one. Objective and bound reported are those of the hard objective: the marginals give a dual
+        point of it.
+    restarts : int, default=1
+        Number of starts where latent variables make the objective non-convex; the best is kept and all are reported.
+        They differ by the first latents (`Objective.first`), so not when w0 is given.
 
     Notes
     -----
@@ -118,86 +152,115 @@ class LBFGS(BaseSolver):
         max_seconds: float = float("inf"),
         memory: int = 6,
         smoothing: float = 0.3,
+        restarts: int = 1,
     ) -> None:
         self.tol = tol
         self.max_rounds = max_rounds
         self.max_seconds = max_seconds
         self.memory = memory
         self.smoothing = smoothing
+        self.restarts = restarts
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        if not objective.properties & {"smooth", "convex"}:
+        if not objective.minus.smooth:
             raise InputError(
-                "LBFGS needs a smooth objective (all temperatures above 0) or a convex one (no latent "
-                "variables), and this one is neither: give all temperatures a value above 0"
+                "LBFGS needs latents that are summed out or known, but here they are maximised: give the latent "
+                "temperature a value above 0, or use CCCP(LBFGS())"
             )
-        self._check_at_least(1, "memory")
+        self._check_at_least(1, "memory", "restarts")
         if not self.smoothing > 0:
             raise InputError(f"smoothing must be a temperature above 0, found {self.smoothing!r}")
 
+    def _start(self, objective: Objective, attempt: int) -> Vector:
+        return first_weights(objective, attempt)
+
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         if "smooth" in objective.properties:
-            self._descend(objective, monitor, w)
-            return
-        temperature = self.smoothing
-        while not monitor.reason and temperature > SMALLEST_TEMPERATURE:
-            w = self._descend(objective.smoothed(temperature), monitor, w, hard=objective)
-            temperature /= 3.0
+            self._descend_smooth(objective, monitor, w)
+        elif "convex" in objective.properties:
+            self._certify_hard(objective, monitor, w)
+        else:
+            self._anneal(objective, monitor, w)
 
-    def _descend(self, objective: Objective, monitor: Monitor, w: Vector, hard: Objective | None = None) -> Vector:
-        point = evaluate(objective, w)
-        pairs: deque[tuple[Vector, Vector, float]] = deque(maxlen=self.memory)
+    def _descend_smooth(self, objective: Objective, monitor: Monitor, w: Vector) -> None:
         recent: deque[float] = deque(maxlen=10)
-        while True:
-            done = (
-                self._report(objective, monitor, point, recent)
-                if hard is None
-                else self._report_hard(hard, monitor, point)
-            )
-            if done:
-                return point.w
-            direction = find_direction(point.gradient, pairs)
-            step = 1.0 if pairs else 1.0 / max(1e-12, float(np.linalg.norm(point.gradient)))
-            new = search_line(objective, point, direction, step)
-            if new is None:
-                # No better point is left within rounding.
-                if hard is not None:
-                    monitor.offer(point.w, hard.value(point.w))
-                return point.w
-            # The oldest pair's memory serves the newest: fresh vectors of this size cost more than the subtraction.
-            room = pairs.popleft() if len(pairs) == self.memory else (None, None, 0.0)
-            s = np.subtract(new.w, point.w, out=room[0])
-            y = np.subtract(new.gradient, point.gradient, out=room[1])
-            curvature = float(s @ y)
-            if curvature > 0:
-                pairs.append((s, y, 1.0 / curvature))
-            point = new
+        for point in descend(objective, w, self.memory):
+            monitor.current = point.w
+            monitor.offer(point.w, point.value, copy=False)
+            if "convex" in objective.properties:
+                monitor.bound(point.bound, point.exact)
+            elif len(recent) == 10 and recent[0] - point.value <= 0.01 * self.tol * abs(point.value):
+                monitor.reason = "converged"
+            recent.append(point.value)
+            if monitor.close_round() or monitor.reason:
+                return
+        # With approximate answers, whose values and slopes need not agree, a search may also fail far from any minimum.
+        if "convex" not in objective.properties and point.exact:
+            monitor.reason = "converged"
 
-    def _report(self, objective: Objective, monitor: Monitor, point: Point, recent: deque[float]) -> bool:
-        monitor.current = point.w
-        monitor.offer(point.w, point.value, copy=False)
-        if "convex" in objective.properties:
-            monitor.bound(point.bound, point.exact)
-        elif len(recent) == 10 and recent[0] - point.value <= 0.01 * self.tol * abs(point.value):
-            monitor.reason = "stalled"
-        recent.append(point.value)
-        return monitor.close_round() or bool(monitor.reason)
-
-    def _report_hard(self, hard: Objective, monitor: Monitor, point: Point) -> bool:
-        """Report a point of the smoothed objective; tell whether to stop or to lower the temperature.
+    def _certify_hard(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
+        """Lower the temperature until the gap of a convex objective with a hard max is certified.
 
         The soft objective is above the hard one, and without its entropy the soft dual point is a hard one. A stage
         ends when what is left to gain in it is small against the entropy, the price of its smoothness.
         """
-        monitor.current = point.w
-        monitor.bound(point.bound - point.entropy, point.exact)
-        finished = point.value - point.bound <= 0.1 * point.entropy
-        if finished or monitor.is_small(point.value - monitor.lower_bound):
-            monitor.offer(point.w, hard.value(point.w))
-            return monitor.close_round() or finished
-        if monitor.close_round((point.value, monitor.lower_bound)):
-            monitor.offer(point.w, hard.value(point.w))
-            return True
-        return False
+        temperature = self.smoothing
+        while not monitor.reason and temperature > SMALLEST_TEMPERATURE:
+            offered = False
+            for point in descend(hard.smoothed(temperature), w, self.memory):
+                w = monitor.current = point.w
+                monitor.bound(point.bound - point.entropy, point.exact)
+                finished = point.value - point.bound <= 0.1 * point.entropy
+                offered = finished or monitor.is_small(point.value - monitor.lower_bound)
+                if offered:
+                    monitor.offer(w, hard.value(w))
+                if monitor.close_round(None if offered else (point.value, monitor.lower_bound)) or finished:
+                    break
+            if not offered:
+                monitor.offer(w, hard.value(w))
+            temperature /= 3.0
+
+    def _anneal(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
+        """Lower the temperature until the soft objective of a non-convex one is within `tol` of it.
+
+        The difference of the two is the price of smoothness. A stage ends when `LOOKS` rounds bring little against it.
+        """
+        temperature = self.smoothing
+        pairs: deque[tuple[Vector, Vector, float]] = deque()
+        monitor.offer(w, hard.value(w))
+        while not monitor.reason:
+            w, price = self._stage(hard, monitor, w, temperature, pairs)
+            last = abs(price) <= self.tol * abs(monitor.objective) or temperature <= SMALLEST_TEMPERATURE
+            monitor.reason = monitor.reason or ("converged" if last else "")
+            temperature /= 3.0
+
+    def _stage(
+        self,
+        hard: Objective,
+        monitor: Monitor,
+        w: Vector,
+        temperature: float,
+        pairs: deque[tuple[Vector, Vector, float]],
+    ) -> tuple[Vector, float]:
+        """Descend at one temperature; return the last weights and the price of smoothness there."""
+
+        def look(point: Point) -> float:
+            value = hard.value(point.w)
+            monitor.offer(point.w, value)
+            return point.value - value
+
+        before = math.inf
+        for number, point in enumerate(descend(hard.smoothed(temperature), w, self.memory, pairs), start=1):
+            monitor.current = point.w
+            if number % LOOKS:
+                if monitor.close_round((point.value, -math.inf)):
+                    break
+                continue
+            price = look(point)
+            finished = before - point.value <= 0.1 * max(price, self.tol * abs(point.value))
+            before = point.value
+            if monitor.close_round() or finished:
+                return point.w, price
+        return point.w, look(point)

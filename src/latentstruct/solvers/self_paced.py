@@ -11,8 +11,8 @@ from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
-from latentstruct.solvers.base import BaseSolver
-from latentstruct.solvers.cccp import CCCP, LAST
+from latentstruct.solvers.base import LAST, BaseSolver
+from latentstruct.solvers.cccp import CCCP
 
 
 class SelfPaced(BaseSolver):
@@ -43,6 +43,8 @@ class SelfPaced(BaseSolver):
     Kumar, Packer & Koller (2010). The weights that choose the first examples come from one loosely solved round with
     all of them, as all losses are equal at w = 0. Planes are kept between rounds.
     """
+
+    needs = frozenset({"difference"})
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ import numpy as np
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
-from latentstruct.solvers.base import BaseSolver, Monitor
+from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
 
 
 class Subgradient(BaseSolver):
@@ -19,10 +19,10 @@ class Subgradient(BaseSolver):
         Stop when the best objective fell by less than this share over `patience` rounds.
     max_rounds, max_seconds : number
         Limits; a round asks about n examples.
-    step : {"pegasos", "plain"}, default="pegasos"
-        η_t = 1/t, right for ½‖w‖², or η_t = learning_rate/√t.
+    step : {"pegasos", "plain", "fixed"}, default="pegasos"
+        η_t = 1/t, right for ½‖w‖²; η_t = learning_rate/√t; or η_t = learning_rate.
     learning_rate : float, default=1.0
-        For plain steps.
+        For plain and fixed steps.
     batch_size : int, optional
         Examples a step, drawn without replacement; by default n/20. n itself gives the full subgradient.
     average : bool, default=True
@@ -38,7 +38,7 @@ class Subgradient(BaseSolver):
         tol: float = 1e-4,
         max_rounds: int = 500,
         max_seconds: float = float("inf"),
-        step: Literal["pegasos", "plain"] = "pegasos",
+        step: Literal["pegasos", "plain", "fixed"] = "pegasos",
         learning_rate: float = 1.0,
         batch_size: int | None = None,
         average: bool = True,
@@ -58,12 +58,20 @@ class Subgradient(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        if self.step not in ("pegasos", "plain"):
-            raise InputError(f"step must be 'pegasos' or 'plain', found {self.step!r}")
+        if self.step not in ("pegasos", "plain", "fixed"):
+            raise InputError(f"step must be 'pegasos', 'plain' or 'fixed', found {self.step!r}")
         if not self.learning_rate > 0:
             raise InputError(f"learning_rate must be above 0, found {self.learning_rate!r}")
         if self.batch_size is not None and self.batch_size < 1:
             raise InputError(f"batch_size must be at least 1, found {self.batch_size!r}")
+
+    def _start(self, objective: Objective, attempt: int) -> Vector:
+        return first_weights(objective, attempt)
+
+    def _rate(self, t: int) -> float:
+        if self.step == "fixed":
+            return self.learning_rate
+        return 1.0 / t if self.step == "pegasos" else self.learning_rate / np.sqrt(t)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         rng = np.random.default_rng(self.random_state)
@@ -75,7 +83,7 @@ class Subgradient(BaseSolver):
         while True:
             for rows in np.array_split(rng.permutation(n), max(1, n // size)):
                 t += 1
-                rate = 1.0 / t if self.step == "pegasos" else self.learning_rate / np.sqrt(t)
+                rate = self._rate(t)
                 # The part's planes stand for those of all examples.
                 scale = rate * n / len(rows)
                 gradient = objective.regularizer.gradient(w)

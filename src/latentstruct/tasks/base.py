@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.candidates import pool_candidates
+from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
@@ -271,6 +271,49 @@ class CandidateTask(BaseTask):
         else:
             planes.offsets = values - planes.dot(w)
         return planes
+
+    def renyi_planes(
+        self,
+        batch: CandidateBatch,
+        w: Vector,
+        mode: Mode,
+        order: float,
+        output_temperature: float = 0.0,
+        rows: Indices | None = None,
+    ) -> Planes:
+        """Return the tangents of smax over y of Δ_i(y) + G_α(y), latents pooled by Rényi entropy of order α."""
+        require_labels(batch, mode)
+        candidates, groups, examples = batch.select(rows)
+        scores = batch.features @ w if rows is None else batch.features[candidates] @ w
+        first = candidates[groups[:-1]]
+        losses = np.zeros(len(first))
+        if mode == "augmented":
+            losses = batch.losses[first]
+            if (np.repeat(losses, np.diff(groups)) != batch.losses[candidates]).any():
+                raise InputError("the loss depends on the latent, which Rényi pooling has no place for: use LatentSSVM")
+        elif mode == "clamped":
+            losses = np.where(batch.true_candidates[first], 0.0, -np.inf)
+        values, shares = np.empty(len(examples) - 1), np.empty(len(candidates))
+        pool_renyi(scores, losses, groups, examples, output_temperature, order, values, shares)
+        kept = shares != 0.0
+        counts = np.add.reduceat(kept.astype(np.int64), groups[examples[:-1]])
+        atoms = Atoms(candidates[kept].astype(np.int32), np.zeros(kept.sum(), dtype=np.int32), shares[kept])
+        planes = Planes(batch.rows, offsets_from_lengths(counts), atoms, values, values, self.n_features, exact=False)
+        planes.offsets = values - planes.dot(w)
+        return planes
+
+    def renyi_decode(self, batch: CandidateBatch, w: Vector, order: float) -> list[Prediction]:
+        """Return argmax_y G_α(y) of each example, and its best h."""
+        scores = batch.features @ w
+        groups, n_groups = batch.groups, len(batch.groups) - 1
+        values, nothing = np.empty(n_groups), np.zeros(n_groups)
+        pool_renyi(scores, nothing, groups, np.arange(n_groups + 1), 0.0, order, values, np.empty(len(scores)))
+        found = []
+        for first, last in pairwise(batch.examples):
+            g = int(first + values[first:last].argmax())
+            c = int(groups[g] + scores[groups[g] : groups[g + 1]].argmax())
+            found.append(Prediction(batch.outputs[c], batch.latents[c], float(values[g])))
+        return found
 
     def total(self, batch: CandidateBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
         """Return the weighted sum of all examples' planes."""

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning as NotConverged
 
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.candidates import pool_candidates
+from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
@@ -306,6 +306,47 @@ class LatentMulticlass(BaseTask):
         elif mode == "augmented":
             planes.offsets = self._losses(batch, cells, rows)[kept]
         return planes
+
+    def renyi_planes(
+        self,
+        batch: StateBatch,
+        w: Vector,
+        mode: Mode,
+        order: float,
+        output_temperature: float = 0.0,
+        rows: Indices | None = None,
+    ) -> Planes:
+        """Return the tangents of smax over y of Δ_i(y) + G_α(y), states pooled by Rényi entropy of order α."""
+        require_labels(batch, mode)
+        cells = batch.cells if rows is None else Cells.of(batch.sizes[rows], len(self.labels_))
+        scores, first = self._scores(batch, w, rows, cells), cells.groups[:-1]
+        losses = np.zeros(len(first))
+        if mode == "augmented":
+            losses = self._losses(batch, cells, rows)[first]
+        elif mode == "clamped":
+            assert batch.truth is not None
+            truth = batch.truth if rows is None else batch.truth[rows]
+            losses[cells.y[first] != truth[cells.example[first]]] = -np.inf
+        values, shares = np.empty(len(cells.examples) - 1), np.empty(len(scores))
+        pool_renyi(scores, losses, cells.groups, cells.examples, output_temperature, order, values, shares)
+        kept = shares != 0.0
+        example, y, h = cells.example[kept], cells.y[kept], cells.h[kept]
+        asked = example if rows is None else rows[example]
+        planes = self._planes_of(batch, asked, y, h, shares[kept], np.bincount(example, minlength=len(values)))
+        planes.values, planes.offsets, planes.exact = values, values - planes.dot(w), False
+        return planes
+
+    def renyi_decode(self, batch: StateBatch, w: Vector, order: float) -> list[Prediction]:
+        """Return argmax_y G_α(y) of each example, and its best state."""
+        cells, n_groups = batch.cells, batch.n_examples * len(self.labels_)
+        scores, values = self._scores(batch, w, None, cells), np.empty(n_groups)
+        each = np.arange(n_groups + 1)
+        pool_renyi(scores, np.zeros(n_groups), cells.groups, each, 0.0, order, values, np.empty(len(scores)))
+        best = values.reshape(batch.n_examples, -1).argmax(axis=1)
+        groups = best + cells.examples[:-1]
+        states = [int(scores[cells.groups[g] : cells.groups[g + 1]].argmax()) for g in groups]
+        found = zip(self.labels_.decode(best), states, values[groups].tolist(), strict=True)
+        return [Prediction(label, state, value) for label, state, value in found]
 
     def total(self, batch: StateBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
         """Return the weighted sum of all examples' planes."""
