@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "latentstruct.estimators": ("CRF", "LatentSSVM", "StructuralSVM", "StructuredEstimator", "StructuredPerceptron"),
+    "latentstruct.estimators": (
+        "CRF",
+        "HiddenCRF",
+        "LatentSSVM",
+        "MarginalSSVM",
+        "MinEntropySSVM",
+        "StructuralSVM",
+        "StructuredEstimator",
+        "StructuredPerceptron",
+    ),
     "latentstruct.exceptions": ("ConvergenceWarning", "FormatError", "InputError"),
     "latentstruct.features": ("WindowFeatures",),
     "latentstruct.objective": ("Objective", "build_objective"),
@@ -34,11 +43,14 @@ _HOMES = {
         "Coreference",
         "CorrelationClustering",
         "ExampleTask",
+        "Graph",
+        "GraphInput",
         "LatentMulticlass",
         "Motif",
         "Multiclass",
         "PairwiseRanking",
         "PrecisionAtK",
+        "grid_graph",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -46,7 +58,16 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
-    from latentstruct.estimators import CRF, LatentSSVM, StructuralSVM, StructuredEstimator, StructuredPerceptron
+    from latentstruct.estimators import (
+        CRF,
+        HiddenCRF,
+        LatentSSVM,
+        MarginalSSVM,
+        MinEntropySSVM,
+        StructuralSVM,
+        StructuredEstimator,
+        StructuredPerceptron,
+    )
     from latentstruct.exceptions import ConvergenceWarning, FormatError, InputError
     from latentstruct.features import WindowFeatures
     from latentstruct.objective import Objective, build_objective
@@ -71,11 +92,14 @@ if TYPE_CHECKING:
         Coreference,
         CorrelationClustering,
         ExampleTask,
+        Graph,
+        GraphInput,
         LatentMulticlass,
         Motif,
         Multiclass,
         PairwiseRanking,
         PrecisionAtK,
+        grid_graph,
     )
 
 

@@ -4,6 +4,9 @@ from latentstruct.tasks.base import CandidateTask, ExampleTask
 from latentstruct.tasks.chain import Chain
 from latentstruct.tasks.coreference import Coreference
 from latentstruct.tasks.correlation_clustering import CorrelationClustering
+from latentstruct.tasks.graph import Graph
+from latentstruct.tasks.graph_inputs import GraphInput as GraphInput
+from latentstruct.tasks.graph_inputs import grid_graph as grid_graph
 from latentstruct.tasks.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.motif import Motif
 from latentstruct.tasks.multiclass import Multiclass
@@ -15,6 +18,7 @@ __all__ = [
     "Coreference",
     "CorrelationClustering",
     "ExampleTask",
+    "Graph",
     "LatentMulticlass",
     "Motif",
     "Multiclass",

@@ -1,0 +1,510 @@
+"""Graphs: labels of nodes that depend on each other along edges, with hidden nodes and unknown labels."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.exceptions import InputError
+from latentstruct.inference.propagation import Counting
+from latentstruct.inference.structure import Beliefs, pairwise_graphs
+from latentstruct.kernels import graph as kernels
+from latentstruct.kernels.planes import Atoms
+from latentstruct.planes import Plane, Planes
+from latentstruct.protocols import Mode, Prediction, Temperature
+from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
+from latentstruct.tasks.chain import UNKNOWN
+from latentstruct.tasks.graph_batch import GraphBatch
+from latentstruct.tasks.graph_inputs import GraphInput as GraphInput
+from latentstruct.tasks.graph_inputs import grid_graph as grid_graph
+from latentstruct.tasks.graph_inputs import locate, stack_graphs
+from latentstruct.tasks.graph_layout import GraphLayout, flat_labels, learn_layout
+
+MAXIMISED, SUMMED_OUT = "maximised", "summed out"
+
+
+class GraphMarginals(NamedTuple):
+    """Probabilities of one graph.
+
+    Attributes
+    ----------
+    nodes : ndarray of shape (V, S), or list of V vectors if numbers of states differ
+        P(y_v).
+    edges : ndarray of shape (E, S, S), or list of E matrices
+        P(y_p, y_q) for each edge (p, q).
+    """
+
+    nodes: Any
+    edges: Any
+
+
+class Graph(BaseTask):
+    """Labels on graphs: s(y, h) = Σ_v w_{type(v), x_v}·f_v + Σ_e w_{type(e), x_p, x_q}·f_e, x = (y, h).
+
+    f_v are the features of node v, f_e those of edge e = (p, q), a constant 1 if none are given.
+
+    Parameters
+    ----------
+    labels : sequence of hashable, or mapping of node type to such a sequence, optional
+        All labels that may occur, in the order of the model, for all output types together or for each on its own; by
+        default those of the training data, together.
+    hidden : mapping of node type to number of states, optional
+        Types of nodes that are never observed; their states are 0 … k−1.
+    costs : None, mapping or array of shape (S, S), default=None
+        Cost of labelling one node wrongly: 1 each (Hamming loss), the cost of missing each true label, or a matrix
+        (true, predicted) where all types have the same labels. The loss of a graph is the sum over its known output
+        nodes.
+    shared : bool, default=True
+        Whether nodes and edges of equal type share their weights. If not, each node and each edge has weights of its
+        own, and all examples must have the same graph.
+    max_entries : int, default=2**20
+        Inference is exact by elimination where no table needs more entries than this, and belief propagation elsewhere:
+        planes are then marked as approximate.
+    max_iterations : int, default=200
+        Most sweeps of belief propagation over a graph.
+    damping : float, default=0.5
+        Share of the old message in the new one where messages do not come to rest, at least 0 and below 1.
+    counting : {"auto", "bethe", "trees"}, default="auto"
+        How belief propagation counts entropies. "bethe" is the ordinary, fast way, whose values may jump as weights
+        change; "trees" (tree-reweighted) takes more sweeps, but its values are a smooth function of the weights,
+        without which training on large loopy graphs gets stuck. "auto" is "trees" at positive output temperatures and
+        "bethe" where outputs are maximised: see `latentstruct.inference.propagation.Propagation`.
+
+    Notes
+    -----
+    X is a list of graphs, each a `GraphInput`, a tuple (features, edges[, edge_features]) or a dict with the names of
+    `GraphInput`; Y is a list of label sequences, one label a node.
+
+    A type of edges is the triple of the given edge type and of the types of the first and the second node; only triples
+    of the training data have weights. Weights of node types come first, f·S + y for feature f and label y, then those
+    of edge types, (f·S_p + s)·S_q + t for edge feature f and labels s of the first and t of the second node: see
+    `node_weights` and `edge_weights`. Types are in sorted order.
+
+    The number −1 in Y marks a node whose label is unknown: it is latent in training, summed out at ε_h like the nodes
+    of hidden types, whose entry is always −1. Unknown labels cost nothing. In a numpy array of strings −1 would become
+    the string "-1", so use lists there. Prediction maximises over all output nodes and sums out those of hidden types
+    only (see `roles`). Latents are whole assignments: labels at outputs, states at nodes of hidden types.
+
+    Messages of belief propagation are kept with a batch: a question at nearly the same weights is answered sooner, but
+    need not have exactly the same answer as one to a fresh batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import CRF, Graph, grid_graph
+    >>> rng = np.random.default_rng(0)
+    >>> images = [np.repeat([[0, 1, 2]], 4, axis=0) for _ in range(5)]
+    >>> X = [grid_graph(np.eye(3)[image] + 0.5 * rng.normal(size=(4, 3, 3))) for image in images]
+    >>> model = CRF(Graph()).fit(X, [image.ravel() for image in images])
+    >>> model.predict(X)[0].reshape(4, 3).tolist()
+    [[0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 2]]
+    """
+
+    def __init__(
+        self,
+        labels: Any = None,
+        hidden: Mapping[Any, int] | None = None,
+        costs: Any = None,
+        shared: bool = True,
+        max_entries: int = 2**20,
+        max_iterations: int = 200,
+        damping: float = 0.5,
+        counting: Counting = "auto",
+    ) -> None:
+        self.labels = labels
+        self.hidden = hidden
+        self.costs = costs
+        self.shared = shared
+        self.max_entries = max_entries
+        self.max_iterations = max_iterations
+        self.damping = damping
+        self.counting = counting
+
+    # ---- what training data tell -------------------------------------------------------------------------
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find types, labels and numbers of features."""
+        check_examples(X, Y)
+        self._check_limits()
+        stacked = stack_graphs(X)
+        if stacked.nodes_at[-1] == 0:
+            raise InputError("all graphs are empty: at least one node is needed to train")
+        flat = flat_labels(Y, stacked.nodes_at, "Y")
+        layout, latent = learn_layout(stacked, flat, self.labels, self.hidden, self.shared)
+        self._set(layout, latent)
+        kinds = layout.kinds(stacked)
+        layout.blocks(stacked, kinds)
+        layout.encode(flat, kinds, stacked.nodes_at, "Y")
+
+    def _check_limits(self) -> None:
+        for name in ("max_entries", "max_iterations"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise InputError(f"{name} must be a whole number ≥ 1, found {value!r}")
+        if not (isinstance(self.damping, (int, float, np.number)) and 0 <= self.damping < 1):
+            raise InputError(f"damping must be a number of at least 0 and below 1, found {self.damping!r}")
+        if self.counting not in ("auto", "bethe", "trees"):
+            raise InputError(f"counting must be 'auto', 'bethe' or 'trees', found {self.counting!r}")
+
+    def _set(self, layout: GraphLayout, latent: bool) -> None:
+        self.layout_, self.latent = layout, latent
+        self.n_inputs_, self.n_features = layout.n_inputs, layout.n_features
+        if isinstance(self.labels, Mapping) and not (self.costs is None or isinstance(self.costs, Mapping)):
+            raise InputError(
+                f"costs is a {type(self.costs).__name__}, but labels differ by node type: give None or a mapping of "
+                "each true label to the cost of missing it"
+            )
+        self.costs_ = layout.vocabulary.costs(self.costs)
+        # Row −1 is that of unknown labels, which cost nothing.
+        self.costs_or_nothing_ = np.vstack([self.costs_, np.zeros(len(self.costs_))])
+
+    def state(self) -> dict[str, Any]:
+        """Return what `learn` found, for saving."""
+        return {**self.layout_.state(), "latent": self.latent}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self._set(GraphLayout.restored(state), bool(state["latent"]))
+
+    def node_weights(self, w: Vector, type: Any = None) -> NDArray[np.float64]:
+        """Return the weights of a node type, shape (d, S).
+
+        `type` is the name of a node type, or the number of a node if weights are not shared; None is the only type.
+        """
+        block = self.layout_.node_block(type)
+        start, end = self.layout_.node_at[block : block + 2]
+        return np.asarray(w)[start:end].reshape(-1, self.layout_.node_cards[block])
+
+    def edge_weights(self, w: Vector, type: Any = None) -> NDArray[np.float64]:
+        """Return the weights of an edge type, shape (d_e, S_p, S_q); d_e = 1 without edge features.
+
+        `type` is the name of an edge type, a triple (edge type, first node's type, second node's type) where nodes of
+        several types have such edges, or the number of an edge if weights are not shared; None is the only type.
+        """
+        block = self.layout_.edge_block(type)
+        start, end = self.layout_.edge_at[block : block + 2]
+        return np.asarray(w)[start:end].reshape(-1, *self.layout_.edge_cards[block])
+
+    # ---- examples ----------------------------------------------------------------------------------------
+
+    def prepare(self, X: Any, Y: Any = None) -> GraphBatch:
+        """Validate graphs and lay them out in flat arrays."""
+        check_examples(X, Y)
+        layout, stacked = self.layout_, stack_graphs(X)
+        kinds = layout.kinds(stacked)
+        node_blocks, edge_blocks = layout.blocks(stacked, kinds)
+        cards = layout.cards[kinds]
+        structure = pairwise_graphs(cards, stacked.edges, stacked.nodes_at, stacked.edges_at)
+        truth = losses = None
+        if Y is not None:
+            flat = flat_labels(Y, stacked.nodes_at, "Y")
+            labels, truth = layout.encode(flat, kinds, stacked.nodes_at, "Y")
+            losses = self._state_losses(labels, kinds, cards, structure.state_at)
+        return GraphBatch(
+            structure,
+            layout.rows(stacked, node_blocks, edge_blocks),
+            edge_blocks if stacked.edge_features is None else np.zeros(0, dtype=np.int64),
+            kinds,
+            layout.hidden[kinds],
+            truth,
+            losses,
+            {name: getattr(self, name) for name in ("max_entries", "max_iterations", "damping", "counting")},
+        )
+
+    def _state_losses(self, labels: Indices, kinds: Indices, cards: Indices, state_at: Indices) -> Vector:
+        """Return Δ of each state of each node; nodes without a known label cost nothing."""
+        nodes = np.repeat(np.arange(len(cards)), cards)
+        states = np.arange(state_at[-1]) - state_at[nodes]
+        return self.costs_or_nothing_[labels[nodes], self.layout_.label_of[kinds[nodes], states]]
+
+    def roles(self, X: Any) -> list[NDArray]:
+        """Return for each node whether prediction has it "maximised" or "summed out"."""
+        stacked = stack_graphs(X)
+        hidden = self.layout_.hidden[self.layout_.kinds(stacked)]
+        return np.split(np.where(hidden, SUMMED_OUT, MAXIMISED), stacked.nodes_at[1:-1])
+
+    # ---- planes ------------------------------------------------------------------------------------------
+
+    def planes(
+        self, batch: GraphBatch, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None
+    ) -> Planes:
+        """Return one supporting plane for each asked graph."""
+        require_labels(batch, mode)
+        graphs = batch.everything if rows is None else rows
+        if mode == "clamped" and not batch.half_labelled:
+            planes = self._assignment_planes(batch, graphs, batch.states_of(rows))
+            planes.values = planes.dot(w)
+            return planes
+        found = batch.beliefs(w, mode, temperature, rows)
+        if _hard(mode, temperature):
+            planes = self._assignment_planes(batch, graphs, found.states)
+            if mode == "augmented":
+                structure = batch.structure
+                kernels.state_losses(
+                    graphs, structure.variables_at, structure.state_at, batch.losses, found.states, planes.offsets
+                )
+            planes.values = found.values
+        else:
+            planes = self._belief_planes(batch, graphs, found, w)
+        planes.exact = bool(found.exact.all())
+        return planes
+
+    def _assignment_planes(self, batch: GraphBatch, graphs: Indices, states: Indices) -> Planes:
+        """Return the features of the graphs' assignments as planes, with values still to be set."""
+        structure = batch.structure
+        n_edges = int(np.diff(structure.factors_at)[graphs].sum())
+        atoms, pointers = _room_for_atoms(len(states) + n_edges, len(graphs))
+        kernels.state_atoms(
+            graphs,
+            structure.variables_at,
+            structure.state_at,
+            structure.factors_at,
+            structure.scopes,
+            batch.edge_blocks,
+            self.layout_.edge_at,
+            states,
+            pointers,
+            atoms,
+        )
+        return self._planes_of(batch, atoms, pointers, np.zeros(len(graphs)))
+
+    def _belief_planes(self, batch: GraphBatch, graphs: Indices, found: Beliefs, w: Vector) -> Planes:
+        """Return the expected features as planes that are tight at w."""
+        structure = batch.structure
+        room = int(np.count_nonzero(found.unary) + np.count_nonzero(found.tables))
+        atoms, pointers = _room_for_atoms(room, len(graphs))
+        kernels.belief_atoms(
+            graphs,
+            structure.variables_at,
+            structure.state_at,
+            structure.factors_at,
+            structure.table_at,
+            batch.edge_blocks,
+            self.layout_.edge_at,
+            found.unary,
+            found.tables,
+            pointers,
+            atoms,
+        )
+        planes = self._planes_of(batch, atoms, pointers, found.values)
+        planes.offsets = found.values - planes.dot(w)
+        return planes
+
+    def _planes_of(self, batch: GraphBatch, atoms: Atoms, pointers: Indices, values: Vector) -> Planes:
+        atoms = Atoms(*(part[: pointers[-1]] for part in atoms))
+        return Planes(batch.rows, pointers, atoms, np.zeros(len(values)), values, self.n_features)
+
+    def total(self, batch: GraphBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
+        """Return the weighted sum of all graphs' planes."""
+        if _hard(mode, temperature) or (mode == "clamped" and not batch.half_labelled):
+            return super().total(batch, w, mode, temperature, weights)
+        found = batch.beliefs(w, mode, temperature)
+        slope = self._expected(batch, found.unary, found.tables, weights)
+        offset = float(weights @ found.values) - float(slope @ w)
+        entropy = offset
+        if mode == "augmented":
+            structure, losses = batch.structure, np.empty(batch.n_examples)
+            kernels.expected_losses(
+                batch.everything, structure.variables_at, structure.state_at, batch.losses, found.unary, losses
+            )
+            entropy -= float(weights @ losses)
+        return Plane(slope, offset, entropy, bool(found.exact.all()))
+
+    def _expected(self, batch: GraphBatch, unary: Vector, tables: Vector, weights: Vector) -> Vector:
+        """Return the weighted sum of all graphs' expected features."""
+        structure, slope = batch.structure, np.zeros(self.n_features)
+        for items_at, shift, entries_at, beliefs in (
+            (structure.variables_at, 0, structure.state_at, unary),
+            (structure.factors_at, len(structure.cards), structure.table_at, tables),
+        ):
+            kernels.add_expected(batch.rows, batch.everything, items_at, shift, entries_at, beliefs, weights, slope)
+        return slope
+
+    # ---- Rényi entropy -----------------------------------------------------------------------------------
+
+    def renyi_planes(
+        self,
+        batch: GraphBatch,
+        w: Vector,
+        mode: Mode,
+        alpha: float,
+        output_temperature: float,
+        rows: Indices | None = None,
+    ) -> Planes:
+        """Return the tangents at w of smax_{ε_y} over y of Δ(y) + G_α(y), which is no convex function.
+
+        G_α(y) = [log Σ_h exp α s(y, h) − log Σ_h exp s(y, h)]/(α − 1); graphs must be within `max_entries`.
+        """
+        graphs = batch.everything if rows is None else rows
+        planes = self._belief_planes(batch, graphs, batch.renyi(w, mode, alpha, output_temperature, rows), w)
+        planes.exact = False
+        return planes
+
+    def renyi_decode(self, batch: GraphBatch, w: Vector, alpha: float) -> list[Prediction]:
+        """Return the outputs with the largest G_α of each graph."""
+        return self._predictions(batch, batch.renyi(w, "free", alpha, 0.0, predicting=True))
+
+    # ---- answers for people ------------------------------------------------------------------------------
+
+    def decode(self, batch: GraphBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the best labels of each graph, nodes of hidden types pooled at ε_h.
+
+        y has the labels, and −1 at nodes of hidden types; h, if training had latents, is the whole assignment with the
+        best or most probable states there.
+        """
+        hard = Temperature(0.0, temperature.latent)
+        return self._predictions(batch, batch.beliefs(w, "free", hard, predicting=True))
+
+    def _predictions(self, batch: GraphBatch, found: Beliefs) -> list[Prediction]:
+        unknown = np.full(len(found.states), UNKNOWN)
+        outputs = self._split(batch, self.layout_.decode(found.states, batch.kinds, unknown))
+        latents: Sequence[Any] = [None] * len(outputs)
+        if self.latent:
+            latents = self._assignments(batch, found.states)
+        values = found.values.tolist()
+        return [Prediction(*triple) for triple in zip(outputs, latents, values, strict=True)]
+
+    def _split(self, batch: GraphBatch, flat: NDArray) -> list[NDArray]:
+        return [flat[start:end] for start, end in pairwise(batch.structure.variables_at.tolist())]
+
+    def _assignments(self, batch: GraphBatch, states: Indices) -> list[NDArray]:
+        return self._split(batch, self.layout_.decode(states, batch.kinds, states))
+
+    def complete(self, batch: GraphBatch, w: Vector) -> list[NDArray]:
+        """Return the best assignment of each graph among those that agree with its known labels."""
+        return self._assignments(batch, batch.beliefs(w, "clamped", Temperature()).states)
+
+    def completion_planes(self, batch: GraphBatch, latents: Sequence[Any]) -> Planes:
+        """Return the features of whole assignments, which must agree with the known labels, as planes."""
+        require_labels(batch, "clamped")
+        require_one_latent_each(batch, latents)
+        assert batch.truth is not None
+        nodes_at = batch.structure.variables_at
+        flat = flat_labels(latents, nodes_at, "latents")
+        states = self.layout_.encode_assignment(flat, batch.kinds, nodes_at, "latents")
+        wrong = np.flatnonzero((states == UNKNOWN) | ((batch.truth != UNKNOWN) & (states != batch.truth)))
+        if len(wrong):
+            k, node = locate(nodes_at, wrong[0])
+            known = self.layout_.decode(batch.truth[wrong[:1]], batch.kinds[wrong[:1]], batch.truth[wrong[:1]])
+            wanted = (
+                "one of the labels" if batch.truth[wrong[0]] == UNKNOWN else f"the known label {known.tolist()[0]!r}"
+            )
+            raise InputError(
+                f"latents[{k}] has {flat[wrong[0]]!r} at node {node}, expected {wanted}: give a whole assignment that "
+                "agrees with what is known"
+            )
+        return self._assignment_planes(batch, batch.everything, states)
+
+    def random_latents(self, batch: GraphBatch, rng: np.random.Generator) -> list[NDArray]:
+        """Return the known labels with all other states drawn uniformly, one assignment for each graph."""
+        require_labels(batch, "clamped")
+        assert batch.truth is not None
+        drawn = rng.integers(0, batch.structure.cards)
+        return self._assignments(batch, np.where(batch.truth == UNKNOWN, drawn, batch.truth))
+
+    def initial_latents(self, batch: GraphBatch, rng: np.random.Generator, attempt: int) -> list[NDArray]:
+        """Return completions of unknown labels by what known ones tell on their own, and random hidden states.
+
+        The weights for unknown labels are the first gradient, at w = 0, of the log-likelihood of the known labels.
+        Nodes of hidden types are alike there, so that only chance can tell their states apart. Later attempts weight
+        the graphs at random.
+        """
+        require_labels(batch, "clamped")
+        assert batch.truth is not None
+        weights = rng.exponential(size=batch.n_examples) if attempt else np.ones(batch.n_examples)
+        states = rng.integers(0, batch.structure.cards)
+        if ((batch.truth == UNKNOWN) & ~batch.of_hidden_type).any():
+            w = self._expected(batch, *self._guess(batch, batch.truth), weights)
+            w -= self._expected(batch, *self._guess(batch, np.full(len(states), UNKNOWN)), weights)
+            found = batch.beliefs(w, "clamped", Temperature()).states
+            states = np.where(batch.of_hidden_type, states, found)
+        return self._assignments(batch, np.where(batch.truth == UNKNOWN, states, batch.truth))
+
+    @staticmethod
+    def _guess(batch: GraphBatch, states: Indices) -> tuple[Vector, Vector]:
+        """Return beliefs of nodes and edges at w = 0: certain where a state is given, uniform elsewhere."""
+        structure = batch.structure
+        nodes = np.repeat(np.arange(len(states)), structure.cards)
+        own = np.arange(structure.state_at[-1]) - structure.state_at[nodes]
+        unary = np.where(states[nodes] == UNKNOWN, 1.0 / structure.cards[nodes], states[nodes] == own)
+        edges = np.repeat(np.arange(len(structure.scopes) // 2), np.diff(structure.table_at))
+        first, second = structure.scopes.reshape(-1, 2)[edges].T
+        joint = np.arange(structure.table_at[-1]) - structure.table_at[edges]
+        s, t = np.divmod(joint, structure.cards[second])
+        return unary, unary[structure.state_at[first] + s] * unary[structure.state_at[second] + t]
+
+    def marginals(self, batch: GraphBatch, w: Vector, temperature: Temperature) -> list[GraphMarginals]:
+        """Return the probabilities of nodes' states and of edges' pairs of states at the temperatures (ε_y, ε_h)."""
+        found = batch.beliefs(w, "free", temperature, predicting=True)
+        structure, cards = batch.structure, self.layout_.cards
+        nodes: Any = found.unary
+        edges: Any = found.tables
+        if (cards == cards[0]).all():
+            nodes, edges = nodes.reshape(-1, cards[0]), edges.reshape(-1, cards[0], cards[0])
+        else:
+            nodes = np.split(nodes, structure.state_at[1:-1])[: len(structure.cards)]
+            shapes = structure.cards[structure.scopes.reshape(-1, 2)].tolist()
+            parts = np.split(edges, structure.table_at[1:-1])[: len(shapes)]
+            edges = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+        spans = zip(pairwise(structure.variables_at.tolist()), pairwise(structure.factors_at.tolist()), strict=True)
+        return [GraphMarginals(nodes[a:b], edges[c:d]) for (a, b), (c, d) in spans]
+
+    def confidence(
+        self, batch: GraphBatch, w: Vector, temperature: Temperature, predictions: Sequence[Prediction]
+    ) -> list[Vector]:
+        """Return the probability of each node's predicted label, NaN at nodes of hidden types."""
+        found = batch.beliefs(w, "free", temperature, predicting=True)
+        nodes_at = batch.structure.variables_at
+        flat = flat_labels([prediction.y for prediction in predictions], nodes_at, "predictions")
+        _, states = self.layout_.encode(flat, batch.kinds, nodes_at, "predictions")
+        probability = found.unary[batch.structure.state_at[:-1] + np.maximum(states, 0)]
+        return self._split(batch, np.where(states == UNKNOWN, np.nan, probability))
+
+    # ---- quality -----------------------------------------------------------------------------------------
+
+    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
+        """Return the sum of each graph's node costs; nodes without a known label cost nothing, latents neither."""
+        truth, predicted, offsets = self._aligned(Y_true, Y_pred)
+        graphs = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        out = np.zeros(len(offsets) - 1)
+        np.add.at(out, graphs, self.costs_or_nothing_[truth, predicted])
+        return out
+
+    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
+        """Return the share of nodes with the right label among those whose label is known."""
+        truth, predicted, offsets = self._aligned(Y_true, Y_pred)
+        known = truth != UNKNOWN
+        if not known.any():
+            raise InputError("Y_true has no known label, only -1: a score needs at least one")
+        weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
+        return float(np.average((truth == predicted)[known], weights=weights))
+
+    def _aligned(self, Y_true: Any, Y_pred: Any) -> tuple[Indices, Indices, Indices]:
+        """Return true and predicted labels as numbers of the vocabulary, and the graphs' offsets."""
+        check_examples(Y_pred, Y_true)
+        offsets = offsets_from_lengths(len(y) for y in Y_pred)
+        truth, predicted = (
+            self.layout_.label_numbers(flat_labels(Y, offsets, name), offsets, name)
+            for Y, name in ((Y_true, "Y_true"), (Y_pred, "Y_pred"))
+        )
+        wrong = np.flatnonzero((predicted == UNKNOWN) & (truth != UNKNOWN))
+        if len(wrong):
+            k, node = locate(offsets, wrong[0])
+            raise InputError(
+                f"Y_pred[{k}] has -1 (unknown) at node {node}, where the true label is known: predict a label for each "
+                "output node"
+            )
+        return truth, predicted, offsets
+
+
+def _hard(mode: Mode, temperature: Temperature) -> bool:
+    """Whether one assignment takes it all."""
+    return temperature.latent == 0 and (mode == "clamped" or temperature.output == 0)
+
+
+def _room_for_atoms(count: int, n_planes: int) -> tuple[Atoms, Indices]:
+    atoms = Atoms(np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32), np.empty(count))
+    return atoms, np.empty(n_planes + 1, dtype=np.int64)
