@@ -155,6 +155,40 @@ def test_texts_for_people(chain_model, chains, class_model, table):
     assert "mostly taken for" in run("evaluate", class_model, table).stdout
 
 
+@pytest.mark.parametrize(("model", "estimator"), [("crf", "HiddenCRF"), ("svm", "MarginalSSVM")])
+def test_half_labelled_chains(model, estimator, tmp_path):
+    rng = np.random.default_rng(1)
+    half = [[(a, b, "?" if rng.random() < 0.5 else c) for a, b, c in one] for one in sentences(30)]
+    train = write_columns(tmp_path / "half.txt", half)
+    whole = write_columns(tmp_path / "whole.txt", sentences(10, seed=3))
+    folder = tmp_path / "model"
+    options = ("--model", model, "--unknown", "?", "--valid", train, "-o", folder, "--json", "--quiet")
+    result = json.loads(run("train", "chain", train, *options).stdout)
+    assert result["estimator"] == estimator
+    assert result["n_labels"] == 4
+    known = sum(c != "?" for one in half for _, _, c in one)
+    assert result["valid"]["n_tokens"] == known
+    assert "chunks" not in result["valid"]
+    scores = json.loads(run("evaluate", folder, whole, "--json").stdout)
+    assert scores["accuracy"] > 0.95
+    assert "chunks" in scores
+    predicted = run("predict", folder, whole, "-o", "-").stdout
+    assert "?" not in predicted
+
+
+def test_half_labelled_chains_that_make_no_sense(chains, tmp_path):
+    out = ("-o", tmp_path / "model")
+    assert "--unknown is '?', which labels nothing" in fail("train", "chain", chains, "--unknown", "?", *out)
+    nothing = write_columns(tmp_path / "nothing.txt", [[("a", "DT", "?"), ("b", "NN", "?")]])
+    assert "all labels of" in fail("train", "chain", nothing, "--unknown", "?", *out)
+    perceptron = ("--unknown", "O", "--model", "perceptron")
+    assert "need all labels" in fail("train", "chain", chains, *perceptron, *out)
+    assert not (tmp_path / "model").exists()
+    run("train", "chain", chains, "--unknown", "O", *out, "--quiet")
+    unlabelled = write_columns(tmp_path / "only.txt", [[("a", "DT", "O"), ("b", "NN", "O")]])
+    assert "all labels are 'O'" in fail("evaluate", tmp_path / "model", unlabelled)
+
+
 def test_predict_takes_chains_with_and_without_labels(chain_model, tmp_path):
     rows = list(sentences(5, seed=2))
     whole = write_columns(tmp_path / "whole.txt", rows)

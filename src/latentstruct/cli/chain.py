@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 class ChainRecord:
     """What the command keeps beside a chain model: its features and the columns of its files.
 
-    Columns are counted from 0; `columns` are those the features use, the word first.
+    Columns are counted from 0; `columns` are those the features use, the word first. `unknown` stands in the files
+    for labels that are not known.
     """
 
     features: dict[str, Any]
@@ -52,6 +53,7 @@ class ChainRecord:
     columns: list[int]
     n_examples: int
     seconds: float
+    unknown: str | None = None
     kind: Literal["chain"] = "chain"
 
     def used_columns(self, sentences: "ColumnSentences", name: str) -> "ColumnSentences":
@@ -123,6 +125,10 @@ def train_chain(
         str | None,
         typer.Option(metavar="LIST", show_default="all but the labels", help="Columns to use, as 0,1; word first."),
     ] = None,
+    unknown: Annotated[
+        str | None,
+        typer.Option(metavar="MARK", show_default="all labels are known", help="What stands for an unknown label."),
+    ] = None,
     valid: ValidOption = None,
     allow_unknown: UnknownOption = False,
     seed: SeedOption = 0,
@@ -132,6 +138,9 @@ def train_chain(
     """Train on sentences: one token a line, its label in one column, a blank line after each sentence.
 
     The default is a CRF, as its chunks were the best: F1 93.8 on CoNLL-2000, against 93.5 of the others.
+
+    Half-labelled text: --unknown ? takes tokens labelled ? for unknown ones and sums over what they may be. The CRF
+    then is a hidden CRF, the SVM a marginal one.
 
     Ctrl-C saves the best weights so far.
     """
@@ -144,25 +153,26 @@ def train_chain(
     progress = Progress(quiet)
     template = WindowFeatures(window, affixes, shape, bigrams, min_count)
     data = read_chains_to_train(train, label_column, asked, template, progress)
+    Y = data.Y if unknown is None else mark_unknown(data, unknown, train)
 
     def record(_: Any, seconds: float) -> ChainRecord:
-        return ChainRecord(template.to_state(), data.label_at, data.n_columns, data.used, len(data.X), seconds)
+        return ChainRecord(template.to_state(), data.label_at, data.n_columns, data.used, len(data.X), seconds, unknown)
 
     score = None
     if valid is not None:
-        held_out = read_labelled_chains(valid, record(None, 0.0), template, data.labels, allow_unknown)
+        held_out = read_labelled_chains(valid, record(None, 0.0), template, data.labels - {unknown}, allow_unknown)
 
         def score(estimator: Any) -> dict[str, Any]:
-            return score_chains(estimator, *held_out)
+            return score_chains(estimator, *held_out, unknown)
 
     sizes = {
         "n_examples": len(data.X),
         "n_tokens": sum(map(len, data.Y)),
         "n_features": len(template.vocabulary_),
-        "n_labels": len(data.labels),
+        "n_labels": len(data.labels - {unknown}),
     }
-    estimator = choices.estimator(Chain(), len(data.X))
-    Training(ChainKind(), output, estimator, data.X, data.Y, sizes, record, score).run(progress, json)
+    estimator = choices.estimator(Chain(), len(data.X), latent=unknown is not None)
+    Training(ChainKind(), output, estimator, data.X, Y, sizes, record, score).run(progress, json)
 
 
 @dataclass(frozen=True)
@@ -191,6 +201,19 @@ def read_chains_to_train(
     return ChainData(X, sentences.column(label_at), labels, label_at, sentences.n_columns, used)
 
 
+def mark_unknown(data: ChainData, unknown: str, name: str) -> list[list[Any]]:
+    """Return the labels with −1 for unknown ones."""
+    if unknown not in data.labels:
+        shown = ", ".join(sorted(data.labels)[:10])
+        raise InputError(
+            f"--unknown is {unknown!r}, which labels nothing in {name}; its labels are {shown}: correct it, or "
+            "leave it out"
+        )
+    if len(data.labels) == 1:
+        raise InputError(f"all labels of {name} are {unknown!r}, which stands for unknown ones: label some tokens")
+    return [[-1 if label == unknown else label for label in labels] for labels in data.Y]
+
+
 def restore_features(model: Trained) -> "WindowFeatures":
     """Return the features a chain model was trained with."""
     from latentstruct.features import WindowFeatures
@@ -216,9 +239,10 @@ def read_labelled_chains(
             f"column {record.label_column}: give labelled data"
         )
     Y = sentences.column(record.label_column)
+    allowed = known | {record.unknown}
     for i, labels in enumerate(Y, 1):
-        if not allow_unknown and not known.issuperset(labels):
-            j, label = next((j, label) for j, label in enumerate(labels, 1) if label not in known)
+        if not allow_unknown and not allowed.issuperset(labels):
+            j, label = next((j, label) for j, label in enumerate(labels, 1) if label not in allowed)
             raise unknown_label(f"{name}: token {j} of sentence {i}", label, known)
     return template.transform(tokens), Y
 
@@ -229,21 +253,27 @@ def are_chunk_tags(labels: Sequence[Any]) -> bool:
     return bool(typed) and all(len(tag) > 2 and tag[0] in "BIES" and tag[1] == "-" for tag in typed)
 
 
-def score_chains(estimator: Any, X: Any, Y: list[list[str]]) -> dict[str, Any]:
-    """Return the quality of a chain model's predictions."""
+def score_chains(estimator: Any, X: Any, Y: list[list[str]], unknown: str | None = None) -> dict[str, Any]:
+    """Return the quality of a chain model's predictions, on tokens whose label is known."""
     from latentstruct.metrics import chunk_scores
 
     guessed = [labels.tolist() for labels in estimator.predict(X)]
-    pairs = list(zip(Y, guessed, strict=True))
-    n_tokens = sum(map(len, Y))
-    right = sum(a == b for truth, guess in pairs for a, b in zip(truth, guess, strict=True))
+    pairs = [
+        [(a, b) for a, b in zip(truth, guess, strict=True) if a != unknown]
+        for truth, guess in zip(Y, guessed, strict=True)
+    ]
+    n_tokens = sum(map(len, pairs))
+    if n_tokens == 0:
+        raise InputError(f"all labels are {unknown!r}, which stands for unknown ones: give data with some known labels")
+    right = sum(a == b for sentence in pairs for a, b in sentence)
     result = {
         "n_examples": len(Y),
         "n_tokens": n_tokens,
         "accuracy": right / n_tokens,
-        "example_accuracy": sum(truth == guess for truth, guess in pairs) / len(Y),
+        "example_accuracy": sum(all(a == b for a, b in sentence) for sentence in pairs) / len(Y),
     }
-    if are_chunk_tags(estimator.task_.labels_.labels):
+    # A chunk with an unknown label may begin or end anywhere.
+    if are_chunk_tags(estimator.task_.labels_.labels) and n_tokens == sum(map(len, Y)):
         scores = asdict(chunk_scores(Y, guessed))
         result["chunks"] = {key: scores[key] for key in scores if key not in ("accuracy", "n_tokens")}
     return result
@@ -282,7 +312,7 @@ class ChainKind(Kind):
         template = restore_features(model)
         name = held_out.data or ""
         X, Y = read_labelled_chains(name, model.record, template, known, held_out.allow_unknown)
-        return score_chains(model.estimator, X, Y)
+        return score_chains(model.estimator, X, Y, model.record.unknown)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print accuracies and a table of chunks."""

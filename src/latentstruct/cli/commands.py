@@ -1,4 +1,4 @@
-"""The commands: train, predict, evaluate, info, reproduce and demo."""
+"""The commands: train, predict, evaluate, info, infer, reproduce and demo."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +16,7 @@ from latentstruct.cli.common import (
     say_warnings,
 )
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
+from latentstruct.cli.infer import infer
 from latentstruct.cli.kinds import HeldOut
 from latentstruct.cli.options import JsonOption, ModelArgument, QuietOption, SeedOption, UnknownOption
 from latentstruct.cli.registry import KINDS, find_kind, load_trained
@@ -33,6 +34,7 @@ train_app = typer.Typer(no_args_is_help=True)
 app.add_typer(train_app, name="train", help="Train a model and save it.")
 for _name, _kind in KINDS.items():
     train_app.command(_name)(_kind.train)
+app.command()(infer)
 app.command()(reproduce)
 
 
@@ -73,6 +75,10 @@ def predict(
 
     Rankings: one score a line, or a table with query and document (docid = … of its remark) if FILE ends in .tsv.
 
+    Graphs: the graphs with predicted labels, their confidence (not of svm and latent) and states of hidden nodes.
+
+    Images: DATA is a folder, zip archive or image, FILE a folder for label images and pictures in overlays.
+
     Example: latentstruct predict MODEL new.fa -o sites.tsv
     """
     from latentstruct.persistence import SETTINGS, WEIGHTS
@@ -90,6 +96,7 @@ def evaluate(
     data: Annotated[
         str | None, typer.Argument(metavar="DATA", help="Labelled file as for training; - is standard input.")
     ] = None,
+    labels: Annotated[str | None, typer.Argument(metavar="LABELS", help="Images: their label images.")] = None,
     positive: Annotated[
         str | None, typer.Option(metavar="FASTA", help="Motifs: sequences that hold the motif.")
     ] = None,
@@ -117,10 +124,14 @@ def evaluate(
 
     Coreference: MUC, B³, CEAF and pairs. Rankings: precision@k, NDCG@k and MAP.
 
+    Graphs: the share of nodes that are right, and precision and recall of each label.
+
+    Images: the share of pixels that are right, of each label and in all, and intersection over union.
+
     Examples: latentstruct evaluate MODEL test.txt; latentstruct evaluate MODEL --positive p.fa --negative n.fa
     """
     kind, trained = load_trained(model)
-    held_out = HeldOut(data, positive, negative, sites, allow_unknown)
+    held_out = HeldOut(data, labels, positive, negative, sites, allow_unknown)
     held_out.check(kind)
     given = {name: value for name, value in asdict(held_out).items() if isinstance(value, str)}
     result = {"model": str(model), **given, "kind": kind.name, **kind.evaluate(trained, held_out)}

@@ -32,6 +32,7 @@ class HeldOut:
     """The labelled data `latentstruct evaluate` was given; None or False is an option that was not."""
 
     data: str | None = None
+    labels: str | None = None
     positive: str | None = None
     negative: str | None = None
     sites: str | None = None
@@ -41,7 +42,8 @@ class HeldOut:
         """Raise if the kind of model needs other options."""
         for option in fields(self):
             given = getattr(self, option.name) not in (None, False)
-            shown = "DATA" if option.name == "data" else "--" + option.name.replace("_", "-")
+            argument = option.name in ("data", "labels")
+            shown = option.name.upper() if argument else "--" + option.name.replace("_", "-")
             if given and option.name not in kind.judged_on:
                 raise InputError(f"a {kind.name} model is not evaluated with {shown}: {kind.evaluation_hint}")
             if not given and option.name in kind.judged_on_always:

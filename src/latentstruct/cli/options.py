@@ -83,7 +83,7 @@ DescentRoundsOption = Annotated[
 
 @dataclass(frozen=True)
 class Choices:
-    """The options that trainings without latent variables share."""
+    """The options that trainings of classes and sequences share."""
 
     output: Path
     model: Model
@@ -106,10 +106,14 @@ class Choices:
                 if value not in (None, SolverName.auto):
                     raise InputError(f"a perceptron has no {name}: leave it out, or choose another --model")
 
-    def estimator(self, task: Any, n_examples: int) -> Any:
-        """Return the untrained estimator."""
-        from latentstruct.estimators import CRF, StructuralSVM, StructuredPerceptron
+    def estimator(self, task: Any, n_examples: int, latent: bool = False) -> Any:
+        """Return the untrained estimator, one that sums latents out if there are some."""
+        from latentstruct.estimators import CRF, HiddenCRF, MarginalSSVM, StructuralSVM, StructuredPerceptron
 
+        if latent and (self.model is Model.perceptron or self.rescaling is not Rescaling.margin):
+            raise InputError(
+                "a perceptron and --rescaling slack need all labels: choose --model crf or svm for --unknown"
+            )
         if self.model is Model.perceptron:
             estimator = StructuredPerceptron(task, max_seconds=self.max_seconds, random_state=self.seed)
             return estimator if self.max_rounds is None else estimator.set_params(max_rounds=self.max_rounds)
@@ -120,6 +124,8 @@ class Choices:
             "max_rounds": self.max_rounds,
             "max_seconds": self.max_seconds,
         }
+        if latent:
+            return (HiddenCRF if self.model is Model.crf else MarginalSSVM)(task, random_state=self.seed, **common)
         if self.model is Model.crf:
             return CRF(task, **common)
         return StructuralSVM(task, rescaling=self.rescaling.value, **common)

@@ -6,13 +6,16 @@ from typing import Any
 from latentstruct.cli.chain import ChainKind
 from latentstruct.cli.classes import ClassesKind
 from latentstruct.cli.coreference import CoreferenceKind
+from latentstruct.cli.graph import GraphKind
 from latentstruct.cli.kinds import Kind, Trained
 from latentstruct.cli.motif import MotifKind
 from latentstruct.cli.rank import RankKind
+from latentstruct.cli.segment import SegmentKind
 from latentstruct.exceptions import FormatError, InputError
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (ChainKind(), ClassesKind(), MotifKind(), CoreferenceKind(), RankKind())
+    kind.name: kind
+    for kind in (ChainKind(), ClassesKind(), MotifKind(), CoreferenceKind(), RankKind(), SegmentKind(), GraphKind())
 }
 
 

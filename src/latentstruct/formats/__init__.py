@@ -7,29 +7,63 @@ names the file, the line, what was found, what was expected and the cure.
 from latentstruct.formats.columns import ColumnSentences, parse_conll, read_conll, write_conll
 from latentstruct.formats.coreference import read_coreference, write_coreference
 from latentstruct.formats.fasta import Sequences, read_fasta, write_fasta, write_sites
+from latentstruct.formats.graphs import (
+    GraphFeatures,
+    GraphRecord,
+    graph_labels,
+    predicted_graphs,
+    read_graphs,
+    write_graphs,
+)
 from latentstruct.formats.meme import MemeMotif, read_meme, write_meme
 from latentstruct.formats.ranking import Queries, read_queries, write_scores
 from latentstruct.formats.tables import ClassData, read_classes, read_csv, read_svmlight
+from latentstruct.formats.uai import UaiModel, read_uai, write_uai
+from latentstruct.formats.uai_answers import (
+    UaiSolutions,
+    read_uai_evidence,
+    read_uai_query,
+    read_uai_solutions,
+    write_uai_evidence,
+    write_uai_query,
+    write_uai_solutions,
+)
 
 __all__ = [
     "ClassData",
     "ColumnSentences",
+    "GraphFeatures",
+    "GraphRecord",
     "MemeMotif",
     "Queries",
     "Sequences",
+    "UaiModel",
+    "UaiSolutions",
+    "graph_labels",
     "parse_conll",
+    "predicted_graphs",
     "read_classes",
     "read_conll",
     "read_coreference",
     "read_csv",
     "read_fasta",
+    "read_graphs",
     "read_meme",
     "read_queries",
     "read_svmlight",
+    "read_uai",
+    "read_uai_evidence",
+    "read_uai_query",
+    "read_uai_solutions",
     "write_conll",
     "write_coreference",
     "write_fasta",
+    "write_graphs",
     "write_meme",
     "write_scores",
     "write_sites",
+    "write_uai",
+    "write_uai_evidence",
+    "write_uai_query",
+    "write_uai_solutions",
 ]

@@ -1,0 +1,585 @@
+"""Models that label the nodes of graphs."""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from latentstruct.cli.common import check_folder, reported_errors, unknown_label
+from latentstruct.cli.description import largest
+from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.options import (
+    DescentRoundsOption,
+    DescentTolOption,
+    JsonOption,
+    OutputOption,
+    QuietOption,
+    RestartsOption,
+    SecondsOption,
+    SeedOption,
+    UnknownOption,
+    ValidOption,
+)
+from latentstruct.cli.training import Training
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, print_facts, print_table, say, show_percent
+
+if TYPE_CHECKING:
+    from latentstruct.formats import GraphFeatures, GraphRecord
+
+UNKNOWN = -1
+EXACT = "exact"
+_EXAMPLE = re.compile(r"\b[XY]\[(\d+)\]")
+
+
+class GraphModel(StrEnum):
+    """What to train."""
+
+    marginal = "marginal"
+    latent = "latent"
+    svm = "svm"
+    crf = "crf"
+    hidden_crf = "hidden-crf"
+
+    @property
+    def estimator(self) -> str:
+        """The name of the estimator."""
+        names = {"marginal": "MarginalSSVM", "latent": "LatentSSVM", "svm": "StructuralSVM", "crf": "CRF"}
+        return names.get(self.value, "HiddenCRF")
+
+    @property
+    def takes_latents(self) -> bool:
+        """Whether labels may be unknown and nodes hidden."""
+        return self not in (GraphModel.svm, GraphModel.crf)
+
+
+@dataclass(frozen=True)
+class GraphModelRecord:
+    """What the command keeps beside a model of graphs: its features and the sizes of the training data."""
+
+    features: dict[str, Any]
+    n_nodes: int
+    n_edges: int
+    n_examples: int
+    seconds: float
+    kind: Literal["graph"] = "graph"
+
+
+@dataclass(frozen=True)
+class GraphChoices:
+    """The options of a training."""
+
+    output: Path
+    model: GraphModel
+    C: float
+    hidden: dict[str, int]
+    labels_by_type: bool
+    shared: bool
+    max_entries: int
+    max_iterations: int
+    restarts: int
+    tol: float | None
+    max_rounds: int | None
+    max_seconds: float | None
+    seed: int
+
+    def n_starts(self) -> int:
+        """Return how many starts there will be to tell of."""
+        return self.restarts if self.model.takes_latents else 0
+
+    def task(self, records: Sequence["GraphRecord"]) -> Any:
+        """Return the task."""
+        from latentstruct.tasks import Graph
+
+        return Graph(
+            labels=labels_of_types(records, self.hidden) if self.labels_by_type else None,
+            hidden=self.hidden or None,
+            shared=self.shared,
+            max_entries=self.max_entries,
+            max_iterations=self.max_iterations,
+        )
+
+    def estimator(self, task: Any, latent: bool) -> Any:
+        """Return the untrained estimator; what completes latents is a plain SVM if there are none."""
+        from latentstruct import estimators
+
+        model = GraphModel.svm if self.model is GraphModel.latent and not latent else self.model
+        options: dict[str, Any] = {"C": self.C, "tol": self.tol}
+        options |= {"max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
+        if model.takes_latents:
+            options |= {"restarts": self.restarts if latent else None, "random_state": self.seed}
+        return getattr(estimators, model.estimator)(task, **options)
+
+
+TrainArgument = Annotated[
+    str, typer.Argument(metavar="TRAIN", help="Graphs as JSON lines, one a line; - is standard input.")
+]
+GraphModelOption = Annotated[
+    GraphModel,
+    typer.Option(
+        metavar="NAME",
+        help="marginal: unknown labels and hidden nodes are summed out; latent: guessed; svm, crf: there are none; "
+        "hidden-crf: of likelihood.",
+    ),
+]
+HiddenOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TYPE=K", help="Nodes of this type are never observed and have K states; repeatable."),
+]
+OwnLabelsOption = Annotated[bool, typer.Option("--labels-by-type", help="Each type of nodes has labels of its own.")]
+UnsharedOption = Annotated[
+    bool, typer.Option("--unshared", help="All graphs are the same; each node and edge has its own weights.")
+]
+BiasOption = Annotated[bool, typer.Option(help="Add a constant feature to nodes, and to edges with features.")]
+MinCountOption = Annotated[
+    int, typer.Option(min=1, help="Nodes or edges that must have a named feature for it to be kept.")
+]
+MaxEntriesOption = Annotated[
+    int, typer.Option(min=1, help="Largest table for exact inference; beyond it, belief propagation.")
+]
+MaxIterationsOption = Annotated[int, typer.Option(min=1, help="Sweeps of belief propagation.")]
+
+
+@reported_errors()
+def train_graph(
+    data: TrainArgument,
+    output: OutputOption = Path("model"),
+    model: GraphModelOption = GraphModel.marginal,
+    C: Annotated[float, typer.Option("-C", metavar="NUMBER", help="Weight of each graph against ½‖w‖².")] = 1.0,
+    hidden: HiddenOption = None,
+    labels_by_type: OwnLabelsOption = False,
+    unshared: UnsharedOption = False,
+    bias: BiasOption = True,
+    min_count: MinCountOption = 1,
+    max_entries: MaxEntriesOption = 2**20,
+    max_iterations: MaxIterationsOption = 200,
+    restarts: RestartsOption = 1,
+    tol: DescentTolOption = None,
+    max_rounds: DescentRoundsOption = None,
+    max_seconds: SecondsOption = None,
+    valid: ValidOption = None,
+    allow_unknown: UnknownOption = False,
+    seed: SeedOption = 0,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Train on graphs whose nodes have labels, some of them unknown, and depend on each other along edges.
+
+    A line is {"nodes": [{"features": {"size": 2}, "label": "a"}, {"label": null}], "edges": [[0, 1]]}.
+
+    Nodes and edges may have a type; features are named or lists of numbers; a label that is null is unknown.
+
+    Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train graph train.jsonl --hidden topic=3 -C 0.1 --valid test.jsonl -o model
+    """
+    from latentstruct.formats import GraphFeatures
+
+    structure = (parse_hidden(hidden or []), labels_by_type, not unshared, max_entries, max_iterations)
+    choices = GraphChoices(output, model, C, *structure, restarts, tol, max_rounds, max_seconds, seed)
+    progress = Progress(quiet, n_starts=choices.n_starts())
+    features = GraphFeatures(bias, min_count)
+    train = read_graphs_to_train(data, choices, features, progress)
+    score = None
+    if valid is not None:
+        held_out = read_held_out(valid, features, train.labels, choices.hidden, allow_unknown)
+
+        def score(estimator: Any) -> dict[str, Any]:
+            return score_graphs(estimator, features, held_out, valid)
+
+    with named_graphs(data):
+        make_training(train, choices, features, score).run(progress, json)
+
+
+@dataclass(frozen=True)
+class GraphsToTrain:
+    """Graphs, the labels of their nodes, and how many of these have none."""
+
+    records: list["GraphRecord"]
+    n_nodes: int
+    n_edges: int
+    n_unknown: int
+    labels: set[Any]
+
+
+def read_graphs_to_train(
+    name: str, choices: GraphChoices, features: "GraphFeatures", progress: Progress
+) -> GraphsToTrain:
+    """Read graphs and learn their features."""
+    from latentstruct.formats import read_graphs
+
+    check_folder(choices.output, "model.json", "a model is a folder")
+    records = read_graphs(name)
+    nodes = [node for record in records for node in record.nodes]
+    n_edges = sum(len(record.edges) for record in records)
+    n_unknown = check_training_labels(records, name, choices)
+    progress.say(
+        f"read {len(records)} graphs, {len(nodes)} nodes and {n_edges} edges from {name}; {n_unknown} nodes have no "
+        "known label"
+    )
+    features.fit(records)
+    return GraphsToTrain(records, len(nodes), n_edges, n_unknown, {node.label for node in nodes if is_known(node)})
+
+
+def make_training(
+    train: GraphsToTrain,
+    choices: GraphChoices,
+    features: "GraphFeatures",
+    score: Callable[[Any], dict[str, Any]] | None,
+) -> Training:
+    """Return the training of graphs whose features are learned."""
+    from latentstruct.formats import graph_labels
+
+    X, Y = features.transform(train.records), graph_labels(train.records)
+    sizes = {"n_examples": len(X), "n_nodes": train.n_nodes, "n_edges": train.n_edges, "n_labels": len(train.labels)}
+    estimator = choices.estimator(choices.task(train.records), bool(train.n_unknown))
+
+    def record(_: Any, seconds: float) -> GraphModelRecord:
+        return GraphModelRecord(features.to_state(), train.n_nodes, train.n_edges, len(X), seconds)
+
+    def finish(trained: Any) -> dict[str, Any]:
+        return {"inference": describe_inference(trained, X)}
+
+    return Training(GraphKind(), choices.output, estimator, X, Y, sizes, record, score, finish)
+
+
+def read_held_out(
+    name: str, features: "GraphFeatures", known: set[Any], hidden: Any, allow_unknown: bool
+) -> list["GraphRecord"]:
+    """Read labelled graphs for evaluation; raise if they cannot be judged."""
+    from latentstruct.formats import read_graphs
+
+    records = read_graphs(name)
+    check_held_out_labels(records, name, known, hidden, allow_unknown)
+    with named_graphs(name):
+        features.transform(records)
+    return records
+
+
+def parse_hidden(given: Sequence[str]) -> dict[str, int]:
+    """Read TYPE=K options."""
+    states: dict[str, int] = {}
+    for text in given:
+        name, equals, count = text.rpartition("=")
+        if not equals or not re.fullmatch("[0-9]{1,9}", count) or int(count) < 1:
+            raise InputError(
+                f"--hidden is {text!r}; expected a type of nodes and its number of states, such as topic=3: correct it"
+            )
+        if name in states:
+            raise InputError(f"--hidden names the type {name!r} twice; expected each type once: leave one of them out")
+        states[name] = int(count)
+    return states
+
+
+def is_known(node: Any) -> bool:
+    """Tell whether a node has a label."""
+    return node.label is not None and node.label != UNKNOWN
+
+
+def graph_name(name: str, k: int, record: "GraphRecord") -> str:
+    """Name a graph of a file in messages."""
+    return f"{name}: graph {k}" + ("" if record.id is None else f" ({record.id})")
+
+
+def check_training_labels(records: Sequence["GraphRecord"], name: str, choices: GraphChoices) -> int:
+    """Raise if labels and hidden types contradict each other or the model; return how many nodes have no label."""
+    types = Counter(node.type for record in records for node in record.nodes)
+    for one in choices.hidden:
+        if one not in types:
+            raise InputError(
+                f"--hidden names the type {one!r}, but the nodes of {name} have the types {', '.join(types)}: choose "
+                "one of these"
+            )
+    check_hidden_nodes(records, name, choices.hidden)
+    n_unknown = sum(not is_known(node) for record in records for node in record.nodes)
+    if n_unknown == sum(types.values()):
+        raise InputError(f"no node of {name} has a label; expected some to learn from: add labels")
+    if n_unknown and not choices.model.takes_latents:
+        raise InputError(
+            f"{n_unknown} of {sum(types.values())} nodes of {name} have no label, but --model {choices.model.value} "
+            "needs all: choose marginal, latent or hidden-crf"
+        )
+    if not n_unknown and choices.restarts > 1:
+        raise InputError(
+            f"--restarts is {choices.restarts}, but every node of {name} has a label, so that all starts end alike; "
+            "expected 1: leave it out"
+        )
+    return n_unknown
+
+
+def check_hidden_nodes(records: Sequence["GraphRecord"], name: str, hidden: Any) -> None:
+    """Raise if a node of a type that is never observed has a label."""
+    for k, record in enumerate(records):
+        for v, node in enumerate(record.nodes):
+            if node.type in hidden and is_known(node):
+                raise InputError(
+                    f"{graph_name(name, k, record)} has the label {node.label!r} at node {v} of the hidden type "
+                    f"{node.type!r}; expected none, as these are never observed: remove the label, or leave the type "
+                    "out of --hidden"
+                )
+
+
+def check_held_out_labels(
+    records: Sequence["GraphRecord"], name: str, known: set[Any], hidden: Any, allow_unknown: bool
+) -> None:
+    """Raise if graphs cannot be judged: a label is missing altogether, or the model does not know it."""
+    check_hidden_nodes(records, name, hidden)
+    labelled = False
+    for k, record in enumerate(records):
+        for v, node in enumerate(record.nodes):
+            labelled = labelled or is_known(node)
+            if is_known(node) and node.label not in known and not allow_unknown:
+                raise unknown_label(f"{graph_name(name, k, record)}, node {v},", node.label, known)
+    if not labelled:
+        raise InputError(f"no node of {name} has a label; expected some to compare with: give labelled data")
+
+
+def labels_of_types(records: Sequence["GraphRecord"], hidden: Any) -> dict[str, list[Any]]:
+    """Return the labels that nodes of each type have."""
+    found: dict[str, set[Any]] = {}
+    for record in records:
+        for node in record.nodes:
+            if node.type not in hidden:
+                found.setdefault(node.type, set()).update([node.label] if is_known(node) else [])
+    for name, labels in found.items():
+        if not labels:
+            raise InputError(
+                f"no node of the type {name!r} has a label, which --labels-by-type needs: add labels, or say how many "
+                f"states these nodes have with --hidden {name}=K"
+            )
+    return {name: sorted(labels) for name, labels in found.items()}
+
+
+@contextmanager
+def named_graphs(name: str) -> Iterator[None]:
+    """Let errors name the graphs of a file instead of examples."""
+    try:
+        yield
+    except InputError as error:
+        message = _EXAMPLE.sub(r"graph \1", str(error))
+        if message == str(error):
+            raise
+        raise InputError(f"{name}: {message}") from error
+
+
+def score_graphs(
+    estimator: Any, features: "GraphFeatures", records: Sequence["GraphRecord"], name: str
+) -> dict[str, Any]:
+    """Return the share of nodes with known labels that are right, and precision and recall of each label."""
+    with named_graphs(name):
+        predicted = [labels.tolist() for labels in estimator.predict(features.transform(records))]
+    truths: Counter[Any] = Counter()
+    guesses: Counter[Any] = Counter()
+    right: Counter[Any] = Counter()
+    n_judged = n_whole = 0
+    for record, labels in zip(records, predicted, strict=True):
+        pairs = [(node.label, label) for node, label in zip(record.nodes, labels, strict=True) if is_known(node)]
+        truths.update(truth for truth, _ in pairs)
+        guesses.update(guess for _, guess in pairs)
+        right.update(truth for truth, guess in pairs if truth == guess)
+        n_judged += bool(pairs)
+        n_whole += bool(pairs) and all(truth == guess for truth, guess in pairs)
+    classes = [
+        {
+            "label": label,
+            "n_true": truths[label],
+            "n_predicted": guesses[label],
+            "precision": right[label] / guesses[label] if guesses[label] else None,
+            "recall": right[label] / truths[label] if truths[label] else None,
+        }
+        for label in sorted(truths | guesses)
+    ]
+    return {
+        "n_examples": len(records),
+        "n_nodes": sum(truths.values()),
+        "accuracy": sum(right.values()) / sum(truths.values()),
+        "example_accuracy": n_whole / n_judged,
+        "classes": classes,
+    }
+
+
+def describe_inference(estimator: Any, X: Sequence[Any]) -> str:
+    """Tell whether predictions for graphs are exact."""
+    from latentstruct.inference.elimination import Elimination
+
+    batch = estimator.task_.prepare(X)
+    plan = Elimination(batch.structure, batch.of_hidden_type, estimator.task_.max_entries)
+    n_wide = int((~plan.feasible).sum())
+    if not n_wide:
+        return EXACT
+    return f"estimates by belief propagation for {n_wide} of {len(X)} graphs, which are too wide"
+
+
+def restore_features(model: Trained) -> "GraphFeatures":
+    """Return the features a model was trained with."""
+    from latentstruct.formats import GraphFeatures
+
+    try:
+        features = GraphFeatures.from_state(model.record.features)
+    except InputError as error:
+        raise model.damaged(str(error)) from error
+    layout = model.estimator.task_.layout_
+    widths = tuple(0 if columns is None else columns.n_columns for columns in (features.nodes_, features.edges_))
+    if widths != (layout.n_inputs, layout.n_edge_inputs):
+        raise model.damaged("its features do not belong to its weights")
+    return features
+
+
+class GraphKind(Kind):
+    """Labels of the nodes of graphs."""
+
+    name = "graph"
+    record = GraphModelRecord
+    train = staticmethod(train_graph)
+    judged_on = frozenset({"data", "allow_unknown"})
+
+    def fits(self, model: Trained) -> bool:
+        """Tell whether estimator and record belong together."""
+        from latentstruct.tasks import Graph
+
+        return isinstance(model.estimator.task_, Graph)
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        """Write the graphs with predicted labels, their confidence and the states of hidden nodes."""
+        from latentstruct.formats import predicted_graphs, read_graphs, write_graphs
+
+        features, estimator = restore_features(model), model.estimator
+        records = read_graphs(data)
+        hidden = estimator.task_.hidden or {}
+        with named_graphs(data):
+            X = features.transform(records)
+            found = estimator.predict_latent(X) if estimator.task_.latent else estimator.predict(X)
+            confidences = estimator.confidence(X) if has_probabilities(estimator) else None
+            inference = describe_inference(estimator, X)
+        if inference != EXACT:
+            say(inference)
+        labels = [
+            [UNKNOWN if node.type in hidden else label for node, label in zip(record.nodes, one.tolist(), strict=True)]
+            for record, one in zip(records, found, strict=True)
+        ]
+        write_graphs(output, predicted_graphs(records, labels, found, confidences))
+        sys.stdout.flush()
+
+    def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+        """Return accuracies and the quality of each label."""
+        name = held_out.data or ""
+        features, task = restore_features(model), model.estimator.task_
+        known = set(task.layout_.vocabulary.labels)
+        records = read_held_out(name, features, known, task.hidden or {}, held_out.allow_unknown)
+        return score_graphs(model.estimator, features, records, name)
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        """Print accuracies and a table of the labels."""
+        print_facts(
+            [
+                ("graphs", f"{scores['n_examples']}, {show_percent(scores['example_accuracy'])} wholly right"),
+                ("nodes", f"{scores['n_nodes']} with known labels, {show_percent(scores['accuracy'])} right"),
+            ]
+        )
+        rows = [
+            [
+                str(one["label"]),
+                *("–" if one[key] is None else show_percent(one[key]) for key in ("precision", "recall")),
+                str(one["n_true"]),
+                str(one["n_predicted"]),
+            ]
+            for one in scores["classes"]
+        ]
+        print_table("labels", ("label", "precision", "recall", "true", "predicted"), rows)
+
+    def summarize(self, scores: dict[str, Any]) -> Facts:
+        """Return the accuracy."""
+        return [("accuracy", show_percent(scores["accuracy"]))]
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        """Return types, labels and the strongest weights."""
+        layout, features = model.estimator.task_.layout_, restore_features(model)
+        types = [
+            {"type": name, "hidden": labels is None, "states": states_of(layout, p)}
+            for p, (name, labels) in enumerate(zip(layout.node_types, layout.label_sets, strict=True))
+        ]
+        return {
+            "n_nodes": model.record.n_nodes,
+            "n_edges": model.record.n_edges,
+            "node_types": types,
+            "weights": strongest_node_weights(model.estimator, features, top),
+            "edge_weights": strongest_edge_weights(model.estimator, features, top),
+        }
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        """Return the types of nodes and, after training, how inference is done."""
+        facts = [("inference", result["inference"])] if "inference" in result else []
+        for one in result.get("node_types", []):
+            shown = f"{len(one['states'])} states" if one["hidden"] else ", ".join(map(str, one["states"][:30]))
+            facts.append((f"{'hidden ' if one['hidden'] else ''}{one['type']}", shown))
+        return facts
+
+    def show_details(self, result: dict[str, Any]) -> None:
+        """Print the strongest weights."""
+        rows = [(one["type"], one["feature"], str(one["label"]), f"{one['weight']:+.4f}") for one in result["weights"]]
+        print_table("strongest weights of nodes", ("type", "feature", "label", "weight"), rows, n_text=3)
+        rows = [
+            (one["type"], one["feature"], f"{one['from']} – {one['to']}", f"{one['weight']:+.4f}")
+            for one in result["edge_weights"]
+        ]
+        if rows:
+            print_table("strongest weights of edges", ("type", "feature", "labels", "weight"), rows, n_text=3)
+
+
+def has_probabilities(estimator: Any) -> bool:
+    """Tell whether a model sums over labels or hidden states, so that its labels have probabilities."""
+    return type(estimator).__name__ not in ("LatentSSVM", "StructuralSVM")
+
+
+def states_of(layout: Any, kind: int) -> list[Any]:
+    """Return the labels of a type of nodes, or what its hidden states are called."""
+    labels = layout.label_sets[kind]
+    return [f"state {k}" for k in range(layout.cards[kind])] if labels is None else labels.labels
+
+
+def strongest_node_weights(estimator: Any, features: Any, top: int) -> list[dict[str, Any]]:
+    """Return the strongest weights of nodes' features."""
+    import numpy as np
+
+    layout, names = estimator.task_.layout_, features.nodes_.labels()
+    found = []
+    for place in largest(estimator.coef_[: layout.node_at[-1]], top):
+        block = int(np.searchsorted(layout.node_at, place, side="right")) - 1
+        feature, state = divmod(place - int(layout.node_at[block]), int(layout.node_cards[block]))
+        kind = block if layout.fixed is None else int(layout.fixed.kinds[block])
+        shown = layout.node_types[kind] if layout.fixed is None else f"node {block}"
+        weight = float(estimator.coef_[place])
+        label = states_of(layout, kind)[state]
+        found.append({"type": shown, "feature": names[feature], "label": label, "weight": weight})
+    return found
+
+
+def strongest_edge_weights(estimator: Any, features: Any, top: int) -> list[dict[str, Any]]:
+    """Return the strongest weights of pairs of labels."""
+    import numpy as np
+
+    layout = estimator.task_.layout_
+    names = ["bias"] if features.edges_ is None else features.edges_.labels()
+    found = []
+    for number in largest(estimator.coef_[layout.node_at[-1] :], top):
+        place = number + int(layout.node_at[-1])
+        block = int(np.searchsorted(layout.edge_at, place, side="right")) - 1
+        rest, second = divmod(place - int(layout.edge_at[block]), int(layout.edge_cards[block, 1]))
+        feature, first = divmod(rest, int(layout.edge_cards[block, 0]))
+        if layout.fixed is None:
+            name, p, q = layout.edge_types[block]
+            shown = f"{name} ({layout.node_types[p]} – {layout.node_types[q]})"
+        else:
+            p, q = layout.fixed.kinds[layout.fixed.edges[block]].tolist()
+            shown = " – ".join(f"node {v}" for v in layout.fixed.edges[block].tolist())
+        ends = {"from": states_of(layout, p)[first], "to": states_of(layout, q)[second]}
+        weight = float(estimator.coef_[place])
+        found.append({"type": shown, "feature": names[feature], **ends, "weight": weight})
+    return found

@@ -1,0 +1,354 @@
+"""Models in the format of the UAI inference competitions.
+
+A model is a factor graph: the kind of network, the numbers of states, the scopes of the factors, then their tables.
+What stands behind a # to the end of a line is a remark. Logarithms in memory are natural.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from latentstruct.exceptions import InputError
+from latentstruct.formats.text import FilePath, fail, numbered_lines, show, source_name, write_text
+from latentstruct.ragged import Indices, Vector
+
+if TYPE_CHECKING:
+    from latentstruct.inference.structure import FactorGraphs
+
+__all__ = ["UaiModel", "read_uai", "write_uai"]
+
+KINDS = ("MARKOV", "BAYES")
+SCALES = {"linear": 0.0, "natural": 1.0, "log10": math.log(10.0)}
+"""How tables are written, and the natural logarithm of the base of their logarithms."""
+MOST_STATES = 2**24
+"""So many states of variables are taken without a table that lists them."""
+
+CUT_SHORT = "fetch the file again, as it seems to be cut short"
+_REMARK = re.compile(rb"#[^\n]*")
+_WORD = re.compile(rb"\S+")
+WHOLE = re.compile(rb"\+?[0-9]{1,18}")
+
+
+@dataclass(frozen=True, eq=False)
+class UaiModel:
+    """A model of discrete variables: the weight of an assignment x is Π_f exp(table_f(x_f)).
+
+    Parameters
+    ----------
+    kind : str
+        "MARKOV", or "BAYES" where each table is the conditional distribution of the last variable of its scope. Both
+        mean the same product.
+    cards : ndarray of shape (V,)
+        Number of states of each variable.
+    scopes : list of F tuples of int
+        The variables of each factor; an empty scope is that of a constant.
+    tables : list of F ndarrays
+        The natural logarithms of each factor's values, flat in C order: the last variable changes fastest. A zero of
+        the file is −inf.
+    """
+
+    kind: str
+    cards: Indices
+    scopes: list[tuple[int, ...]]
+    tables: list[Vector]
+
+    def structure(self) -> tuple["FactorGraphs", Vector, Vector]:
+        """Return the one factor graph with its potentials.
+
+        Returns
+        -------
+        structure : FactorGraphs
+            Of the constants and of the factors of two variables or more.
+        unary : ndarray of shape (sum of cards,)
+            The factors of one variable, added up.
+        tables : ndarray
+            The tables of the structure's factors.
+        """
+        from latentstruct.inference.structure import FactorGraphs
+
+        state_at = np.concatenate([[0], np.cumsum(self.cards)]).astype(np.int64)
+        unary = np.zeros(state_at[-1])
+        scopes: list[tuple[int, ...]] = []
+        tables = [np.zeros(0)]
+        for scope, table in zip(self.scopes, self.tables, strict=True):
+            if len(scope) == 1:
+                unary[state_at[scope[0]] : state_at[scope[0] + 1]] += table
+            else:
+                scopes.append(scope)
+                tables.append(table)
+        structure = FactorGraphs(
+            cards=np.asarray(self.cards, dtype=np.int64),
+            scope_at=np.array([0, *accumulate(map(len, scopes))], dtype=np.int64),
+            scopes=np.array(list(chain.from_iterable(scopes)), dtype=np.int64),
+            variables_at=np.array([0, len(self.cards)], dtype=np.int64),
+            factors_at=np.array([0, len(scopes)], dtype=np.int64),
+        )
+        return structure, unary, np.concatenate(tables)
+
+
+class Words:
+    """The words of a file, read one after the other; the line of a word is found when an error needs it."""
+
+    def __init__(self, path: FilePath) -> None:
+        self.name = source_name(path)
+        self.data = _REMARK.sub(b"", b"".join(raw for _, raw in numbered_lines(path)))
+        self.words = self.data.split()
+        self.at = 0
+
+    @property
+    def n_left(self) -> int:
+        return len(self.words) - self.at
+
+    def fail(self, position: int, problem: str) -> NoReturn:
+        """Raise the error of the word at a position, or of the end of the file."""
+        start = len(self.data.rstrip())
+        for number, match in enumerate(_WORD.finditer(self.data)):
+            if number == position:
+                start = match.start()
+                break
+        fail(self.name, 1 + self.data.count(b"\n", 0, start), problem)
+
+    def shown(self, position: int) -> str:
+        return show(self.words[position].decode("utf-8", "replace"))
+
+    def next(self, what: str) -> bytes:
+        """Return the next word."""
+        if not self.n_left:
+            self.fail(self.at, f"the file ends where {what} should be; expected it: {CUT_SHORT}")
+        self.at += 1
+        return self.words[self.at - 1]
+
+    def whole(self, what: str, low: int = 0, below: int | None = None) -> int:
+        """Return the next word as a whole number of low … below − 1."""
+        word = self.next(what)
+        number = int(word) if WHOLE.fullmatch(word) else -1
+        if number < low or (below is not None and number >= below):
+            bounds = f"of at least {low}" if below is None else f"from {low} to {below - 1}"
+            if below is not None and below <= low:
+                bounds = "of which there is none here"
+            self.fail(
+                self.at - 1,
+                f"found {self.shown(self.at - 1)} where {what} should be; expected a whole number {bounds}: "
+                "correct it, and check that nothing before it is missing",
+            )
+        return number
+
+    def announced(self, what: str, words_each: int = 1) -> int:
+        """Return a count of things that follow, each of so many words at least."""
+        count = self.whole(f"the number of {what}")
+        if count * words_each > self.n_left:
+            self.fail(
+                self.at - 1,
+                f"{count} {what} are announced, but only {self.n_left} words follow; expected {count * words_each} or "
+                f"more: correct the number, or {CUT_SHORT}",
+            )
+        return count
+
+    def end(self, what: str) -> None:
+        """Raise if anything is left."""
+        if self.n_left:
+            self.fail(
+                self.at,
+                f"found {self.shown(self.at)} after {what}; expected the end of the file: remove the rest, and check "
+                "the numbers before it",
+            )
+
+    def real(self, position: int) -> float:
+        """Return a word as a number, which may be infinite."""
+        word = self.words[position]
+        try:
+            if b"_" in word:
+                raise ValueError
+            number = float(word)
+        except ValueError:
+            number = math.nan
+        if math.isnan(number):
+            self.fail(
+                position, f"found {self.shown(position)} where a number should be; expected one like 0.25: correct it"
+            )
+        return number
+
+    def lines(self, first: int) -> list[range]:
+        """Return the positions of the words of each line that is not empty, from a word on."""
+        ends = accumulate(len(line.split()) for line in self.data.split(b"\n"))
+        rows, start = [], first
+        for end in ends:
+            if end > start:
+                rows.append(range(start, end))
+                start = end
+        return rows
+
+
+def read_uai(path: FilePath, scale: str | None = None) -> UaiModel:
+    """Read a model.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. It holds the word MARKOV or
+        BAYES, the number of variables, the number of states of each, the number of factors, for each its number of
+        variables and these (counted from 0), and at last for each the number of its values and the values.
+    scale : {"linear", "natural", "log10"}, optional
+        Whether the values are weights or logarithms of these; by default weights, or natural logarithms if the kind
+        is written LOGMARKOV or LOGBAYES. A weight beyond the range of floating point, such as 1e-400, is kept.
+
+    Returns
+    -------
+    UaiModel
+        The model; a weight of 0 is −inf.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    FormatError
+        If the file is not of this format.
+    """
+    words = Words(path)
+    word = words.next("the kind of network, MARKOV or BAYES,").upper()
+    kind = word.removeprefix(b"LOG").decode("utf-8", "replace")
+    if kind not in KINDS:
+        words.fail(
+            0,
+            f"found {words.shown(0)} where the kind of network should be; expected MARKOV or BAYES: check that this "
+            "is a model in the UAI format",
+        )
+    found = _check_scale(("natural" if word.startswith(b"LOG") else "linear") if scale is None else scale)
+    n_variables = words.announced("variables")
+    cards = [words.whole(f"the number of states of variable {v}", low=1) for v in range(n_variables)]
+    if sum(cards) > MOST_STATES + len(words.words):
+        largest = max(range(n_variables), key=cards.__getitem__)
+        words.fail(
+            2 + largest,
+            f"variable {largest} has {cards[largest]} states; expected at most {MOST_STATES} beyond those that the "
+            "tables list: correct the number",
+        )
+    n_factors = words.announced("factors", words_each=2)
+    scopes = [_read_scope(words, f, n_variables) for f in range(n_factors)]
+    spans = [_read_table_span(words, f, [cards[v] for v in scope]) for f, scope in enumerate(scopes)]
+    words.end("the last table")
+    flat = _log_values(words, spans, found)
+    ends = np.cumsum([len(span) for span in spans])
+    tables = np.split(flat, ends[:-1]) if spans else []
+    return UaiModel(kind, np.array(cards, dtype=np.int64), scopes, tables)
+
+
+def _check_scale(scale: str) -> str:
+    if scale not in SCALES:
+        raise InputError(f"scale is {show(scale)}; expected one of {', '.join(SCALES)}: choose one of these")
+    return scale
+
+
+def _read_scope(words: Words, factor: int, n_variables: int) -> tuple[int, ...]:
+    size = words.announced(f"variables of factor {factor}")
+    start = words.at
+    scope = tuple(words.whole(f"a variable of factor {factor}", below=n_variables) for _ in range(size))
+    if len(set(scope)) < size:
+        again = next(k for k, v in enumerate(scope) if v in scope[:k])
+        words.fail(
+            start + again,
+            f"factor {factor} has variable {scope[again]} twice; expected variables that all differ: correct the scope",
+        )
+    return scope
+
+
+def _read_table_span(words: Words, factor: int, cards: list[int]) -> range:
+    """Check the announced size of a table and return the positions of its values."""
+    size = words.whole(f"the number of values of factor {factor}")
+    if size != math.prod(cards):
+        words.fail(
+            words.at - 1,
+            f"factor {factor} announces {size} values; expected {' · '.join(map(str, cards)) or 'one value'}"
+            f"{f' = {math.prod(cards)}' if len(cards) > 1 else ''}, the product of its variables' numbers of states: "
+            "correct the size or the scope",
+        )
+    if size > words.n_left:
+        words.fail(
+            len(words.words),
+            f"the file ends after {words.n_left} of the {size} values of factor {factor}; expected all: {CUT_SHORT}",
+        )
+    words.at += size
+    return range(words.at - size, words.at)
+
+
+def _log_values(words: Words, spans: list[range], scale: str) -> Vector:
+    """Return the natural logarithms of the values at the given positions, one after the other."""
+    places = np.array(list(chain.from_iterable(spans)), dtype=np.int64)
+    try:
+        if b"_" in words.data:
+            raise ValueError
+        values = np.array([float(words.words[k]) for k in places])
+    except ValueError:
+        values = np.array([words.real(k) for k in places.tolist()])
+    if scale != "linear":
+        bad = np.flatnonzero(np.isnan(values) | (values == np.inf))
+        if len(bad):
+            words.fail(
+                int(places[bad[0]]),
+                f"found {words.shown(places[bad[0]])} in a table; expected a logarithm below infinity: correct it",
+            )
+        return values * SCALES[scale]
+    bad = np.flatnonzero(~(values >= 0))
+    if len(bad):
+        cure = "correct it, or ask for the scale natural or log10 if these are logarithms"
+        words.fail(
+            int(places[bad[0]]), f"found {words.shown(places[bad[0]])} in a table; expected a weight ≥ 0: {cure}"
+        )
+    with np.errstate(divide="ignore"):
+        logs = np.log(values)
+    for k in np.flatnonzero(~np.isfinite(logs)).tolist():
+        logs[k] = _exact_log(words, int(places[k]))
+    return logs
+
+
+def _exact_log(words: Words, position: int) -> float:
+    """Return the natural logarithm of a decimal number that floating point takes for 0 or infinite."""
+    word = words.words[position].decode()
+    try:
+        number = Decimal(word)
+    except InvalidOperation:
+        number = Decimal("inf")
+    if not number:
+        return -math.inf
+    if not number.is_finite() or number < 0:
+        words.fail(position, f"found {show(word)} in a table; expected a finite weight ≥ 0: correct it")
+    digits, exponent = number.as_tuple()[1:]
+    mantissa = float("0." + "".join(map(str, digits)))
+    return math.log(mantissa) + (len(digits) + int(exponent)) * SCALES["log10"]
+
+
+def write_uai(path: FilePath, model: UaiModel, scale: str = "linear") -> None:
+    """Write a model.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
+    model : UaiModel
+        The model.
+    scale : {"linear", "natural", "log10"}, default="linear"
+        Whether to write weights or logarithms of these. Natural logarithms are announced by the kind LOGMARKOV or
+        LOGBAYES; those to the base 10 must be asked for when the file is read.
+    """
+    unit = SCALES[_check_scale(scale)]
+    lines = [("LOG" if scale == "natural" else "") + model.kind, str(len(model.cards))]
+    lines += [" ".join(map(str, np.asarray(model.cards).tolist())), str(len(model.scopes))]
+    lines += [" ".join(map(str, (len(scope), *scope))) for scope in model.scopes]
+    for f, (scope, table) in enumerate(zip(model.scopes, model.tables, strict=True)):
+        size = math.prod(int(model.cards[v]) for v in scope)
+        if len(table) != size:
+            raise InputError(f"factor {f} has {len(table)} values; expected {size}: give one for each joint state")
+        with np.errstate(over="ignore", under="ignore"):
+            values = np.exp(table) if unit == 0 else np.asarray(table) / unit
+        if unit == 0 and ((np.asarray(table) > -np.inf) & ((values == 0) | (values == np.inf))).any():
+            raise InputError(
+                f"factor {f} has a weight beyond the range of floating point; expected one within it: write "
+                "logarithms with scale='natural'"
+            )
+        lines += ["", str(size), " ".join(map(repr, values.tolist()))]
+    write_text(path, "\n".join(lines) + "\n")
