@@ -4,23 +4,41 @@ from latentstruct.datasets.conll2000 import Conll2000, load_conll2000
 from latentstruct.datasets.home import data_home
 from latentstruct.datasets.letor import load_letor_mq2008
 from latentstruct.datasets.litbank import load_litbank
+from latentstruct.datasets.msrc import Msrc, load_msrc
 from latentstruct.datasets.ocr_letters import OcrLetters, load_ocr_letters
 from latentstruct.datasets.planted import PlantedMotif, make_planted_motif
+from latentstruct.datasets.simulated import (
+    FieldWeights,
+    HiddenField,
+    NoisyImages,
+    make_hidden_field,
+    make_noisy_images,
+)
+from latentstruct.datasets.snakes import Snakes, load_snakes
 from latentstruct.datasets.uci_promoters import UciPromoters, load_uci_promoters
 from latentstruct.datasets.yeast_ars import YeastArs, load_yeast_ars
 
 __all__ = [
     "Conll2000",
+    "FieldWeights",
+    "HiddenField",
+    "Msrc",
+    "NoisyImages",
     "OcrLetters",
     "PlantedMotif",
+    "Snakes",
     "UciPromoters",
     "YeastArs",
     "data_home",
     "load_conll2000",
     "load_letor_mq2008",
     "load_litbank",
+    "load_msrc",
     "load_ocr_letters",
+    "load_snakes",
     "load_uci_promoters",
     "load_yeast_ars",
+    "make_hidden_field",
+    "make_noisy_images",
     "make_planted_motif",
 ]

@@ -41,6 +41,46 @@ EXPERIMENTS = {
         "Latent SSVM, figure 3: rounds of training against C",
         ("yeast_ars", "litbank_coref", "letor_mq2008"),
     ),
+    "mssvm-table2": Experiment(
+        "latentstruct.experiments.mssvm_table2",
+        "Marginal SSVM, table 2: simulated chains and grids",
+        (),
+    ),
+    "mssvm-table3": Experiment(
+        "latentstruct.experiments.mssvm_table3",
+        "Marginal SSVM, table 3: uncertainty of hidden variables",
+        (),
+    ),
+    "mssvm-convergence": Experiment(
+        "latentstruct.experiments.mssvm_convergence",
+        "Marginal SSVM, figure 2: convergence of training",
+        (),
+    ),
+    "mssvm-samples": Experiment(
+        "latentstruct.experiments.mssvm_samples",
+        "Marginal SSVM, figure 3: size of the training set",
+        (),
+    ),
+    "mssvm-segmentation": Experiment(
+        "latentstruct.experiments.mssvm_segmentation",
+        "Marginal SSVM, figure 4: segmentation with missing labels",
+        (),
+    ),
+    "mssvm-msrc": Experiment(
+        "latentstruct.experiments.mssvm_msrc",
+        "Marginal SSVM, table 4: classes of image patches",
+        ("msrc_v2",),
+    ),
+    "snakes": Experiment(
+        "latentstruct.experiments.snakes",
+        "Snakes: edge features on grids",
+        ("snakes",),
+    ),
+    "half-labelled": Experiment(
+        "latentstruct.experiments.half_labelled",
+        "Chunking with 10 to 90 % of the tags removed",
+        ("conll2000",),
+    ),
 }
 
 

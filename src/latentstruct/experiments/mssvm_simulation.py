@@ -1,0 +1,126 @@
+"""What the experiments on simulated fields share: the compared models, their training, and paired accuracies."""
+
+import math
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from latentstruct.datasets import HiddenField
+from latentstruct.estimators import HiddenCRF, LatentSSVM, MarginalSSVM, MinEntropySSVM
+from latentstruct.exceptions import ConvergenceWarning
+from latentstruct.protocols import Temperature
+from latentstruct.ragged import Vector
+from latentstruct.solvers import CCCP, Subgradient
+from latentstruct.tasks import Graph
+
+C = 1.0
+"""Weight of each example, as in the paper."""
+DESCENT_ROUNDS = 250
+"""Steps of plain subgradient descent: the paper saw its slowest model converge after about as many."""
+
+
+class Model(NamedTuple):
+    """One of the compared models: its estimator, and the paper's learning rate for it."""
+
+    name: str
+    make: Callable[..., Any]
+    rate: float
+
+
+MSSVM = Model("MSSVM", MarginalSSVM, 0.02)
+LSSVM = Model("LSSVM", LatentSSVM, 0.001)
+HCRF = Model("HCRF", HiddenCRF, 0.02)
+MODELS = (MSSVM, LSSVM, HCRF)
+
+
+def min_entropy(alpha: float) -> Model:
+    """Return M3E at a given order of the Rényi entropy."""
+    return Model(f"M3E, α = {alpha:g}", partial(MinEntropySSVM, alpha=alpha), 0.001)
+
+
+def field_task() -> Graph:
+    """Return the task of a simulated field: a weight for each state of each node and each pair of each edge."""
+    return Graph(labels=[0, 1, 2, 3], hidden={"h": 4}, shared=False)
+
+
+def true_coefficients(field: HiddenField) -> Vector:
+    """Return the weights of the field itself in the layout of the task; what depends on x alone is left out."""
+    nodes = field.weights.emissions + field.weights.states[:, None, :]
+    return np.concatenate([nodes.ravel(), field.weights.pairs.ravel()])
+
+
+def make_solver(training: str, model: Model, n_examples: int) -> Any:
+    """Return the solver of a way of training: "SGD" and "CCCP" are the paper's two algorithms, "default" is ours.
+
+    The paper's descent takes the whole training set at each step and keeps its rate fixed.
+    """
+    if training == "SGD":
+        return Subgradient(
+            max_rounds=DESCENT_ROUNDS,
+            step="fixed",
+            learning_rate=model.rate,
+            batch_size=n_examples,
+            average=False,
+            patience=DESCENT_ROUNDS,
+        )
+    return {"CCCP": CCCP(), "default": "auto"}[training]
+
+
+def train(model: Model, task: Any, X: Sequence[Any], Y: Sequence[Any], training: str, seed: int, **options: Any) -> Any:
+    """Return the fitted estimator; limits of rounds are part of the setting, so that nothing is said of them.
+
+    Options go to its `fit`.
+    """
+    estimator = model.make(task, C=C, solver=make_solver(training, model, len(X)), random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(X, Y, **options)
+
+
+def measure_accuracy(model: Model, field: HiddenField, training: str, seed: int) -> float:
+    """Return the share of right outputs on the test examples of a field."""
+    fitted = train(model, field_task(), field.X_train, field.Y_train, training, seed)
+    return float(fitted.score(field.X_test, field.Y_test))
+
+
+def measure_ceiling(field: HiddenField) -> float:
+    """Return the accuracy of the field's own weights by marginal MAP on the test examples."""
+    task = field_task()
+    task.learn(field.X_train, field.Y_train)
+    found = task.decode(task.prepare(field.X_test), true_coefficients(field), Temperature(0.0, 1.0))
+    return float(task.score(field.Y_test, [prediction.y for prediction in found]))
+
+
+def show_mean(values: Sequence[float] | Vector, signed: bool = False) -> str:
+    """Return mean ± standard error of shares, in per cent."""
+    percent = 100.0 * np.asarray(values, dtype=np.float64)
+    error = percent.std(ddof=1) / math.sqrt(len(percent)) if len(percent) > 1 else math.nan
+    return f"{percent.mean():+.1f} ± {error:.1f}" if signed else f"{percent.mean():.1f} ± {error:.1f}"
+
+
+class Scores:
+    """Accuracies of several methods on the same trials, kept in the order of the trials."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[Hashable, ...], list[float]] = {}
+
+    def add(self, value: float, *key: Hashable) -> None:
+        """Record the accuracy of one trial."""
+        self.found.setdefault(key, []).append(value)
+
+    def mean(self, *key: Hashable) -> str | None:
+        """Return mean ± standard error over the trials, None without one."""
+        return show_mean(self.found[key]) if key in self.found else None
+
+    def difference(self, first: tuple[Hashable, ...], second: tuple[Hashable, ...]) -> str | None:
+        """Return mean ± standard error of the differences, trial by trial."""
+        if first not in self.found or second not in self.found:
+            return None
+        return show_mean(np.subtract(self.found[first], self.found[second]), signed=True)
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return all accuracies by the names of their keys."""
+        return {", ".join(map(str, key)): [round(value, 6) for value in found] for key, found in self.found.items()}
