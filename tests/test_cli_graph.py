@@ -184,6 +184,26 @@ def test_numbers_as_labels(tmp_path):
     assert json.loads(run("evaluate", out, data, "--json").stdout)["accuracy"] > 0.7
 
 
+def test_a_type_without_labels_is_warned_of(tmp_path):
+    data = write_data(tmp_path / "topics.jsonl", 5, topic=True)
+    args = ("train", "graph", data, "--max-rounds", 2, "-o", tmp_path / "model", "--quiet")
+    warned = run(*args).stderr
+    assert f"warning: no node of the type 'topic' of {data} has a label" in warned
+    assert "give --hidden topic=K" in warned
+    assert "no node of the type" not in run(*args, "--hidden", "topic=2").stderr
+
+
+def test_many_labels_are_cut_visibly(tmp_path):
+    data, out = tmp_path / "many.jsonl", tmp_path / "model"
+    nodes = [{"features": {f"f{k}": 1}, "label": k} for k in range(31)]
+    data.write_text(json.dumps({"nodes": nodes}) + "\n")
+    run("train", "graph", data, "--max-rounds", 2, "-o", out, "--quiet")
+    assert "29, …" in " ".join(run("info", out).stdout.split())
+    data.write_text(json.dumps({"nodes": nodes[:30]}) + "\n")
+    run("train", "graph", data, "--max-rounds", 2, "-o", out, "--quiet")
+    assert "…" not in run("info", out).stdout
+
+
 def test_loopy_graphs_train(tmp_path):
     rng = np.random.default_rng(0)
     graphs = [make_graph(rng, size=8) for _ in range(5)]
@@ -231,7 +251,14 @@ NODE = {"features": {"a": 1}, "label": "cat"}
         (
             [{"nodes": [NODE]}, {"nodes": [NODE, {**NODE, "label": "dog"}]}],
             ["--unshared"],
-            "{data}: graph 1 has 2 nodes and 0 edges",
+            "{data}: graph 1 has 2 nodes and 0 edges that are not those of the one graph of training, with 1 nodes and "
+            "0 edges: --unshared needs the same nodes, types and edges in each example; train without --unshared for",
+        ),
+        ([{"nodes": [NODE, {"label": "-1"}]}], [], "{data}:1: node 1 has the text '-1' as its label"),
+        (
+            [{"nodes": [NODE, {**NODE, "label": "dog"}, {"type": "t"}], "edges": [[0, 2]]}],
+            ["--hidden", "t=9000000"],
+            "types 'node' and 't' join 2 and 9000000 states, which makes 18000000 pairs; expected at most 10000000",
         ),
         ([{"nodes": [NODE]}], ["--restarts", 2], "--restarts is 2, but every node of {data} has a label"),
         ([{"nodes": [{"label": "cat"}]}], ["--no-bias"], "the nodes have no features"),

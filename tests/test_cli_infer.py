@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from itertools import product
 
 import numpy as np
@@ -174,14 +175,14 @@ def test_json_has_what_the_format_has_not(model, tmp_path):
     assert written[0][0].tolist() == [1, 0]
 
 
-def write_grid(path, n, seed=0, strength=0.5, card=2):
-    """Write a grid of n × n variables with random couplings; return its model."""
+def write_grid(path, n, columns=None, seed=0, strength=0.5, card=2):
+    """Write a grid of n × n variables, or of so many columns, with random couplings; return its model."""
     rng = np.random.default_rng(seed)
-    number = np.arange(n * n).reshape(n, n)
+    number = np.arange(n * (columns or n)).reshape(n, -1)
     across, down = (number[:, :-1], number[:, 1:]), (number[:-1], number[1:])
     scopes = [tuple(pair) for side in (across, down) for pair in np.stack(side, axis=-1).reshape(-1, 2).tolist()]
     tables = [strength * rng.standard_normal(card * card) for _ in scopes]
-    model = UaiModel("MARKOV", np.full(n * n, card, dtype=np.int64), scopes, tables)
+    model = UaiModel("MARKOV", np.full(number.size, card, dtype=np.int64), scopes, tables)
     write_uai(path, model)
     return model
 
@@ -190,13 +191,33 @@ def test_a_width_limit_that_is_exceeded(tmp_path):
     path = tmp_path / "grid.uai"
     write_grid(path, 5)
     message = fail("infer", path, "--task", "PR", "--exact", "--max-entries", 16)
-    assert "exact inference is too large: the width is at least " in message
-    assert "--max-entries is 16" in message
-    assert "raise the limit, observe more variables, or leave out --exact" in message
-    assert "--width is 2" in fail("infer", path, "--task", "PR", "--exact", "--width", 2)
+    assert "exact inference is too large: the best order found reaches width " in message
+    assert "entries, and --max-entries is 16; expected less: give --max-entries " in message
+    assert "or more, observe more variables, or leave out --exact" in message
+    wide = fail("infer", path, "--task", "PR", "--exact", "--width", 2)
+    assert "and --width is 2; expected less: raise --width, observe" in wide
     assert run("infer", path, "--task", "PR", "--exact", "--width", 5).stderr == ""
     both = fail("infer", path, "--task", "PR", "--width", 5, "--max-entries", 5)
     assert "--max-entries and --width are both given" in both
+
+
+def test_tables_that_are_too_many_together(tmp_path):
+    path = tmp_path / "grid.uai"
+    write_grid(path, 200, 6, card=5)
+    for limit, named, cure in (
+        ((), "--max-entries is", "or more, observe"),
+        (("--width", 6), "the largest table for --width 6 is", "or more in place of --width, observe"),
+    ):
+        message = fail("infer", path, "--task", "PR", "--exact", *limit)
+        assert f"entries together, and at most {2**26} are allowed where {named} " in message
+        assert "the best order found has width 6 and tables of " in message
+        assert re.search(rf"give --max-entries \d+ {cure}", message)
+
+
+def test_logarithms_are_refused_with_the_options_for_them(tmp_path):
+    path = tmp_path / "logs.uai"
+    path.write_text("MARKOV 1 2 1 1 0 2 -0.5 -1")
+    assert "correct it, or give --natural or --log10 if these are logarithms" in fail("infer", path, "--task", "PR")
 
 
 @pytest.mark.parametrize("limit", [("--max-entries", 8), ("--width", 2)])
@@ -205,7 +226,9 @@ def test_wide_models_get_estimates(limit, tmp_path):
     write_grid(path, 4, strength=0.3)
     for task in ("PR", "MAR"):
         estimate = run("infer", path, "--task", task, *limit, "-o", tmp_path / "estimate")
-        assert "an estimate by belief propagation (the messages came to rest), as the width is" in estimate.stderr
+        assert (
+            "an estimate by belief propagation (the messages came to rest), as the best order found" in estimate.stderr
+        )
         run("infer", path, "--task", task, "--exact", "-o", tmp_path / "exact")
         found, expected = (read_uai_solutions(tmp_path / name).answers[0] for name in ("estimate", "exact"))
         np.testing.assert_allclose(found, expected, atol=0.05)

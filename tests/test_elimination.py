@@ -17,6 +17,7 @@ from graph_reference import (
 from latentstruct.exceptions import InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination
+from latentstruct.inference.engine import Inference
 from latentstruct.inference.structure import FactorGraphs, pairwise_graphs
 from latentstruct.kernels.elimination import exponentiate
 from latentstruct.protocols import Temperature
@@ -304,10 +305,78 @@ def test_a_wide_graph_is_refused_with_the_way_out():
     elimination = Elimination(structure, np.zeros(802, dtype=bool))
     np.testing.assert_array_equal(elimination.feasible, [False, True])
     unary, tables = np.zeros(structure.state_at[-1]), np.zeros(structure.table_at[-1])
-    with pytest.raises(InputError, match=rf"graph 0 has width {elimination.widths[0]}.*raise max_entries"):
+    with pytest.raises(InputError, match=f"best order found reaches width {elimination.widths[0]} and"):
+        elimination.run(unary, tables, Temperature())
+    with pytest.raises(
+        InputError, match=f"raise max_entries to {elimination.entries[0]} or more.*Inference turns to it"
+    ):
         elimination.run(unary, tables, Temperature())
     found = elimination.run(np.zeros(4), np.zeros(4), Temperature(1, 1), [1])
     close(found.values, [np.log(4)])
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_order_of_the_numbers_is_tried(backwards):
+    """Greedy orders find width 8 on 60 rows of 6; row by row it is 6."""
+    scopes = np.array(grid_scopes(60, 6))
+    structure = make_graphs([([5] * 360, (359 - scopes if backwards else scopes).tolist())])
+    elimination = Elimination(structure, np.zeros(360, dtype=bool))
+    assert (elimination.widths[0], elimination.entries[0], elimination.feasible[0]) == (6, 5**7, True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds)
+def test_no_order_of_numbers_is_better_than_the_one_taken(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 12))
+    scopes = [sorted(rng.choice(n, 2, replace=False).tolist()) for _ in range(2 * n)]
+    cards, hidden = rng.integers(1, 5, n), rng.random(n) < 0.4
+    elimination = Elimination(make_graphs([(cards, scopes)]), hidden)
+    assert elimination.totals[0] >= elimination.entries[0]
+    for way in (1, -1):
+        order = sorted(range(n), key=lambda v: (not hidden[v], way * v))
+        sizes, width = sizes_on_paper(cards, scopes, order)
+        assert elimination.totals[0] <= sum(sizes) or width <= 1
+
+
+def sizes_on_paper(cards, scopes, order):
+    """Sizes of the tables of an elimination, and its width."""
+    tables, sizes, width = [set(scope) for scope in scopes], [], 0
+    for v in order:
+        joined = set().union({v}, *(table for table in tables if v in table))
+        sizes.append(int(np.prod(cards[list(joined)])))
+        width = max(width, len(joined) - 1)
+        tables = [table for table in tables if v not in table] + [joined - {v}]
+    return sizes, width
+
+
+def test_tables_that_are_too_many_together_are_named_as_such():
+    """No table of 200 × 6 cells is above the limit, but their sum is; the cure given is just enough."""
+    structure = make_graphs([([5] * 1200, grid_scopes(200, 6))])
+    nothing = np.zeros(1200, dtype=bool)
+    elimination = Elimination(structure, nothing)
+    assert elimination.entries[0] == 5**7 < elimination.max_entries
+    assert elimination.totals[0] > 2**26
+    assert not elimination.feasible[0]
+    found, needed = elimination.excess(0)
+    together = (
+        f"tables of {elimination.totals[0]} entries together, and at most {2**26} are allowed where max_entries is"
+    )
+    assert f"the best order found has width 6 and {together} {2**20}" in found
+    unary, tables = np.zeros(structure.state_at[-1]), np.zeros(structure.table_at[-1])
+    with pytest.raises(InputError, match=f"{together} {2**20}; raise max_entries to {needed} or more"):
+        elimination.run(unary, tables, Temperature())
+    assert together in Inference(structure, nothing).describe()
+    assert Elimination(structure, nothing, max_entries=needed).feasible[0]
+    assert not Elimination(structure, nothing, max_entries=needed - 1).feasible[0]
+
+
+def test_renyi_pooling_of_a_wide_graph_names_the_parameter_and_the_other_model():
+    structure = make_graphs([([5] * 100, grid_scopes(10, 10))])
+    elimination = Elimination(structure, np.arange(100) < 5, max_entries=1000)
+    unary, tables = np.zeros(structure.state_at[-1]), np.zeros(structure.table_at[-1])
+    with pytest.raises(InputError, match=r"raise Graph\(max_entries=…\) to \d+ or more.*use MarginalSSVM instead of"):
+        elimination.run_renyi(unary, tables, 2.0, 0.0)
 
 
 def test_a_batch_without_graphs_and_graphs_without_variables():

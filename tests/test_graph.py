@@ -10,7 +10,7 @@ from scipy import sparse
 
 import reference
 from graph_reference import random_part
-from latentstruct import CRF, HiddenCRF, InputError, LatentSSVM, MarginalSSVM, StructuralSVM, load
+from latentstruct import CRF, HiddenCRF, InputError, LatentSSVM, MarginalSSVM, MinEntropySSVM, StructuralSVM, load
 from latentstruct.protocols import Temperature
 from latentstruct.tasks import Chain
 from latentstruct.tasks.chain import UNKNOWN
@@ -778,7 +778,22 @@ GOOD_Y = ["x", "y", "x"]
         ([GOOD], [[UNKNOWN] * 3], {}, "all labels are -1"),
         ([(np.zeros((0, 2)), [])], [[]], {}, "all graphs are empty"),
         ([GOOD], [["x", "y", "z"]], {"labels": ["x", "y"]}, r"Y\[0\], node 2: unknown label 'z'"),
-        ([GOOD], [["x", "y", float("nan")]], {}, "NaN"),
+        ([GOOD], [["x", "y", float("nan")]], {}, r"Y\[0\] has nan at node 2, which is no label: write the number -1"),
+        ([GOOD], [["x", None, "y"]], {}, r"Y\[0\] has None at node 1, which is no label"),
+        ([GOOD], [np.array(["x", UNKNOWN, "y"])], {}, r"Y\[0\] has '-1' at node 1, which .* labels as a list"),
+        ([GOOD] * 2, [[0, 1, 0], [0, 1, -2]], {}, r"Y\[1\] has -2 at node 2, which is no label: only -1 marks unknown"),
+        ([GOOD], [np.array([0.5, -3.0, 1.0])], {}, r"Y\[0\] has -3.0 at node 1"),
+        ([GOOD], [["x", UNKNOWN, None]], {"hidden": {"b": 2}}, r"Y\[0\] has None at node 2"),
+        ([GOOD], [GOOD_Y], {"labels": ["x", "y", "-1"]}, "labels has '-1', which is no label"),
+        ([GOOD], [[0, 1, 0]], {"labels": [-2, 0, 1]}, "labels has -2, which is no label"),
+        ([GOOD], [GOOD_Y], {"labels": {"a": ["x", "y"], "b": list(range(11))}}, r"expected one of .*, 9, …\]$"),
+        (
+            [GraphInput(NODES, [(0, 2)], None, ["a", "a", "b"])],
+            [["x", "y", UNKNOWN]],
+            {"hidden": {"b": 6_000_000}},
+            "types 'a' and 'b' join 2 and 6000000 states, which makes 12000000 pairs; expected at most 10000000: take",
+        ),
+        ([GOOD], [["x", "y", UNKNOWN]], {"hidden": {"b": 10**30}}, f"hidden gives {10**30} states .* expected at most"),
         ([GOOD], [["x", "y", ["x"]]], {}, r"Y\[0\] has \['x'\] at node 2, and labels must be hashable"),
         ([GOOD], [GOOD_Y], {"labels": ["x", "y", UNKNOWN]}, "labels has -1"),
         ([GOOD], [GOOD_Y], {"labels": {"a": ["x", "y"]}}, "silent about the node type 'b'"),
@@ -824,6 +839,43 @@ def test_examples_that_do_not_fit_the_model_are_refused(x, y, message):
     task.learn([GOOD], [GOOD_Y])
     with pytest.raises(InputError, match=message):
         task.prepare([GOOD, x], None if y is None else [GOOD_Y, y])
+
+
+@pytest.mark.parametrize("odd", [None, float("nan"), "-1", -2])
+def test_labels_that_are_none_are_refused_everywhere(odd):
+    task = Graph()
+    task.learn([GOOD], [GOOD_Y])
+    with pytest.raises(InputError, match=r"Y\[0\] has .* at node 1, which is no label"):
+        task.prepare([GOOD], [["x", odd, "x"]])
+    with pytest.raises(InputError, match=r"Y_true\[0\] has .* at node 0, which is no label"):
+        task.score([[odd, "x"]], [["x", "y"]])
+
+
+@pytest.mark.parametrize(
+    "labels", [[1.5, -0.5, 2.0], [True, False, True], [(0, -2), "−2", "-2"], [float("-inf"), 0, 1]]
+)
+def test_any_other_labels_are_taken(labels):
+    task = Graph()
+    task.learn([GOOD], [labels])
+    assert set(task.layout_.vocabulary.labels) == set(labels)
+
+
+def test_one_graph_is_no_collection_of_graphs():
+    task = Graph()
+    task.learn([GOOD], [GOOD_Y])
+    for ask in (task.prepare, task.roles):
+        with pytest.raises(InputError, match="X must be a collection of examples, found GraphInput"):
+            ask(GOOD)
+
+
+def test_a_model_of_entropies_names_the_cures_for_wide_graphs():
+    rng = np.random.default_rng(0)
+    X, Y = wide_grids(rng, size=6)
+    Y = [[UNKNOWN if k % 3 == 0 else label for k, label in enumerate(np.asarray(y).tolist())] for y in Y]
+    with pytest.raises(
+        InputError, match=r"raise Graph\(max_entries=…\) to .* use MarginalSSVM instead of MinEntropySSVM"
+    ):
+        MinEntropySSVM(Graph(max_entries=50)).fit(X, Y)
 
 
 def test_features_that_training_did_not_have_are_refused():

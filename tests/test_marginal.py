@@ -240,6 +240,21 @@ def test_ways_of_training_reach_low_objectives(name, estimator):
     assert found["auto"] <= min(found.values()) * 1.05
 
 
+def test_lbfgs_is_not_for_problems_it_cannot_bound():
+    X, y = views()
+    for temperature in ((0.0, 1.0), (0.3, 0.0)):
+        model = StructuredEstimator(LatentMulticlass(), temperature=temperature, solver=CCCP(LBFGS()))
+        with pytest.raises(InputError, match="LBFGS cannot tell how far it is"):
+            model.fit(X, y)
+
+
+def test_a_soft_output_stays_soft_when_latents_are_softened():
+    X, y = views()
+    objective = objective_of(StructuredEstimator(LatentMulticlass(), temperature=(0.3, 0.0)), X, y)
+    w = np.random.default_rng(0).normal(size=15)
+    assert objective.smoothed(1e-7).value(w) == pytest.approx(objective.value(w), rel=1e-4)
+
+
 def test_w_zero_is_left():
     X, y = views()
     states = LatentMulticlass(weights="state")
@@ -311,6 +326,57 @@ def test_marginals_and_confidence_of_a_marginal_svm():
         np.testing.assert_allclose(confidence, found[np.arange(len(labels)), labels])
     with pytest.raises(InputError, match="LatentSSVM maximises over outputs"):
         LatentSSVM(Chain(), C=0.5).fit(X, Y).marginals(X)
+
+
+@pytest.mark.parametrize("estimator", [LatentSSVM, MarginalSSVM, HiddenCRF, MinEntropySSVM])
+def test_decision_functions_decide_as_predictions_do(estimator):
+    X, y = views(n=60)
+    model = estimator(LatentMulticlass(), C=0.05).fit(X, y)
+    assert np.array_equal(model.decision_function(X).argmax(axis=1), model.predict(X))
+    np.testing.assert_allclose(model.decision_function(X).max(axis=1), [p.score for p in model._decoded(X)])
+
+
+def test_the_discriminant_of_a_marginal_motif_decides():
+    rng = np.random.default_rng(0)
+    X = ["".join(rng.choice(list("ACGT"), 30)) for _ in range(30)]
+    X = [x[:10] + "GATTACA" + x[10:] if i % 2 else x for i, x in enumerate(X)]
+    model = MarginalSSVM(Motif(5, background_order=0), C=0.05).fit(X, np.where(np.arange(30) % 2, 1, -1))
+    assert np.array_equal(model.decision_function(X) > 0, np.array(model.predict(X)) == 1)
+
+
+def test_pair_marginals_fit_the_marginals():
+    X, Y = half_labelled()
+    model = HiddenCRF(Chain(), C=0.5).fit(X, Y)
+    for single, pairs in zip(model.marginals(X), model.pair_marginals(X), strict=True):
+        np.testing.assert_allclose(pairs.sum(axis=2), single[:-1], atol=1e-9)
+        np.testing.assert_allclose(pairs.sum(axis=1), single[1:], atol=1e-9)
+
+
+def test_a_descent_that_got_stuck_is_told():
+    class Liar(LatentMulticlass):
+        """Its values and slopes disagree, as those of propagation that did not come to rest."""
+
+        def total(self, batch, w, mode, temperature, weights):
+            plane = super().total(batch, w, mode, temperature, weights)
+            plane.exact = False
+            plane.offset += 10.0 * abs(w).sum() if mode != "clamped" else 0.0
+            return plane
+
+    X, y = views()
+    with pytest.warns(ConvergenceWarning, match="stopped early .stalled."):
+        HiddenCRF(Liar()).fit(X, y)
+
+
+@pytest.mark.parametrize("slip", [None, "-1"])
+def test_slips_for_unknown_labels(slip):
+    with pytest.raises(InputError, match="expected the number -1 where a label is unknown"):
+        MarginalSSVM(Chain()).fit([np.eye(2)], [["a", slip]])
+
+
+def test_temperatures_are_a_pair():
+    X, y = views()
+    with pytest.raises(InputError, match="temperature must be a pair"):
+        StructuredEstimator(LatentMulticlass(), temperature=(1,)).fit(X, y)
 
 
 def test_saved_models_predict_the_same(tmp_path):

@@ -84,7 +84,7 @@ class Objective:
         return replace(self, plus=replace(self.plus, weights=weights), minus=replace(self.minus, weights=weights))
 
     def smoothed(self, output_temperature: float) -> "Objective":
-        """Pool the outputs of the plus side at another temperature."""
+        """Take hard maxima of the plus side at this temperature."""
         return replace(self, plus=self.plus.smoothed(output_temperature))
 
     def counted(self) -> "Objective":

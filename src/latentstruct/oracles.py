@@ -33,10 +33,21 @@ class TaskOracle:
         hard_outputs = self.temperature.output == 0 and self.mode != "clamped"
         return not hard_outputs and (not self.task.latent or self.temperature.latent > 0)
 
+    @property
+    def half_smooth(self) -> bool:
+        """Whether one of outputs and latents is pooled softly and the other one maximised."""
+        return self.task.latent and (self.temperature.output > 0) != (self.temperature.latent > 0)
+
     def smoothed(self, output_temperature: float) -> "TaskOracle":
-        """Return the same side with the outputs pooled at another temperature, and latents too if theirs is 0."""
+        """Return the same side with hard maxima over outputs and latents taken at this temperature."""
         latent = self.temperature.latent or (output_temperature if self.task.latent else 0.0)
-        return replace(self, temperature=Temperature(output_temperature, latent))
+        return replace(self, temperature=Temperature(self.temperature.output or output_temperature, latent))
+
+    @property
+    def approximate(self) -> bool:
+        """Whether answers are known beforehand not to be exact."""
+        tells = getattr(self.batch, "is_approximate", None)
+        return tells is not None and tells(self.temperature)
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the supporting planes at w."""
@@ -182,6 +193,7 @@ class CountingOracle:
         self.n_features = self.oracle.n_features
         self.weights = self.oracle.weights
         self.smooth = self.oracle.smooth
+        self.half_smooth = getattr(self.oracle, "half_smooth", False)
         self.supporting = getattr(self.oracle, "supporting", True)
 
     def smoothed(self, output_temperature: float) -> "CountingOracle":

@@ -220,6 +220,7 @@ def read_graphs_to_train(
     nodes = [node for record in records for node in record.nodes]
     n_edges = sum(len(record.edges) for record in records)
     n_unknown = check_training_labels(records, name, choices)
+    warn_of_unlabelled_types(records, name, choices)
     progress.say(
         f"read {len(records)} graphs, {len(nodes)} nodes and {n_edges} edges from {name}; {n_unknown} nodes have no "
         "known label"
@@ -314,6 +315,17 @@ def check_training_labels(records: Sequence["GraphRecord"], name: str, choices: 
     return n_unknown
 
 
+def warn_of_unlabelled_types(records: Sequence["GraphRecord"], name: str, choices: GraphChoices) -> None:
+    """Tell which types of nodes never have a label, though they are not said to be hidden."""
+    nodes = [node for record in records for node in record.nodes]
+    said = {*choices.hidden} | {node.type for node in nodes if is_known(node)}
+    for one in sorted({node.type for node in nodes} - said):
+        say(
+            f"warning: no node of the type {one!r} of {name} has a label, so that these are taken to have an unknown "
+            f"one of the labels of the others; give --hidden {one}=K if they have K hidden states instead"
+        )
+
+
 def check_hidden_nodes(records: Sequence["GraphRecord"], name: str, hidden: Any) -> None:
     """Raise if a node of a type that is never observed has a label."""
     for k, record in enumerate(records):
@@ -366,6 +378,7 @@ def named_graphs(name: str) -> Iterator[None]:
         message = _EXAMPLE.sub(r"graph \1", str(error))
         if message == str(error):
             raise
+        message = message.replace("use shared=True", "train without --unshared").replace("shared=False", "--unshared")
         raise InputError(f"{name}: {message}") from error
 
 
@@ -517,7 +530,8 @@ class GraphKind(Kind):
         """Return the types of nodes and, after training, how inference is done."""
         facts = [("inference", result["inference"])] if "inference" in result else []
         for one in result.get("node_types", []):
-            shown = f"{len(one['states'])} states" if one["hidden"] else ", ".join(map(str, one["states"][:30]))
+            states = one["states"][:30] + (["…"] if len(one["states"]) > 30 else [])
+            shown = f"{len(one['states'])} states" if one["hidden"] else ", ".join(map(str, states))
             facts.append((f"{'hidden ' if one['hidden'] else ''}{one['type']}", shown))
         return facts
 

@@ -2,7 +2,8 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,13 +57,16 @@ class Limits:
         """Tell whether the elimination of one graph stays within the limits."""
         return bool(plan.feasible[0]) and (self.width is None or bool(plan.widths[0] <= self.width))
 
-    def exceeded(self, plan: Any) -> str:
-        """Tell which limit an elimination exceeds."""
-        limit = f"--max-entries is {plan.max_entries}" if self.width is None else f"--width is {self.width}"
-        if self.width is not None and plan.widths[0] <= self.width:
-            limit = f"at most {plan.max_entries} are allowed"
-        found = "" if plan.feasible[0] else "at least "
-        return f"the width is {found}{plan.widths[0]}, a table of {found}{plan.entries[0]} entries, and {limit}"
+    def exceeded(self, plan: Any) -> tuple[str, str]:
+        """Tell which limit an elimination exceeds, and how to raise it."""
+        if self.width is not None and plan.widths[0] > self.width:
+            has = "has" if plan.feasible[0] else "reaches"
+            found = f"the best order found {has} width {plan.widths[0]} and a table of {plan.entries[0]} entries"
+            return f"{found}, and --width is {self.width}", "raise --width"
+        name = "--max-entries" if self.width is None else f"the largest table for --width {self.width}"
+        found, needed = plan.excess(0, name)
+        instead = "" if self.width is None else " in place of --width"
+        return found, f"give --max-entries {needed} or more{instead}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +129,8 @@ def infer(
 
     limits = Limits(max_entries, width, exact)
     check_request(task, [model, evidence, query], output, limits, natural and log10)
-    network = read_uai(model, "natural" if natural else "log10" if log10 else None)
+    with named_scales():
+        network = read_uai(model, "natural" if natural else "log10" if log10 else None)
     samples = [{}] if evidence is None else read_uai_evidence(evidence, network.cards)
     asked = None if query is None else read_uai_query(query, len(network.cards))
     answers = []
@@ -154,6 +159,17 @@ def check_request(task: UaiTask, files: Sequence[str | None], output: str, limit
     if given.count(STANDARD_STREAM) > 1:
         raise InputError("two of the files are standard input (-); expected one at most: give the names of the others")
     check_output(output, given)
+
+
+@contextmanager
+def named_scales() -> Iterator[None]:
+    """Let errors name the options of the scales."""
+    from latentstruct.formats.uai import ASK_FOR_SCALE
+
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(str(error).replace(ASK_FOR_SCALE, "give --natural or --log10")) from error
 
 
 def solve(
@@ -204,16 +220,15 @@ def pool(
     plan = Elimination(structure, hidden, max_entries=limits.entries(structure.cards.tolist()))
     if limits.allow(plan):
         return plan.run(unary, tables, temperature), None
-    exceeded = limits.exceeded(plan)
+    exceeded, cure = limits.exceeded(plan)
     if limits.exact:
         raise InputError(
-            f"exact inference is too large: {exceeded}; expected less: raise the limit, observe more variables, or "
-            "leave out --exact for an estimate by belief propagation"
+            f"exact inference is too large: {exceeded}; expected less: {cure}, observe more variables, "
+            "or leave out --exact for an estimate by belief propagation"
         )
-    from latentstruct.inference.engine import Inference
+    from latentstruct.inference.propagation import Propagation
 
-    engine = Inference(structure, hidden, max_entries=max(1, min(plan.max_entries, int(plan.entries[0]) - 1)))
-    return engine.run(unary, tables, temperature), exceeded
+    return Propagation(structure, hidden, max_entries=plan.max_entries).run(unary, tables, temperature), exceeded
 
 
 def read_solution(beliefs: "Beliefs", task: UaiTask, model: "UaiModel", query: Sequence[int] | None) -> Any:

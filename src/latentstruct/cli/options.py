@@ -110,10 +110,10 @@ class Choices:
         """Return the untrained estimator, one that sums latents out if there are some."""
         from latentstruct.estimators import CRF, HiddenCRF, MarginalSSVM, StructuralSVM, StructuredPerceptron
 
-        if latent and (self.model is Model.perceptron or self.rescaling is not Rescaling.margin):
-            raise InputError(
-                "a perceptron and --rescaling slack need all labels: choose --model crf or svm for --unknown"
-            )
+        if latent and self.model is Model.perceptron:
+            raise InputError("--model perceptron needs all labels: choose crf or svm, or leave --unknown out")
+        if latent and self.rescaling is not Rescaling.margin:
+            raise InputError("--rescaling slack needs all labels: leave it or --unknown out")
         if self.model is Model.perceptron:
             estimator = StructuredPerceptron(task, max_seconds=self.max_seconds, random_state=self.seed)
             return estimator if self.max_rounds is None else estimator.set_params(max_rounds=self.max_rounds)

@@ -231,7 +231,7 @@ class BaseStructuredEstimator(BaseEstimator):
         callback : callable, optional
             Called with a `Round` after each round; a true answer stops training with the best weights so far.
         H : sequence of length n, optional
-            Latents to begin with (tasks with latent variables); further restarts follow `init`.
+            Latents to begin with, for training by CCCP; further restarts follow `init`.
         coef_init : array of shape (d,), optional
             Weights to begin with, of which the first latents follow too.
 
@@ -273,7 +273,7 @@ class BaseStructuredEstimator(BaseEstimator):
         self._state = (fingerprint, result.state) if self.warm_start else None
         if hasattr(task, "n_inputs_"):
             self.n_features_in_ = task.n_inputs_
-        self._warn(result, solver.tol)
+        self._warn(result, solver)
         return self
 
     def _start(self, task: Any, fingerprint: str) -> tuple[Vector | None, Any]:
@@ -315,7 +315,7 @@ class BaseStructuredEstimator(BaseEstimator):
         self.stop_reason_, self.history_ = result.reason, result.history
         self.restart_objectives_ = result.start_objectives or [result.objective]
 
-    def _warn(self, result: Result, tol: float) -> None:
+    def _warn(self, result: Result, solver: BaseSolver) -> None:
         if result.reason == "converged" and self.task_.latent and np.abs(self.coef_).max(initial=0.0) < 1e-9:
             warnings.warn(
                 "training ended at w = 0: the first latents told nothing about the outputs; try more restarts, better "
@@ -323,7 +323,8 @@ class BaseStructuredEstimator(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        unfinished = math.isfinite(result.gap) and self.relative_gap_ > tol and result.reason == "stalled"
+        wide = self.relative_gap_ > solver.tol if math.isfinite(result.gap) else isinstance(solver, LBFGS)
+        unfinished = result.reason == "stalled" and wide
         if unfinished or result.reason in ("max_rounds", "max_seconds", "interrupted"):
             gap = f"relative gap {self.relative_gap_:.2g}" if math.isfinite(result.gap) else "no bound"
             cure = "" if result.reason == "interrupted" else " Raise the limit, scale the features or lower C."
@@ -376,9 +377,17 @@ class BaseStructuredEstimator(BaseEstimator):
 
     @_has("scores")
     def decision_function(self, X: Any) -> Any:
-        """Return the scores by which the task decides, in its own shape: (n, S) where it lists S outputs."""
+        """Return the scores by which the task decides, in its own shape: (n, S) where it lists S outputs.
+
+        Latents are maximised or summed out as in `predict`.
+        """
         check_is_fitted(self, "coef_")
-        return self.task_.scores(self.task_.prepare(X), self.coef_)
+        return self._scores(self.task_.prepare(X))
+
+    def _scores(self, batch: Any) -> Any:
+        latent = self._temperature().latent if self.task_.latent else 0.0
+        pooling = {"latent_temperature": latent} if latent else {}
+        return self.task_.scores(batch, self.coef_, **pooling)
 
     @_has("marginals")
     def marginals(self, X: Any) -> Any:
@@ -389,6 +398,12 @@ class BaseStructuredEstimator(BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         return self.task_.marginals(self.task_.prepare(X), self.coef_, self._soft_temperature())
+
+    @_has("pair_marginals")
+    def pair_marginals(self, X: Any) -> Any:
+        """Return the probabilities of the labels of neighbours, by the same P(y, h | x) as `marginals`."""
+        check_is_fitted(self, "coef_")
+        return self.task_.pair_marginals(self.task_.prepare(X), self.coef_, self._soft_temperature())
 
     @_has("confidence")
     def confidence(self, X: Any) -> list[Vector]:

@@ -1,13 +1,12 @@
 """The estimators people type: each fixes temperatures, margin and regulariser of the one objective."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from latentstruct.estimators.base import BaseStructuredEstimator
-from latentstruct.exceptions import ConvergenceWarning, InputError
+from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective, Rescaling, build_objective
 from latentstruct.oracles import RenyiOracle
 from latentstruct.protocols import Mode, Prediction, Regularizer, Result, Temperature
@@ -97,7 +96,8 @@ class StructuredEstimator(BaseStructuredEstimator):
 
     def _temperature(self) -> Temperature:
         try:
-            temperature = Temperature(*(float(value) for value in self.temperature))
+            output, latent = self.temperature
+            temperature = Temperature(float(output), float(latent))
         except (TypeError, ValueError) as error:
             raise InputError(f"temperature must be a pair (output, latent), found {self.temperature!r}") from error
         if not all(math.isfinite(value) and value >= 0 for value in temperature):
@@ -260,8 +260,9 @@ class MarginalSSVM(LatentEstimator):
     init, restarts, random_state
         Where training begins; see `LatentSSVM`. w = 0, where all latents are alike, is a saddle.
     solver : "auto", name or solver, default="auto"
-        "auto" is `LBFGS` on the difference itself, outputs pooled softly at a temperature that is lowered bit by bit.
-        `CCCP` solves convex problems in turn, and "subgradient" takes plain steps (Algorithms 2 and 1 of the paper).
+        "auto" is `LBFGS` on the difference itself, outputs pooled softly at a temperature that is lowered bit by bit,
+        and `CCCP` where inference is approximate. `CCCP` solves convex problems in turn, "subgradient" takes plain
+        steps (Algorithms 2 and 1 of the paper).
     tol, max_rounds, max_seconds : number, optional
         Override the solver's own.
     warm_start : bool, default=False
@@ -338,7 +339,7 @@ class MinEntropySSVM(LatentEstimator):
     C : float, default=1.0
         Weight of each example (there is no 1/n).
     alpha : float, default=2.0
-        Order of the entropy, above 0.
+        Order of the entropy, above 0; for `Graph` not 1.
     init, restarts, random_state
         Where training begins; see `LatentSSVM`.
     solver : "auto", name or solver, default="auto"
@@ -392,6 +393,11 @@ class MinEntropySSVM(LatentEstimator):
             )
         plus, minus = (RenyiOracle(task, batch, weights, mode, order) for mode in SIDES)
         return Objective(L2(), plus, minus)
+
+    def _scores(self, batch: Any) -> Any:
+        if not self.task_.latent:
+            return super()._scores(batch)
+        return self.task_.renyi_scores(batch, self.coef_, self._order())
 
     def _decode_block(self, X: Any) -> list[Prediction]:
         if not self.task_.latent:
@@ -499,14 +505,7 @@ class StructuredPerceptron(BaseStructuredEstimator):
         rounds = 20 if self.max_rounds is None else self.max_rounds
         return Perceptron(rounds, seconds, self.average, random_state=self.random_state)
 
-    def _warn(self, result: Result, tol: float) -> None:
-        if result.reason == "converged" and self.task_.latent and np.abs(self.coef_).max(initial=0.0) < 1e-9:
-            warnings.warn(
-                "training ended at w = 0: the first latents told nothing about the outputs; try more restarts, better "
-                "first latents (init, H or coef_init) or a larger C",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+    def _warn(self, result: Result, solver: BaseSolver) -> None:
         # Ending at max_rounds is the ordinary way for a perceptron.
         if result.reason != "max_rounds":
-            super()._warn(result, tol)
+            super()._warn(result, solver)

@@ -62,7 +62,7 @@ class Sizes(NamedTuple):
     choosing: int
 
 
-FULL = Sizes(None, None, (0.1, 0.3, 0.5, 0.7, 0.9), (0.03, 0.1, 0.3), 800)
+FULL = Sizes(3000, None, (0.1, 0.3, 0.5, 0.7, 0.9), (0.03, 0.1, 0.3), 500)
 QUICK = Sizes(250, 300, (0.5, 0.9), (0.03, 0.1), 100)
 
 

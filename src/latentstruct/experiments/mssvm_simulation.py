@@ -23,7 +23,7 @@ DESCENT_ROUNDS = 250
 
 
 class Model(NamedTuple):
-    """One of the compared models: its estimator, and the paper's learning rate for it."""
+    """One of the compared models: its estimator, and a rate for plain descent, the paper's where it has one."""
 
     name: str
     make: Callable[..., Any]

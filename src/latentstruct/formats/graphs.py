@@ -23,6 +23,8 @@ Predictions are written in the same format, with the predicted ``label`` and its
 node that is never observed.
 """
 
+import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -44,6 +46,9 @@ __all__ = ["GraphFeatures", "GraphRecord", "graph_labels", "predicted_graphs", "
 
 UNKNOWN = -1
 _STATE_FORMAT, _STATE_VERSION = "latentstruct.GraphFeatures", 1
+MOST_SHOWN = 60
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_EXPECTED = re.compile(r"Expected (?P<wanted>.*?)(, got .*)?")
 _PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<where>.*)`")
 
 Features = dict[str, float | bool | str] | list[float]
@@ -131,8 +136,11 @@ def _decode(decoder: msgspec.json.Decoder[GraphRecord], raw: bytes, name: str, l
     except msgspec.ValidationError as error:
         match = _PLACE.fullmatch(str(error))
         where, what = (match["where"], match["what"]) if match else ("", str(error))
-        place = f"at {where}" if where else "in the line"
-        fail(name, line, f"found a wrong value {place}: {what.replace('`', '')}; expected a graph: correct it")
+        place, value = _find_value(raw, where)
+        what = what.replace("`", "")
+        wanted = _EXPECTED.fullmatch(what)
+        problem = f"; expected {wanted['wanted']}" if wanted else f": {what}; expected a graph"
+        fail(name, line, f"found {value} {place}{problem}: correct it")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         decode_line(raw, name, line)
         fail(
@@ -140,6 +148,31 @@ def _decode(decoder: msgspec.json.Decoder[GraphRecord], raw: bytes, name: str, l
             line,
             f"the line is not JSON ({error}); expected a whole graph on each line, without NaN or infinity: correct it",
         )
+
+
+def _find_value(raw: bytes, where: str) -> tuple[str, str]:
+    """Return in words the place of a wrong value, a path that says `...` for any name, and the value as it stands."""
+    place = ""
+    try:
+        value = json.loads(raw)
+        for name, number in _STEP.findall(where):
+            if number == "...":
+                key = next(key for key, one in value.items() if not _is_feature(one))
+                place, value = f"{place}[{json.dumps(key)}]", value[key]
+            elif number:
+                place, value = f"{place}[{number}]", value[int(number)]
+            else:
+                place, value = f"{place}.{name}" if place else name, value[name]
+    except (LookupError, TypeError, AttributeError, ValueError, StopIteration):
+        # Names that occur twice in one object lead elsewhere.
+        return f"at {where}", "a wrong value"
+    text = json.dumps(value, ensure_ascii=False)
+    shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    return f"at {place}" if place else "in the line", shown
+
+
+def _is_feature(value: Any) -> bool:
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _check_nodes(record: GraphRecord, name: str, line: int) -> None:
@@ -159,6 +192,13 @@ def _check_nodes(record: GraphRecord, name: str, line: int) -> None:
                 line,
                 f"node {k} has the label {node.label}; expected a number of at least 0, or null if it is unknown: "
                 "correct it",
+            )
+        if node.label == str(UNKNOWN):
+            fail(
+                name,
+                line,
+                f"node {k} has the text {show(node.label)} as its label; expected a label, or null or the number -1 if "
+                "it is unknown: correct it",
             )
 
 

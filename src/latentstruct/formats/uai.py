@@ -28,6 +28,7 @@ SCALES = {"linear": 0.0, "natural": 1.0, "log10": math.log(10.0)}
 MOST_STATES = 2**24
 """So many states of variables are taken without a table that lists them."""
 
+ASK_FOR_SCALE = "ask for the scale natural or log10"
 CUT_SHORT = "fetch the file again, as it seems to be cut short"
 _REMARK = re.compile(rb"#[^\n]*")
 _WORD = re.compile(rb"\S+")
@@ -295,7 +296,7 @@ def _log_values(words: Words, spans: list[range], scale: str) -> Vector:
         return values * SCALES[scale]
     bad = np.flatnonzero(~(values >= 0))
     if len(bad):
-        cure = "correct it, or ask for the scale natural or log10 if these are logarithms"
+        cure = f"correct it, or {ASK_FOR_SCALE} if these are logarithms"
         words.fail(
             int(places[bad[0]]), f"found {words.shown(places[bad[0]])} in a table; expected a weight ≥ 0: {cure}"
         )

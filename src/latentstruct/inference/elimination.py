@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,18 +17,36 @@ from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 MOST_TOTAL = 2**26
 """Entries of all tables of a graph together that are allowed in any case (half a gigabyte)."""
 
+TABLES_OF_LIMIT = 64
+"""All tables of a graph together may have the entries of so many of the largest size."""
 
 STEP_COST = 64
 """What a step costs besides its entries, in entries; measured."""
+
+
+class Excess(NamedTuple):
+    """Why a graph is not feasible.
+
+    Attributes
+    ----------
+    found : str
+        What its elimination needs, and the limit that this exceeds.
+    needed : int
+        Value of `max_entries` that allows as much; where a table is too large, later ones may need more.
+    """
+
+    found: str
+    needed: int
 
 
 class Elimination:
     """Exact pooling of factor graphs at any pair of temperatures.
 
     The value of a graph with score s is smax_{ε_y, y} smax_{ε_h, h} s(y, h), smax_ε = ε·log Σ exp(·/ε), at ε = 0 the
-    maximum. Hidden variables are eliminated before outputs, in a greedy order (fewest edges added, or smallest
-    tables, whichever costs less). At ε_y = ε_h any order is right, and a cheaper one is taken if there is one. Graphs
-    with the same structure and the same hidden variables share one program.
+    maximum. Hidden variables are eliminated before outputs, in the cheapest of some orders: greedy ones (fewest edges
+    added, smallest tables), that of the variables' numbers and its reverse. At ε_y = ε_h any order is right, and a
+    cheaper one is taken if there is one. Graphs with the same structure and the same hidden variables share one
+    program.
 
     Where nothing is possible (every assignment has score −inf), the value is −inf and derivatives and states are 0.
 
@@ -45,8 +64,9 @@ class Elimination:
     ----------
     widths : ndarray of shape (G,)
         Most variables that remain in the table of an eliminated one: 1 for chains and trees.
-    entries : ndarray of shape (G,)
-        Entries of the largest table. Where a graph is not feasible, both are those at which the attempt was given up.
+    entries, totals : ndarray of shape (G,)
+        Entries of the largest table and of all tables. Where the largest exceeds the limit, these and the width are
+        those at which the best attempt was given up.
     feasible : ndarray of bool, shape (G,)
         Whether the graph can be eliminated within the limit at any pair of temperatures; see also `feasible_at`.
     """
@@ -60,6 +80,7 @@ class Elimination:
         self._programs = _Programs(structure, self.hidden, max_entries, any_order=False)
         self.widths = self._programs.widths
         self.entries = self._programs.entries
+        self.totals = self._programs.totals
         self.feasible = self._programs.feasible
 
     def feasible_at(self, temperature: Temperature) -> NDArray[np.bool_]:
@@ -68,6 +89,10 @@ class Elimination:
         More may be feasible at equal temperatures, where hidden variables need not be eliminated first.
         """
         return self._programs_at(*temperature).feasible
+
+    def excess(self, graph: int, name: str = "max_entries") -> Excess:
+        """Return which limit a graph that is not feasible exceeds; `name` is what the user calls `max_entries`."""
+        return self._programs.excess(graph, self.max_entries, name)
 
     def run(
         self, unary: ArrayLike, tables: ArrayLike, temperature: Temperature, graphs: ArrayLike | None = None
@@ -88,6 +113,8 @@ class Elimination:
         check_temperature("latent", latent)
         asked = asked_graphs(self.structure, graphs)
         programs = self._programs_at(output, latent)
+        other_way = "use belief propagation (Inference turns to it by itself)"
+        self._refuse_infeasible(programs, asked, "max_entries", other_way)
         beliefs = self._pool(programs, unary, tables, output, latent, 0.0, asked)
         if programs is not self._programs and latent > 0:
             self._complete(programs, beliefs, unary, tables, latent, asked)
@@ -121,6 +148,8 @@ class Elimination:
         if not (0 < alpha < np.inf) or alpha == 1:
             raise InputError(f"alpha is {alpha}; expected a finite number above 0 other than 1")
         asked = asked_graphs(self.structure, graphs)
+        other_way = "use MarginalSSVM instead of MinEntropySSVM, which turns to belief propagation"
+        self._refuse_infeasible(self._programs, asked, "Graph(max_entries=…)", other_way)
         return self._pool(self._programs, unary, tables, float(output_temperature), 1.0, float(alpha), asked)
 
     @cached_property
@@ -164,7 +193,6 @@ class Elimination:
         alpha: float,
         asked: Indices,
     ) -> Beliefs:
-        self._refuse_infeasible(programs, asked)
         layout = Layout.of(self.structure, asked)
         unary = layout.check_unary(unary)
         tables = layout.check_tables(tables)
@@ -194,16 +222,12 @@ class Elimination:
         )
         return beliefs
 
-    def _refuse_infeasible(self, programs: "_Programs", asked: Indices) -> None:
+    def _refuse_infeasible(self, programs: "_Programs", asked: Indices, parameter: str, other_way: str) -> None:
         for g in asked[~programs.feasible[asked]][:1]:
-            width, entries = programs.widths[g], programs.entries[g]
-            found = f"the largest table, over {width + 1} variables, has {entries} entries"
-            if entries <= self.max_entries:
-                found += " but all together are too many"
+            found, needed = programs.excess(g, self.max_entries, "max_entries")
             raise InputError(
-                f"graph {g} has width {width} or more, too much for elimination: {found} and max_entries is "
-                f"{self.max_entries}; raise max_entries, take fewer states, or use belief propagation "
-                "(Inference turns to it by itself)"
+                f"graph {g} is too wide for elimination: {found}; raise {parameter} to {needed} or more, take fewer "
+                f"states, or {other_way}"
             )
 
 
@@ -227,9 +251,9 @@ class Layout:
         first, last = structure.variables_at[asked], structure.variables_at[asked + 1]
         first_factor, last_factor = structure.factors_at[asked], structure.factors_at[asked + 1]
         return cls(
-            _offsets(structure.state_at[last] - structure.state_at[first]),
-            _offsets(structure.table_at[last_factor] - structure.table_at[first_factor]),
-            _offsets(last - first),
+            offsets_from_lengths(structure.state_at[last] - structure.state_at[first]),
+            offsets_from_lengths(structure.table_at[last_factor] - structure.table_at[first_factor]),
+            offsets_from_lengths(last - first),
         )
 
     def check_unary(self, unary: ArrayLike) -> Vector:
@@ -239,12 +263,6 @@ class Layout:
     def check_tables(self, tables: ArrayLike) -> Vector:
         """Return table potentials as an array; raise InputError if their number is wrong."""
         return _potentials("tables", tables, int(self.tables_at[-1]))
-
-
-def _offsets(lengths: Indices) -> Indices:
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
 
 
 def _potentials(name: str, values: ArrayLike, expected: int) -> Vector:
@@ -298,10 +316,26 @@ class _Programs:
             self.program_of[g] = numbers[key]
         self.widths = np.array([p.width for p in built], dtype=np.int64)[self.program_of]
         self.entries = np.array([p.entries for p in built], dtype=np.int64)[self.program_of]
+        self.totals = np.array([p.total for p in built], dtype=np.int64)[self.program_of]
         self.feasible = np.array([p.feasible for p in built], dtype=np.bool_)[self.program_of]
         costs = [p.workspace + STEP_COST * len(p.steps) for p in built]
         self.costs = np.array(costs, dtype=np.float64)[self.program_of]
         self.arrays = _join(built)
+
+    def excess(self, graph: int, max_entries: int, name: str) -> Excess:
+        """Return which limit a graph exceeds."""
+        width, entries, total = self.widths[graph], self.entries[graph], self.totals[graph]
+        if entries > max_entries:
+            found = f"the best order found reaches width {width} and a table of {entries} entries"
+            return Excess(f"{found}, and {name} is {max_entries}", int(entries))
+        found = f"the best order found has width {width} and tables of {total} entries together"
+        allowed = f"at most {most_total(max_entries)} are allowed where {name} is {max_entries}"
+        return Excess(f"{found}, and {allowed}", int(-(-total // TABLES_OF_LIMIT)))
+
+
+def most_total(max_entries: int) -> int:
+    """Return how many entries all tables of a graph may have together."""
+    return max(MOST_TOTAL, TABLES_OF_LIMIT * max_entries)
 
 
 def _relative_parts(
@@ -321,6 +355,7 @@ class _Program:
     feasible: bool
     width: int
     entries: int
+    total: int
     n_hidden: int
     n_states: int
     workspace: int
@@ -340,19 +375,15 @@ class _Program:
         max_entries: int,
         any_order: bool,
     ) -> "_Program":
-        """Choose the best of some greedy orders, with hidden variables first unless any will do, and lay it out."""
-        most_total = float(max(MOST_TOTAL, 64 * max_entries))
-        found = [
-            planner.choose_order(cards, scope_at, scopes, first, by_fill, float(max_entries), most_total)
-            for first in ([hidden, np.zeros_like(hidden)] if any_order else [hidden])
-            for by_fill in (True, False)
-        ]
-        order, separator_at, separators, done, width, largest, _ = min(found, key=lambda plan: (-plan[3], plan[6]))
-        entries = int(min(largest, MOST_ENTRIES))
+        """Choose the best of some orders, with hidden variables first unless any will do, and lay it out."""
+        order, separator_at, separators, done, width, largest, total = _best_order(
+            cards, hidden, scope_at, scopes, max_entries, any_order
+        )
+        feasible = done == len(cards) and total <= most_total(max_entries)
         n_first = 0 if any_order else int(hidden.sum())
         ends = np.array([0, len(cards)]), np.array([0, len(scope_at) - 1])
         table_at = FactorGraphs(cards, scope_at, scopes, *ends).table_at
-        if done < len(cards):
+        if not feasible:
             steps = np.zeros((0, planner.STEP_COLUMNS), dtype=np.int64)
             inputs = np.zeros((0, planner.INPUT_COLUMNS), dtype=np.int64)
             index, strides, workspace = np.zeros(0, dtype=np.uint32), np.zeros((0, 2), dtype=np.int64), 0
@@ -361,9 +392,10 @@ class _Program:
                 cards, scope_at, scopes, table_at, order, separator_at, separators
             )
         return cls(
-            feasible=done == len(cards),
+            feasible=feasible,
             width=width,
-            entries=entries,
+            entries=int(min(largest, MOST_ENTRIES)),
+            total=int(min(total, MOST_ENTRIES)),
             n_hidden=n_first,
             n_states=int(cards.sum()),
             workspace=workspace,
@@ -373,6 +405,32 @@ class _Program:
             strides=strides,
             constants=table_at[:-1][np.diff(scope_at) == 0],
         )
+
+
+def _best_order(
+    cards: Indices,
+    hidden: NDArray[np.bool_],
+    scope_at: Indices,
+    scopes: Indices,
+    max_entries: int,
+    any_order: bool,
+) -> tuple[Indices, Indices, Indices, int, int, float, float]:
+    """Return what `choose_order` does, for the order of fewest entries, or the one that came farthest."""
+    best = None
+    bound = np.inf
+    for first in [hidden, np.zeros_like(hidden)] if any_order else [hidden]:
+        for rule in (planner.BY_FILL, planner.BY_SIZE, planner.FORWARD, planner.BACKWARD):
+            found = planner.choose_order(cards, scope_at, scopes, first, rule, float(max_entries), bound)
+            if best is None or (-found[3], found[6]) < (-best[3], best[6]):
+                best = found
+            if best[3] == len(cards):
+                if best[4] <= 1:
+                    # Nothing is narrower than a forest.
+                    return best
+                # Another order is given up as soon as it needs more.
+                bound = best[6]
+    assert best is not None
+    return best
 
 
 def _join(built: list[_Program]) -> tuple[Indices, Indices, Indices, NDArray[np.uint32], Indices, Indices]:

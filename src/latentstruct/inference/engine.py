@@ -16,7 +16,8 @@ class Inference:
     """Pooling of factor graphs at two temperatures, each graph by the best way there is.
 
     The value of a graph with score s is smax_{ε_y, y} smax_{ε_h, h} s(y, h). Graphs whose elimination needs no table of
-    more than `max_entries` entries are pooled exactly at any temperatures, the others by belief propagation.
+    more than `max_entries` entries, and not too many together, are pooled exactly at any temperatures, the others by
+    belief propagation.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ class Inference:
     hidden : array-like of bool, shape (V,)
         Which variables are pooled first, at ε_h; the others are pooled after them at ε_y.
     max_entries : int
-        Largest table that elimination may need.
+        Largest table that elimination may need; all together may have 64 times as many entries, 2**26 in any case.
     max_iterations, damping, tol, anneal, counting :
         See `Propagation`.
 
@@ -88,10 +89,6 @@ class Inference:
     def describe(self, graph: int = 0) -> str:
         """Return in words how one graph is pooled."""
         (g,) = asked_graphs(self.structure, [graph])
-        width, entries = self.elimination.widths[g], self.elimination.entries[g]
         if self.exact[g]:
-            return f"exact, width {width}"
-        return (
-            f"belief propagation: width {width} exceeds the limit, a table of {entries} entries where at most "
-            f"{self.elimination.max_entries} are allowed"
-        )
+            return f"exact, width {self.elimination.widths[g]}"
+        return f"belief propagation: {self.elimination.excess(g).found}"

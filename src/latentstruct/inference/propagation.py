@@ -110,6 +110,8 @@ class Propagation:
         Whether the graph has no cycle.
     message_at : ndarray of shape (G + 1,)
         Where each graph's messages begin among those of all graphs.
+    decoding_counting : {"bethe", "trees"}
+        How entropies are counted where outputs are decoded, also those of hidden variables given them.
 
     Notes
     -----
@@ -142,11 +144,12 @@ class Propagation:
         self.hidden = as_flags("hidden", hidden, len(structure.cards))
         self.max_iterations, self.damping, self.tol = max_iterations, damping, tol
         self.anneal, self.max_entries, self.counting = tuple(anneal), max_entries, counting
+        self.decoding_counting: Counting = "trees" if counting == "trees" else "bethe"
         self._wiring, self.forest = wire(structure)
         self._soft_wiring = self._wiring
         if counting != "bethe":
             self._soft_wiring = self._wiring._replace(shares=tree_shares(structure))
-        if counting == "trees":
+        if self.decoding_counting == "trees":
             self._wiring = self._soft_wiring
         self.message_at = self._wiring.message_at[structure.scope_at[structure.factors_at]]
         self._pairwise = _largest_arity(structure) <= 2
@@ -183,7 +186,7 @@ class Propagation:
             beliefs = self._pooled(task, weights)
         else:
             beliefs = self._searched(task, weights)
-        if temperature[1] == 0 < weights[1]:
+        if temperature[1] == 0 < weights[1] and self.hidden.any():
             beliefs.exact[:] = False
         return beliefs
 
@@ -351,7 +354,7 @@ class _Given:
         self.propagation = None
         if not self.elimination.feasible.all():
             self.propagation = Propagation(
-                rest, everything, owner.max_iterations, owner.damping, owner.tol, counting=owner.counting
+                rest, everything, owner.max_iterations, owner.damping, owner.tol, counting=owner.decoding_counting
             )
 
     def _run(self, task: _Task, states: NDArray[np.int64], latent: float) -> tuple[Beliefs, Vector]:

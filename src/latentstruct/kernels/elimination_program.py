@@ -24,6 +24,10 @@ INPUT_COLUMNS = 5
 # Kinds of inner index lists: any, one entry after the other over the rows, the same entry for all rows.
 ANY, CONTIGUOUS, CONSTANT = range(3)
 
+# Rules that choose what to eliminate next: fewest edges added, smallest table, in the order of the variables' numbers,
+# and in the reverse of that.
+BY_FILL, BY_SIZE, FORWARD, BACKWARD = range(4)
+
 ROWS_WANTED = 16
 BLOCK_WANTED = 256
 MANY = 64
@@ -59,8 +63,11 @@ def list_neighbours(n, scope_at, scopes):
 
 
 @njit
-def score_elimination(v, sizes, start, count, pool, mark, by_fill):
-    """Cost of eliminating v next: edges to be added (then size of the table), or the size alone; sizes are in bits."""
+def score_elimination(v, sizes, start, count, pool, mark, rule):
+    """Cost of eliminating v next: edges to be added (then size of the table), the size alone in bits, or v's place."""
+    if rule >= FORWARD:
+        return float(v if rule == FORWARD else -v)
+    by_fill = rule == BY_FILL
     pairs = count[v] * (count[v] - 1)
     if count[v] > MANY:
         # Too large to be eliminated soon; counting would make a star of n leaves cost n².
@@ -133,8 +140,11 @@ def connect_neighbours(v, start, count, pool, end, mark):
 
 
 @njit
-def choose_order(cards, scope_at, scopes, hidden, by_fill, max_entries, most_total):
-    """Eliminate on paper, greedily, hidden variables first; give up at the first table above the limit.
+def choose_order(cards, scope_at, scopes, hidden, rule, max_entries, most_total):
+    """Eliminate on paper by a rule, hidden variables first; give up at the first table above the limit.
+
+    An order that the variables' numbers give may begin in the middle of a star; it is given up there, as connecting all
+    leaves would cost the square of their number.
 
     Returns order (n,), separator offsets (n + 1,), separators, number of steps done (below n if it gave up), then the
     most neighbours, the largest table and the sum of tables so far.
@@ -156,7 +166,7 @@ def choose_order(cards, scope_at, scopes, hidden, by_fill, max_entries, most_tot
         heap.pop()
         for v in range(n):
             if hidden[v] == (stage == 0):
-                scores[v] = score_elimination(v, sizes, start, count, pool, mark, by_fill)
+                scores[v] = score_elimination(v, sizes, start, count, pool, mark, rule)
                 heapq.heappush(heap, (scores[v], v))
         while len(heap) > 0:
             score, v = heapq.heappop(heap)
@@ -166,29 +176,31 @@ def choose_order(cards, scope_at, scopes, hidden, by_fill, max_entries, most_tot
             for i in range(start[v], start[v] + count[v]):
                 entries *= cards[pool[i]]
             width, largest, total = max(width, count[v]), max(largest, entries), total + entries
-            if entries > max_entries or total > most_total:
+            if entries > max_entries or total > most_total or (rule >= FORWARD and count[v] > MANY):
                 return order, separator_at, separators, done, width, largest, total
             separators = append(separators, separator_at[done], pool, start[v], count[v])
             order[done], separator_at[done + 1], alive[v] = v, separator_at[done] + count[v], False
             pool, end = connect_neighbours(v, start, count, pool, end, mark)
             done += 1
+            if rule >= FORWARD:
+                continue
             for i in range(separator_at[done - 1], separator_at[done]):
                 u = separators[i]
-                rescore(u, done, stage, hidden, sizes, start, count, pool, mark, by_fill, scored, scores, heap)
-                if by_fill and score >= 1.0:
+                rescore(u, done, stage, hidden, sizes, start, count, pool, mark, rule, scored, scores, heap)
+                if rule == BY_FILL and score >= 1.0:
                     for j in range(start[u], start[u] + count[u]):
                         rescore(
-                            pool[j], done, stage, hidden, sizes, start, count, pool, mark, by_fill, scored, scores, heap
+                            pool[j], done, stage, hidden, sizes, start, count, pool, mark, rule, scored, scores, heap
                         )
     return order, separator_at, separators, done, width, largest, total
 
 
 @njit
-def rescore(v, step, stage, hidden, sizes, start, count, pool, mark, by_fill, scored, scores, heap):
+def rescore(v, step, stage, hidden, sizes, start, count, pool, mark, rule, scored, scores, heap):
     """Put a variable of this stage back on the heap if its score changed; once a step."""
     if hidden[v] == (stage == 0) and scored[v] != step:
         scored[v] = step
-        score = score_elimination(v, sizes, start, count, pool, mark, by_fill)
+        score = score_elimination(v, sizes, start, count, pool, mark, rule)
         if score != scores[v]:
             scores[v] = score
             heapq.heappush(heap, (score, v))

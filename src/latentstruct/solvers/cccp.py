@@ -18,8 +18,9 @@ from latentstruct.solvers.auto import HingeSolver, choose_solver
 from latentstruct.solvers.base import ENDINGS, LAST, BaseSolver
 from latentstruct.solvers.lbfgs import LBFGS
 
-# Rounds of block ascent in one convex problem before a bundle takes over.
-PATIENCE = 40
+# Rounds of block ascent in one convex problem before a bundle takes over, and where its dense planes are long.
+PATIENCE, LONG_PATIENCE = 40, 1000
+LONG = 50_000
 
 
 @dataclass
@@ -116,7 +117,8 @@ class CCCP(BaseSolver):
         inner = self._convex_solver(convex)
         if self.inner is None and isinstance(inner, HingeSolver):
             # With kept planes block ascent ends soon; where it does not, the bundle makes more of them.
-            inner.set_params(patience=PATIENCE, hopeless=0.0)
+            patience = PATIENCE if convex.n_features <= LONG else LONG_PATIENCE
+            inner.set_params(patience=patience, hopeless=0.0)
         inner.check(convex)
         return inner
 
@@ -269,6 +271,5 @@ def choose_descent(objective: Objective) -> BaseSolver:
     """
     if not objective.minus.smooth:
         return CCCP()
-    if "smooth" in objective.properties or "difference" not in objective.properties:
-        return LBFGS()
-    return LBFGS() if objective.plus.total(np.zeros(objective.n_features)).exact else CCCP()
+    decoded = "smooth" not in objective.properties and "difference" in objective.properties
+    return CCCP() if decoded and getattr(objective.plus, "approximate", False) else LBFGS()

@@ -169,6 +169,11 @@ class LBFGS(BaseSolver):
                 "LBFGS needs latents that are summed out or known, but here they are maximised: give the latent "
                 "temperature a value above 0, or use CCCP(LBFGS())"
             )
+        if "convex" in objective.properties and getattr(objective.plus, "half_smooth", False):
+            raise InputError(
+                "LBFGS cannot tell how far it is from the minimum of a convex problem in which latents are summed out "
+                "and outputs maximised, or the other way round: use CCCP(), or LBFGS() without CCCP"
+            )
         self._check_at_least(1, "memory", "restarts")
         if not self.smoothing > 0:
             raise InputError(f"smoothing must be a temperature above 0, found {self.smoothing!r}")
@@ -232,8 +237,10 @@ class LBFGS(BaseSolver):
         monitor.offer(w, hard.value(w))
         while not monitor.reason:
             w, price = self._stage(hard, monitor, w, temperature, pairs)
-            last = abs(price) <= self.tol * abs(monitor.objective) or temperature <= SMALLEST_TEMPERATURE
-            monitor.reason = monitor.reason or ("converged" if last else "")
+            if abs(price) <= self.tol * abs(monitor.objective):
+                monitor.reason = monitor.reason or "converged"
+            elif temperature <= SMALLEST_TEMPERATURE:
+                return
             temperature /= 3.0
 
     def _stage(

@@ -139,6 +139,12 @@ class Chain(BaseTask):
         if not any(sequences):
             raise InputError("all sequences are empty: at least one token is needed to train")
         labels = LabelSet.learn(concatenate.from_iterable(sequences))
+        for slip in (None, str(UNKNOWN)):
+            if self.labels is None and slip in labels.index:
+                raise InputError(
+                    f"Y has the label {slip!r}; expected the number -1 where a label is unknown: write -1, in lists "
+                    "rather than arrays of strings, or declare it in labels"
+                )
         latent = UNKNOWN in labels.index
         known = [label for label in labels.labels if not is_unknown(label)]
         if not known:

@@ -70,8 +70,9 @@ class Graph(BaseTask):
     counting : {"auto", "bethe", "trees"}, default="auto"
         How belief propagation counts entropies. "bethe" is the ordinary, fast way, whose values may jump as weights
         change; "trees" (tree-reweighted) takes more sweeps, but its values are a smooth function of the weights,
-        without which training on large loopy graphs gets stuck. "auto" is "trees" at positive output temperatures and
-        "bethe" where outputs are maximised: see `latentstruct.inference.propagation.Propagation`.
+        without which training on large loopy graphs gets stuck. "auto" is "trees" at positive output temperatures, so
+        for marginals too, and "bethe" where outputs are maximised: see
+        `latentstruct.inference.propagation.Propagation`.
 
     Notes
     -----
@@ -222,6 +223,7 @@ class Graph(BaseTask):
 
     def roles(self, X: Any) -> list[NDArray]:
         """Return for each node whether prediction has it "maximised" or "summed out"."""
+        check_examples(X, None)
         stacked = stack_graphs(X)
         hidden = self.layout_.hidden[self.layout_.kinds(stacked)]
         return np.split(np.where(hidden, SUMMED_OUT, MAXIMISED), stacked.nodes_at[1:-1])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.engine import Inference
+from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, FactorGraphs
 from latentstruct.kernels import graph as kernels
 from latentstruct.kernels.planes import Rows
@@ -150,7 +151,10 @@ class GraphBatch:
             rest, rest_tables, constants = conditioned.reduce(unary, tables, truth, rows)
             nothing = np.zeros(len(conditioned.rest.cards), dtype=bool)
             equal = Temperature(temperature.latent, temperature.latent)
-            found = self._run(w, ("clamped", mode), conditioned.rest, nothing, rest, rest_tables, equal, rows)
+            # Sums over what is unknown are counted on both sides alike.
+            decoding = temperature.output == 0 and self.limits["counting"] == "auto"
+            engine = self._engine("clamped", conditioned.rest, nothing, "bethe" if decoding else None)
+            found = self._run(w, (engine, mode), rest, rest_tables, equal, rows)
             return conditioned.spread(found, truth, rows, constants=constants)
         found = self._pool(w, mode, temperature, rows, predicting, unary, tables)
         if self.labelled and not predicting and not found.exact.all():
@@ -182,6 +186,15 @@ class GraphBatch:
         tables: Vector,
     ) -> Beliefs:
         """Pool outputs and hidden nodes of the asked graphs."""
+        name, temperature = self._pooling(temperature, predicting)
+        return self._run(w, (name, mode), unary, tables, temperature, rows)
+
+    def is_approximate(self, temperature: Temperature) -> bool:
+        """Tell whether some graph is too wide for exact pooling in training at these temperatures."""
+        return not self.made[self._pooling(temperature, False)[0]].exact.all()
+
+    def _pooling(self, temperature: Temperature, predicting: bool) -> tuple[str, Temperature]:
+        """Return which engine pools outputs and hidden nodes, and at which temperatures."""
         hidden = self.hidden(predicting)
         if not hidden.any():
             temperature = Temperature(temperature.output, temperature.output)
@@ -189,27 +202,32 @@ class GraphBatch:
             temperature = Temperature(temperature.latent, temperature.latent)
         if temperature.output == temperature.latent:
             # The order of pooling is then free, and tables are smaller without the rule that hidden nodes go first.
-            nothing = np.zeros(len(hidden), dtype=bool)
-            return self._run(w, ("together", mode), self.structure, nothing, unary, tables, temperature, rows)
-        place = self._roles(predicting), mode
-        return self._run(w, place, self.structure, hidden, unary, tables, temperature, rows)
+            return self._engine("together", self.structure, np.zeros(len(hidden), dtype=bool)), temperature
+        return self._engine(self._roles(predicting), self.structure, hidden), temperature
 
     def _roles(self, predicting: bool) -> str:
         return "predicting" if predicting or not self.labelled else "training"
+
+    def _engine(
+        self, name: str, structure: FactorGraphs, hidden: NDArray[np.bool_], counting: Counting | None = None
+    ) -> str:
+        """Make an engine if it is not there yet, and return under which name it is kept."""
+        limits = self.limits if counting is None else {**self.limits, "counting": counting}
+        name = f"{name} by {limits['counting']}"
+        self.once(name, lambda: Inference(structure, hidden, **limits))
+        return name
 
     def _run(
         self,
         w: Vector,
         place: tuple[str, Mode],
-        structure: FactorGraphs,
-        hidden: NDArray[np.bool_],
         unary: Vector,
         tables: Vector,
         temperature: Temperature,
         rows: Indices | None,
     ) -> Beliefs:
         """Ask the engine of one place, beginning with the messages that were left there by nearby weights."""
-        engine = self.once(place[0], lambda: Inference(structure, hidden, **self.limits))
+        engine = self.made[place[0]]
         if engine.exact.all():
             return engine.run(unary, tables, temperature, rows)
         kept = self.kept.get((*place, temperature))

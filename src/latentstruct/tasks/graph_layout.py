@@ -21,6 +21,9 @@ OTHER_TYPE = -2
 """State of a label that nodes of this type cannot have."""
 
 MOST_WEIGHTS = 2**31
+MOST_PAIRS = 10**7
+"""Pairs of states of an edge: 80 megabytes of scores."""
+MOST_SHOWN = 10
 
 
 def in_order(names: Iterable[Any]) -> list[Any]:
@@ -30,6 +33,12 @@ def in_order(names: Iterable[Any]) -> list[Any]:
         return sorted(names)
     except TypeError:
         return names
+
+
+def shown(names: Sequence[Any]) -> str:
+    """Return names as a list for a message, cut to a readable length."""
+    rest = ", …" if len(names) > MOST_SHOWN else ""
+    return f"[{', '.join(map(repr, names[:MOST_SHOWN]))}{rest}]"
 
 
 def flat_labels(Y: Any, nodes_at: Indices, name: str) -> list[Any]:
@@ -46,7 +55,38 @@ def flat_labels(Y: Any, nodes_at: Indices, name: str) -> list[Any]:
                 "for each node, -1 where it is unknown"
             )
         sequences.append(as_list(y))
-    return list(concatenate.from_iterable(sequences))
+    flat = list(concatenate.from_iterable(sequences))
+    _refuse_slips(flat, nodes_at, name)
+    return flat
+
+
+def _refuse_slips(flat: list[Any], nodes_at: Indices, name: str) -> None:
+    """Raise if a label is none, though it could be taken for one."""
+    try:
+        distinct = set(flat)
+    except TypeError:
+        # Labels that are not hashable are refused with their place where they are numbered.
+        return
+    slips = {label: cure for label in distinct if (cure := _slip(label))}
+    if slips:
+        i = next(i for i, label in enumerate(flat) if label in slips)
+        k, node = locate(nodes_at, i)
+        raise InputError(f"{name}[{k}] has {flat[i]!r} at node {node}, which is no label: {slips[flat[i]]}")
+
+
+def _slip(label: Any) -> str | None:
+    """Return what to write in place of a label that is surely meant otherwise, or None."""
+    if label is None or (isinstance(label, (float, np.floating)) and label != label):
+        return "write the number -1 where the label is unknown"
+    if isinstance(label, str) and label == str(UNKNOWN):
+        return (
+            "write the number -1 where the label is unknown, and labels as a list, for in an array of strings numpy "
+            "turns -1 into '-1'"
+        )
+    whole = isinstance(label, (int, np.integer)) or (isinstance(label, float) and label.is_integer())
+    if whole and label < UNKNOWN:
+        return "only -1 marks unknown labels, and labels that are whole numbers begin at 0"
+    return None
 
 
 def distinct_triples(codes: Indices, pairs: Indices, n_types: int) -> tuple[list[tuple[int, int, int]], Indices]:
@@ -107,6 +147,7 @@ class GraphLayout:
             pairs = self.fixed.kinds[self.fixed.edges]
         self.node_cards = node_cards
         self.edge_cards = self.cards[pairs]
+        self._refuse_many_pairs(pairs)
         self.node_at = offsets_from_lengths(self.n_inputs * node_cards)
         self.edge_at = self.node_at[-1] + offsets_from_lengths(
             max(1, self.n_edge_inputs) * self.edge_cards.prod(axis=1)
@@ -115,6 +156,16 @@ class GraphLayout:
             raise InputError(
                 f"{self.n_inputs} features and {int(node_cards.sum())} states of node types make {self.n_features} "
                 "weights with those of edges, more than 2**31: use fewer features"
+            )
+
+    def _refuse_many_pairs(self, pairs: Indices) -> None:
+        sizes = self.edge_cards.astype(np.float64).prod(axis=1)
+        for e in np.flatnonzero(sizes > MOST_PAIRS)[:1]:
+            (first, second), (s, t) = pairs[e].tolist(), self.edge_cards[e].tolist()
+            raise InputError(
+                f"edges between nodes of the types {self.node_types[first]!r} and {self.node_types[second]!r} join "
+                f"{s} and {t} states, which makes {s * t} pairs; expected at most {MOST_PAIRS}: take fewer hidden "
+                "states or labels"
             )
 
     @property
@@ -199,7 +250,7 @@ class GraphLayout:
             k, node = locate(stacked.nodes_at, strange[0])
             name = stacked.node_names[stacked.node_codes[strange[0]]]
             raise InputError(
-                f"node {node} of X[{k}] has type {name!r}, but training had the types {self.node_types[:10]!r}: train "
+                f"node {node} of X[{k}] has type {name!r}, but training had the types {shown(self.node_types)}: train "
                 "with graphs that have all types"
             )
         return kinds
@@ -279,7 +330,7 @@ class GraphLayout:
         if name is None and len(self.node_types) == 1:
             return 0
         if name not in self.node_types:
-            raise InputError(f"there is no node type {name!r}: choose among {self.node_types[:10]!r}")
+            raise InputError(f"there is no node type {name!r}: choose among {shown(self.node_types)}")
         return self.node_types.index(name)
 
     def edge_block(self, name: Any) -> int:
@@ -291,7 +342,7 @@ class GraphLayout:
         if len(fitting) != 1:
             raise InputError(
                 f"edge type {name!r} fits {len(fitting)} of the types (edge, first node, second node): choose one of "
-                f"{named[:10]!r}"
+                f"{shown(named)}"
             )
         return fitting[0]
 
@@ -306,7 +357,7 @@ class GraphLayout:
             k, node = locate(nodes_at, wrong[0])
             kind = kinds[wrong[0]]
             labels = self.label_sets[kind]
-            wanted = "-1, as these are never observed" if labels is None else f"one of {labels.labels[:10]!r}"
+            wanted = "-1, as these are never observed" if labels is None else f"one of {shown(labels.labels)}"
             hidden = "hidden " if labels is None else ""
             raise InputError(
                 f"{name}[{k}] has {flat[wrong[0]]!r} at node {node} of the {hidden}type {self.node_types[kind]!r}, "
@@ -434,11 +485,15 @@ def _hidden_states(hidden: Any, names: Sequence[TypeName]) -> dict[TypeName, int
     for name, count in hidden.items():
         if name not in names:
             raise InputError(
-                f"hidden names the node type {name!r}, but the graphs have the types {in_order(names)[:10]!r}: give "
+                f"hidden names the node type {name!r}, but the graphs have the types {shown(in_order(names))}: give "
                 "node_types with each graph, or leave the name out"
             )
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
             raise InputError(f"hidden gives {count!r} states to the node type {name!r}, expected a whole number ≥ 1")
+        if count > MOST_PAIRS:
+            raise InputError(
+                f"hidden gives {count} states to the node type {name!r}; expected at most {MOST_PAIRS}: take fewer"
+            )
     return {name: int(count) for name, count in hidden.items()}
 
 
@@ -457,7 +512,7 @@ def _label_sets(observed: dict[int, dict[Any, None]], node_types: list[TypeName]
             if name not in node_types or node_types.index(name) not in observed:
                 raise InputError(
                     f"labels names the node type {name!r}, but the output types are "
-                    f"{[node_types[p] for p in observed]!r}: leave it out or correct it"
+                    f"{shown([node_types[p] for p in observed])}: leave it out or correct it"
                 )
         silent = [node_types[p] for p in observed if node_types[p] not in labels]
         if silent:
@@ -469,8 +524,11 @@ def _label_sets(observed: dict[int, dict[Any, None]], node_types: list[TypeName]
         if UNKNOWN in labels_of_type.index:
             raise InputError(
                 "labels has -1, which is reserved for nodes whose label is unknown, found "
-                f"{labels_of_type.labels[:10]!r}: rename this label, or leave it out if it stands for unknown ones"
+                f"{shown(labels_of_type.labels)}: rename this label, or leave it out if it stands for unknown ones"
             )
+        for label in labels_of_type.labels:
+            if cure := _slip(label):
+                raise InputError(f"labels has {label!r}, which is no label: {cure}")
         if len(labels_of_type) == 0:
             raise InputError(f"labels of the node type {node_types[p]!r} are empty: give at least one")
     return sets

@@ -338,15 +338,20 @@ class LatentMulticlass(BaseTask):
 
     def renyi_decode(self, batch: StateBatch, w: Vector, order: float) -> list[Prediction]:
         """Return argmax_y G_α(y) of each example, and its best state."""
+        values, cells = self.renyi_scores(batch, w, order), batch.cells
+        best, scores = values.argmax(axis=1), self._scores(batch, w, None, cells)
+        starts, ends = (cells.groups[best + cells.examples[:-1] + k] for k in (0, 1))
+        states = [int(scores[a:b].argmax()) for a, b in zip(starts, ends, strict=True)]
+        found = zip(self.labels_.decode(best), states, values.max(axis=1).tolist(), strict=True)
+        return [Prediction(label, state, value) for label, state, value in found]
+
+    def renyi_scores(self, batch: StateBatch, w: Vector, order: float) -> NDArray[np.float64]:
+        """Return G_α(y) of all classes, shape (n, S)."""
         cells, n_groups = batch.cells, batch.n_examples * len(self.labels_)
         scores, values = self._scores(batch, w, None, cells), np.empty(n_groups)
         each = np.arange(n_groups + 1)
         pool_renyi(scores, np.zeros(n_groups), cells.groups, each, 0.0, order, values, np.empty(len(scores)))
-        best = values.reshape(batch.n_examples, -1).argmax(axis=1)
-        groups = best + cells.examples[:-1]
-        states = [int(scores[cells.groups[g] : cells.groups[g + 1]].argmax()) for g in groups]
-        found = zip(self.labels_.decode(best), states, values[groups].tolist(), strict=True)
-        return [Prediction(label, state, value) for label, state, value in found]
+        return values.reshape(-1, len(self.labels_))
 
     def total(self, batch: StateBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
         """Return the weighted sum of all examples' planes."""
@@ -378,10 +383,13 @@ class LatentMulticlass(BaseTask):
             slope[self.bias_at_ :] = self.bias * np.bincount(columns, shares, minlength=self.n_vectors_)
         return slope
 
-    def scores(self, batch: StateBatch, w: Vector) -> NDArray[np.float64]:
-        """Return max_h s(y, h) of all classes, shape (n, S)."""
-        best = np.maximum.reduceat(self._scores(batch, w, None, batch.cells), batch.cells.groups[:-1])
-        return best.reshape(-1, len(self.labels_))
+    def scores(self, batch: StateBatch, w: Vector, latent_temperature: float = 0.0) -> NDArray[np.float64]:
+        """Return smax_{ε_h} over h of s(y, h) for all classes, shape (n, S)."""
+        cells, n_groups = batch.cells, batch.n_examples * len(self.labels_)
+        scores, values = self._scores(batch, w, None, cells), np.empty(n_groups)
+        each, shares = np.arange(n_groups + 1), np.empty(len(scores))
+        pool_candidates(scores, cells.groups, each, 0.0, latent_temperature, values, shares)
+        return values.reshape(-1, len(self.labels_))
 
     def marginals(self, batch: StateBatch, w: Vector, temperature: Temperature) -> NDArray[np.float64]:
         """Return the class probabilities (n, S) at the given temperatures."""

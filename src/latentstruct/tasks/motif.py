@@ -281,9 +281,13 @@ class Motif(BaseTask):
             expected_loss = float(weights @ np.where(batch.truth(), 1.0 - positive, positive))
         return Plane(slope, offset, entropy=offset - expected_loss)
 
-    def scores(self, batch: MotifBatch, w: Vector) -> Vector:
-        """Return the discriminant max_h w·φ'(x, +1, h) of each sequence, shape (n,); above 0 means +1."""
-        return self.best_windows(batch, w)[0]
+    def scores(self, batch: MotifBatch, w: Vector, latent_temperature: float = 0.0) -> Vector:
+        """Return smax_{ε_h} over h of w·φ'(x, +1, h) of each sequence, shape (n,); above 0 means +1."""
+        if latent_temperature == 0:
+            return self.best_windows(batch, w)[0]
+        pooled, rows = np.empty(batch.n_examples), np.arange(batch.n_examples)
+        kernels.pooled_windows(batch.layout, self.tables(w), self.width, rows, latent_temperature, pooled)
+        return pooled
 
     def window_scores(self, batch: MotifBatch, w: Vector) -> list[NDArray[np.float64]]:
         """Return the scores of all windows, for each sequence of shape (strands, length − width + 1).
@@ -302,11 +306,7 @@ class Motif(BaseTask):
     def decode(self, batch: MotifBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the label of each sequence and, if it is +1, the best window (windows pooled at ε_h)."""
         best, starts, strands = self.best_windows(batch, w)
-        pooled = best
-        if temperature.latent > 0:
-            pooled = np.empty(batch.n_examples)
-            rows = np.arange(batch.n_examples)
-            kernels.pooled_windows(batch.layout, self.tables(w), self.width, rows, temperature.latent, pooled)
+        pooled = best if temperature.latent == 0 else self.scores(batch, w, temperature.latent)
         found = zip(pooled.tolist(), starts.tolist(), strands.tolist(), strict=True)
         negative, positive = self.labels_
         return [
