@@ -7,10 +7,13 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from command import fail, interrupt, run, start, watch
 from latentstruct import CRF, Chain, LatentSSVM, Motif, Multiclass, StructuralSVM, load, persistence
 from latentstruct.cli import chain
+from latentstruct.cli.common import check_folder, list_labels
 from latentstruct.cli.options import SolverName
 from latentstruct.cli.registry import KINDS
 from latentstruct.estimators import SOLVERS
@@ -182,7 +185,9 @@ def test_half_labelled_chains_that_make_no_sense(chains, tmp_path):
     nothing = write_columns(tmp_path / "nothing.txt", [[("a", "DT", "?"), ("b", "NN", "?")]])
     assert "all labels of" in fail("train", "chain", nothing, "--unknown", "?", *out)
     perceptron = ("--unknown", "O", "--model", "perceptron")
-    assert "need all labels" in fail("train", "chain", chains, *perceptron, *out)
+    assert "--model perceptron needs all labels" in fail("train", "chain", chains, *perceptron, *out)
+    slack = ("--unknown", "O", "--model", "svm", "--rescaling", "slack")
+    assert "--rescaling slack needs all labels" in fail("train", "chain", chains, *slack, *out)
     assert not (tmp_path / "model").exists()
     run("train", "chain", chains, "--unknown", "O", *out, "--quiet")
     unlabelled = write_columns(tmp_path / "only.txt", [[("a", "DT", "O"), ("b", "NN", "O")]])
@@ -616,3 +621,42 @@ def test_interrupted_while_reading(tmp_path):
     assert process.returncode == 130
     assert shown == "interrupted: nothing was written\n"
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("kind", ["no such folder", "file"])
+def test_folder_that_cannot_be_made(kind, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise FileNotFoundError(2, "No such file or directory")
+
+    # As in /proc, where root may write by the permissions but no folder can be made.
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    out = tmp_path / "a" / "b"
+    if kind == "file":
+        (tmp_path / "a").write_text("")
+    message = fail("train", "chain", tmp_path / "missing.txt", "-o", out)
+    assert message.startswith(f"error: {out} cannot be ")
+    assert (f"as {tmp_path / 'a'} is a file: choose" if kind == "file" else "): choose another place") in message
+
+
+def test_place_that_can_be_written_is_left_as_it_was(tmp_path):
+    check_folder(tmp_path / "new" / "model", "model.json", "a model is a folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failed_evaluation_tells_where_the_model_is(chains, tmp_path):
+    only = write_columns(tmp_path / "only.txt", [[("a", "DT", "O"), ("b", "NN", "O")]])
+    out = tmp_path / "model"
+    message = fail("train", "chain", chains, "--unknown", "O", "--valid", only, "-o", out, "--quiet")
+    assert message.startswith(f"error: the model is saved in {out}, but it was not evaluated: all labels are 'O'")
+    assert load(out).stop_reason_ == "converged"
+
+
+@given(st.sets(st.one_of(st.integers(-50, 50), st.floats(-9, 9), st.text("ab1", min_size=1)), min_size=1, max_size=40))
+def test_labels_are_listed_in_order(labels):
+    shown = list_labels(labels).split(", ")[:30]
+    texts = {str(label) for label in labels}
+    try:
+        ordered = sorted(texts, key=lambda text: (float(text), text))
+    except ValueError:
+        ordered = sorted(texts)
+    assert shown[: len(ordered)] == ordered[:30]

@@ -1,10 +1,12 @@
 """What the README says is run."""
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from latentstruct.cli import app
@@ -15,7 +17,7 @@ README = Path(__file__).parents[1] / "README.md"
 def test_the_python_examples_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 2
+    assert len(examples) == 3
     for code in examples:
         exec(compile(code, "README.md", "exec"), {})
     assert (tmp_path / "model" / "model.json").exists()
@@ -49,7 +51,29 @@ def files(tmp_path, monkeypatch):
         for value in rng.random(8)
     ]
     (tmp_path / "queries.txt").write_text("".join(queries))
+    (tmp_path / "half.txt").write_text(sentence.replace("I-NP", "?") + sentence * 2)
+    write_pictures(tmp_path, rng)
+    first, second = {"features": {"size": 2}, "label": "a"}, {"features": {"size": 1}}
+    nodes = [[first, {**second, "label": label}] for label in ("b", None, "b")]
+    graphs = [json.dumps({"nodes": pair, "edges": [[0, 1]]}) + "\n" for pair in nodes]
+    (tmp_path / "graphs.jsonl").write_text("".join(graphs))
+    (tmp_path / "model.uai").write_text("MARKOV\n2\n2 3\n1\n2 0 1\n\n6\n1 2 3 4 5 6\n")
+    (tmp_path / "query.txt").write_text("1 1\n")
+    (tmp_path / "evidence.txt").write_text("1 0 1\n")
     (tmp_path / "data.svm").write_text("1 1:1.0 2:0.5\n2 1:-1.0\n1 1:0.8 2:0.1\n2 1:-0.7 2:0.2\n")
+
+
+def write_pictures(folder, rng):
+    """Write three pictures, left half dark and right half light, and their label images with unknown pixels."""
+    for name in ("images", "labels"):
+        (folder / name).mkdir()
+    for i in range(3):
+        labels = np.repeat([1, 2], 30)[None].repeat(40, axis=0)
+        image = (60 * labels[..., None] + rng.integers(0, 30, (40, 60, 3))).astype(np.uint8)
+        Image.fromarray(image).save(folder / "images" / f"{i}.png")
+        Image.fromarray(np.where(rng.random((40, 60)) < 0.1, 0, labels).astype(np.uint8)).save(
+            folder / "labels" / f"{i}.png"
+        )
 
 
 def test_the_commands_run(files):
