@@ -1,11 +1,14 @@
 import json
+import warnings
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from command import fail, run
-from latentstruct import load
+from latentstruct import MarginalSSVM, load
+from latentstruct.cli.training import Training
+from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.image_features import spread_patches
 from latentstruct.images import ImageFiles
 from pictures import COLOURS, encode, pack, write_pictures
@@ -125,8 +128,8 @@ def test_labels_as_colours(kind, tmp_path, test_data):
 
 def test_all_pixels_known(tmp_path):
     images, labels = write_pictures(tmp_path, 4, 5, share=0.0)
-    for unknown in ("none", "200"):
-        args = ("train", "segment", images, labels, "-o", tmp_path / "m", "--unknown", unknown, "--max-rounds", 2)
+    for unknown in (("--unknown", "none"), ()):
+        args = ("train", "segment", images, labels, "-o", tmp_path / "m", *unknown, "--max-rounds", 2)
         assert json.loads(run(*args, *OPTIONS, "--json").stdout)["latent"] is False
 
 
@@ -188,7 +191,7 @@ def test_labels_that_tell_nothing(tmp_path):
     images, labels = write_pictures(tmp_path, 3, 0, as_labels=lambda labels: encode(np.zeros_like(labels)))
     args = ("train", "segment", images, labels, "-o", tmp_path / "model", *OPTIONS)
     assert "have 0 different known labels; expected at least 2: label more pixels" in fail(*args)
-    assert "have 1 different known labels" in fail(*args, "--unknown", "7")
+    assert "have 1 different known labels" in fail(*args, "--unknown", "none")
     noise = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
     for path in labels.iterdir():
         path.write_bytes(encode(noise))
@@ -246,6 +249,76 @@ def test_evaluation_needs_labels(model, test_data, tmp_path):
     for path in labels.iterdir():
         path.write_bytes(encode(np.zeros((48, 64), np.uint8)))
     assert "has no known pixels" in fail("evaluate", model, images, labels)
+
+
+def test_unknown_label_that_is_nowhere(tmp_path):
+    images, labels = write_pictures(tmp_path, 3, 0, as_labels=lambda labels: encode(labels * 5))
+    message = fail("train", "segment", images, labels, "-o", tmp_path / "model", *OPTIONS, "--unknown", "7")
+    assert f"--unknown is '7', which labels no pixel of {labels}; its labels are 0, 5, 10, 15: give one" in message
+    assert not (tmp_path / "model").exists()
+
+
+def test_colour_of_a_palette_as_unknown(tmp_path):
+    palette = [9, 9, 9, *(10, 20, 30), *(0, 0, 0), *(200, 0, 0), *(0, 0, 0)]
+    images, labels = write_pictures(tmp_path, 3, 0, as_labels=lambda labels: encode(labels + 1, palette=palette))
+    args = ("train", "segment", images, labels, "-o", tmp_path / "model", *OPTIONS, "--unknown")
+    # Black is both 2 and 4; all of 1 to 4 occur.
+    assert f"count by index: give 2, the index of #000000 in {labels / 'p0.png'}, or none" in fail(*args, "#000000")
+    assert f"give an index from 0 to 255 (#123456 is not in the palette of {labels / 'p0.png'}" in fail(
+        *args, "#123456"
+    )
+    assert "count by index: give 0, the index of #090909" in fail(*args, "#090909")
+
+
+@pytest.mark.parametrize("case", ["unknown", "colours", "size", "label"])
+def test_held_out_data_are_checked_before_training(case, data, tmp_path, monkeypatch):
+    as_labels, message = {
+        "unknown": (lambda labels: encode(np.zeros_like(labels)), "has no known pixels; expected some to compare"),
+        "colours": (colourful, "has colours; expected numbers"),
+        "size": (lambda labels: encode(labels[1:]), "has 64 × 47 pixels; expected 64 × 48"),
+        "label": (lambda labels: encode(labels * 5), "has the unknown label '5'; expected one of 1, 2, 3:"),
+    }[case]
+    images, labels = write_pictures(tmp_path, 2, 1, as_labels=as_labels)
+    monkeypatch.setattr(Training, "run", lambda *_: pytest.fail("trained before the held-out data were checked"))
+    args = ("train", "segment", *data, "-o", tmp_path / "model", *OPTIONS, "--valid", images, labels)
+    assert message in fail(*args)
+
+
+def test_names_of_labels_the_model_does_not_know(data, tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("1 ground\n10 tower\n5 sea\n")
+    args = ("train", "segment", *data, "-o", tmp_path / "model", "--names", names, *OPTIONS, "--max-rounds", 1)
+    run(*args)
+    table = np.array([0, 1, 10, 5], np.uint8)
+    images, labels = write_pictures(tmp_path, 3, 1, as_labels=lambda labels: encode(table[labels]))
+    shown = [
+        (one["label"], one["name"])
+        for one in scores_of(tmp_path / "model", images, labels, "--allow-unknown")["classes"]
+    ]
+    assert shown == [("1", "ground"), ("2", "2"), ("3", "3"), ("5", "sea"), ("10", "tower")]
+
+
+def test_only_limits_that_were_asked_for_are_warned_of(data, tmp_path, monkeypatch):
+    def fit(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        self.stop_reason_ = "stalled"
+        warnings.warn("training stopped early (stalled) after 1 rounds", ConvergenceWarning, stacklevel=2)
+
+    args = ("train", "segment", *data, "-o", tmp_path / "model", *OPTIONS, "--max-rounds", 1)
+    assert "warning: training stopped early (--max-rounds) after 1 rounds" in run(*args).stderr
+    original = MarginalSSVM.fit
+    monkeypatch.setattr(MarginalSSVM, "fit", fit)
+    result = run(*args)
+    assert "(stalled)" not in result.stderr
+    assert "no step lowers the objective further" in result.stdout
+
+
+def test_default_training_ends_by_itself(model):
+    assert load(model).stop_reason_ in ("converged", "stalled")
+
+
+def test_seconds_are_checked_between_rounds():
+    assert "checked between rounds" in " ".join(run("train", "segment", "--help").stdout.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,10 @@ def test_turned_photographs_are_turned_back():
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"", r"x.png cannot be read \(UnidentifiedImageError.*; expected a complete PNG, JPEG, BMP or PPM image: f"),
+        (
+            b"",
+            r"x.png cannot be read \(UnidentifiedImageError: 'cannot identify image file'\); expected a complete PNG",
+        ),
         (b"GIF89a" + bytes(30), "cannot be read"),
         (encode(np.zeros((40, 40, 3), np.uint8))[:60], "cannot be read"),
         (header_only(20_000, 5_000), "announces 20000 × 5000 pixels; expected at most 50000000"),

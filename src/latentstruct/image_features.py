@@ -420,6 +420,7 @@ def single_patch_weights(task: Any, X: Sequence[Any], Y: Sequence[Any], C: float
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
+    _check_strength(C)
     task.learn(X, Y)
     labels = np.concatenate([np.asarray(y) for y in Y])
     known = labels != UNKNOWN
@@ -434,6 +435,11 @@ def single_patch_weights(task: Any, X: Sequence[Any], Y: Sequence[Any], C: float
     return weights
 
 
+def _check_strength(C: float) -> None:
+    if not (math.isfinite(C) and C > 0):
+        raise InputError(f"C must be a finite number above 0, found {C!r}")
+
+
 def patch_solver(C: float, X: Sequence[Any], max_rounds: int = 50) -> Subgradient:
     """Return the solver that serves on large grids: steps need no objective, which belief propagation has only roughly.
 
@@ -446,8 +452,7 @@ def patch_solver(C: float, X: Sequence[Any], max_rounds: int = 50) -> Subgradien
     max_rounds : int, default=50
         The limit of rounds.
     """
-    if not (math.isfinite(C) and C > 0):
-        raise InputError(f"C must be a finite number above 0, found {C!r}")
+    _check_strength(C)
     n_patches = sum(graph.features.shape[0] for graph in X)
     rate = FIRST_STEP / (C * n_patches)
     return Subgradient(step="plain", learning_rate=rate, max_rounds=max_rounds, tol=1e-3, patience=3)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import FilePath, path_text, show
+from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, path_text, show
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -30,6 +30,7 @@ __all__ = [
     "label_name",
     "parse_image",
     "parse_label_image",
+    "read_label_names",
     "require_vision",
     "write_label_image",
 ]
@@ -45,6 +46,7 @@ MAX_BYTES = 2**28
 """Bytes of a compressed image above which it is refused before it is read."""
 MAX_LABELS = 256
 COLOUR_NAME = re.compile(r"#[0-9a-f]{6}")
+BUFFER = re.compile(r" *<_io\.BytesIO[^>]*>")
 
 PALETTE: tuple[Colour, ...] = (
     (42, 157, 63),
@@ -88,8 +90,10 @@ def _decode(raw: bytes, name: str) -> "tuple[PillowImage, str | None]":
         ) from error
     except Exception as error:
         # A damaged image fails in as many ways as its format has parts.
+        # Pillow names the buffer it was given, which nobody else knows.
+        why = BUFFER.sub("", str(error))
         raise FormatError(
-            f"{name} cannot be read ({type(error).__name__}: {show(str(error), 120)}); expected a complete "
+            f"{name} cannot be read ({type(error).__name__}: {show(why, 120)}); expected a complete "
             f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} image: fetch or export it again"
         ) from error
     raise FormatError(
@@ -174,6 +178,35 @@ def label_code(name: str) -> int:
     if re.fullmatch(r"[0-9]{1,3}", text, re.ASCII) and int(text) < MAX_LABELS:
         return int(text)
     raise InputError(f"the label is {show(name)}; expected a number from 0 to 255 or a colour as #000000: correct it")
+
+
+def read_label_names(path: FilePath) -> dict[int, str]:
+    """Read what people call the labels.
+
+    Parameters
+    ----------
+    path : path
+        A text file with a line such as ``3 tree`` or ``#ff0000 car`` for each label; empty lines are skipped.
+
+    Returns
+    -------
+    dict of int to str
+        The names by the numbers that `parse_label_image` gives the labels.
+    """
+    called, file = {}, path_text(path)
+    for number, raw in numbered_lines(file):
+        line = decode_line(raw, file, number).strip()
+        if not line:
+            continue
+        label, _, shown = line.partition("\t" if "\t" in line else " ")
+        try:
+            code = label_code(label)
+        except InputError:
+            fail(file, number, f"found {show(label)}; expected a label such as 3 or #ff0000 and its name: correct it")
+        if not shown.strip():
+            fail(file, number, f"the label {label} has no name; expected one after it: add it")
+        called[code] = shown.strip()
+    return called
 
 
 def label_colours(codes: Sequence[int]) -> list[Colour]:
@@ -299,6 +332,19 @@ class ImageFiles:
     def labels(self, name: str, colours: bool | None = None) -> NDArray[np.int64]:
         """Return a label image as `parse_label_image` does."""
         return parse_label_image(self.raw(name), self.file(name), colours)
+
+    def palette_place(self, name: str, code: int) -> int | None:
+        """Return the number that stands for a colour in the palette of an image, −1 if none, None without a palette.
+
+        `code` is the colour as `label_code` numbers it. Of several numbers it is one that occurs, if any does.
+        """
+        image, _ = _decode(self.raw(name), self.file(name))
+        if image.mode != "P":
+            return None
+        table = np.array(image.getpalette("RGB")).reshape(-1, 3)
+        places = np.flatnonzero((table == _unpack(code)).all(axis=1))
+        used = places[np.isin(places, np.asarray(image))]
+        return int((used if len(used) else places)[0]) if len(places) else -1
 
 
 def write_label_image(path: FilePath, labels: Any, codes: Sequence[int]) -> None:

@@ -1,7 +1,9 @@
 """What the commands share: errors as one line and an exit code, folders and streams."""
 
+import math
 import os
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,8 +77,14 @@ def check_folder(folder: Path, mark: str | None, what: str) -> None:
     ancestor = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not ancestor.is_dir():
         raise InputError(f"{folder} cannot be made, as {ancestor} is a file: choose another name")
-    if not os.access(ancestor, os.W_OK | os.X_OK):
-        raise InputError(f"{folder} cannot be written (no permission in {ancestor}): choose another place")
+    try:
+        # Permissions do not tell: some file systems are read-only or take no folders, whoever asks.
+        os.rmdir(tempfile.mkdtemp(prefix=".latentstruct-", dir=ancestor))
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written, as nothing can be made in {ancestor} ({error.strerror or error}): choose "
+            "another place"
+        ) from error
 
 
 def check_output(output: str, inputs: Iterable[str | Path]) -> None:
@@ -99,9 +107,19 @@ def write_lines(name: str, lines: Sequence[str]) -> None:
 
 def unknown_label(where: str, label: Any, known: set[Any]) -> InputError:
     """Return the error of a label that was not in the training data."""
-    shown = [str(one) for one in sorted(known, key=str)]
-    listed = ", ".join(shown[:30]) + (f", … ({len(shown)} in all)" if len(shown) > 30 else "")
     return InputError(
-        f"{where} has the unknown label {label!r}; expected one of {listed}: correct it, train on data that "
-        "has it, or count it as wrong with --allow-unknown"
+        f"{where} has the unknown label {label!r}; expected one of {list_labels(known)}: correct it, train on data "
+        "that has it, or count it as wrong with --allow-unknown"
     )
+
+
+def list_labels(labels: Iterable[Any]) -> str:
+    """Return labels for a message: the first 30, sorted as numbers if all of them are numbers."""
+    shown = sorted({str(label) for label in labels})
+    try:
+        values = {text: float(text) for text in shown}
+    except ValueError:
+        values = {}
+    if all(map(math.isfinite, values.values())):
+        shown.sort(key=lambda text: values.get(text, 0.0))
+    return ", ".join(shown[:30]) + (f", … ({len(shown)} in all)" if len(shown) > 30 else "")

@@ -57,7 +57,9 @@ TolOption = Annotated[
     typer.Option(metavar="NUMBER", help="Relative gap to certify.", show_default="the solver's own, mostly 0.001"),
 ]
 RoundsOption = Annotated[int | None, typer.Option(help="Stop after so many rounds.", show_default="the solver's own")]
-SecondsOption = Annotated[float | None, typer.Option(help="Stop after so many seconds.", show_default="no limit")]
+SecondsOption = Annotated[
+    float | None, typer.Option(help="Stop after so many seconds; checked between rounds.", show_default="no limit")
+]
 RescalingOption = Annotated[Rescaling, typer.Option(help="How the loss enters an SVM.")]
 ValidOption = Annotated[
     str | None,

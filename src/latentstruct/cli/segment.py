@@ -1,14 +1,14 @@
 """Models that label the regions of images."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from latentstruct.cli.common import STANDARD_STREAM, check_folder, reported_errors, unknown_label
+from latentstruct.cli.common import STANDARD_STREAM, check_folder, list_labels, reported_errors, unknown_label
 from latentstruct.cli.description import largest
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from latentstruct.images import ImageFiles
 
 LEGEND_FILE, OVERLAYS = "legend.tsv", "overlays"
+STALLED = "stalled"
+"""Why training ends where belief propagation is too rough to tell a better objective, as it often is on grids."""
 MAX_ITERATIONS, MAX_ENTRIES = 50, 2**12
 AT_ONCE = 16
 """Images that are predicted together."""
@@ -49,7 +51,7 @@ class SegmentRecord:
     """What the command keeps beside a model of images: its features and how label images are read.
 
     `labels` are those of label images, as `parse_label_image` numbers them, `names` what people call them; `unknown`
-    is the number of unknown pixels, −1 if all are known.
+    is the number of unknown pixels, −1 if all are known; `other_names` has the names of labels the model does not know.
     """
 
     features: dict[str, Any]
@@ -59,6 +61,7 @@ class SegmentRecord:
     n_patches: int
     n_examples: int
     seconds: float
+    other_names: dict[str, str] = field(default_factory=dict)
     kind: Literal["segment"] = "segment"
 
     @property
@@ -67,6 +70,12 @@ class SegmentRecord:
         from latentstruct.images import MAX_LABELS
 
         return self.labels[0] >= MAX_LABELS
+
+    def called(self) -> dict[str, str]:
+        """Return the names of labels as people write these."""
+        from latentstruct.images import label_name
+
+        return self.other_names | dict(zip(map(label_name, self.labels), self.names, strict=True))
 
 
 SegmentModelOption = Annotated[
@@ -120,7 +129,7 @@ def train_segment(
     Example: latentstruct train segment photos masks -o model; latentstruct predict model new -o predicted
     """
     from latentstruct.image_features import PatchFeatures, single_patch_weights
-    from latentstruct.images import require_vision
+    from latentstruct.images import label_name, read_label_names, require_vision
     from latentstruct.tasks import Graph
 
     choices = LatentChoices(output, C, tol, max_rounds, max_seconds, seed)
@@ -129,27 +138,31 @@ def train_segment(
     progress = Progress(quiet, n_starts=1)
     features = PatchFeatures(patch, step, words, seed)
     check_patches(features)
-    called = {} if names is None else read_names(names)
+    called = {} if names is None else read_label_names(names)
     data = read_patches(LabelledImages.open(images, labels, unknown), features, progress)
 
     def record(_: Any, seconds: float) -> SegmentRecord:
         shown = [called.get(code, default) for code, default in zip(data.labels, data.label_names, strict=True)]
+        others = {label_name(code): text for code, text in called.items() if code not in data.labels}
         sizes = (data.n_patches, len(data.X))
-        return SegmentRecord(features.state(), data.labels, shown, data.unknown, *sizes, seconds)
+        return SegmentRecord(features.state(), data.labels, shown, data.unknown, *sizes, seconds, others)
 
     score = None
     if valid is not None:
-        held_out = LabelledImages.open_as(record(None, 0.0), *valid)
+        preliminary = record(None, 0.0)
+        held_out = LabelledImages.open_as(preliminary, *valid)
+        check_held_out(held_out, features, preliminary, allow_unknown)
 
         def score(estimator: Any) -> dict[str, Any]:
-            return score_segments(estimator, features, record(None, 0.0), held_out, allow_unknown)
+            return score_segments(estimator, features, preliminary, held_out)
 
     sizes = {"n_examples": len(data.X), "n_patches": data.n_patches, "n_features": features.n_features_}
     sizes["n_labels"] = len(data.labels)
     task = Graph(max_iterations=MAX_ITERATIONS, max_entries=MAX_ENTRIES)
-    estimator = make_estimator(model, task, data.X, choices)
+    estimator = make_estimator(model, task, choices)
     training = Training(SegmentKind(), output, estimator, data.X, data.Y, sizes, record, score)
     training.fit_params = {"coef_init": single_patch_weights(task, data.X, data.Y, C)}
+    training.expected_stops = frozenset({STALLED})
     training.run(progress, json)
 
 
@@ -161,40 +174,17 @@ def check_patches(features: "PatchFeatures") -> None:
         raise InputError("--" + str(error).replace(": set ", ": set --")) from error
 
 
-def make_estimator(model: SegmentModel, task: Any, X: list[Any], choices: LatentChoices) -> Any:
+def make_estimator(model: SegmentModel, task: Any, choices: LatentChoices) -> Any:
     """Return the untrained estimator."""
     from latentstruct import estimators
-    from latentstruct.image_features import patch_solver
 
     kinds = {
         SegmentModel.marginal: estimators.MarginalSSVM,
         SegmentModel.latent: estimators.LatentSSVM,
         SegmentModel.crf: estimators.HiddenCRF,
     }
-    solver = patch_solver(choices.C, X).set_params(random_state=choices.seed)
-    common: dict[str, Any] = {"C": choices.C, "solver": solver, "tol": choices.tol}
+    common: dict[str, Any] = {"C": choices.C, "tol": choices.tol, "random_state": choices.seed}
     return kinds[model](task, max_rounds=choices.max_rounds, max_seconds=choices.max_seconds, **common)
-
-
-def read_names(name: str) -> dict[int, str]:
-    """Read what people call the labels."""
-    from latentstruct.formats.text import decode_line, fail, numbered_lines, show
-    from latentstruct.images import label_code
-
-    called = {}
-    for number, raw in numbered_lines(name):
-        line = decode_line(raw, name, number).strip()
-        if not line:
-            continue
-        label, _, shown = line.partition("\t" if "\t" in line else " ")
-        try:
-            code = label_code(label)
-        except InputError:
-            fail(name, number, f"found {show(label)}; expected a label such as 3 or #ff0000 and its name: correct it")
-        if not shown.strip():
-            fail(name, number, f"the label {label} has no name; expected one after it: add it")
-        called[code] = shown.strip()
-    return called
 
 
 def parse_unknown(text: str | None) -> int | None:
@@ -215,12 +205,13 @@ def parse_unknown(text: str | None) -> int | None:
 
 @dataclass(frozen=True)
 class LabelledImages:
-    """Images and their label images, of which `unknown` is a label that tells nothing."""
+    """Images and their label images, of which `unknown` is a label that tells nothing; if `asked`, it must occur."""
 
     images: "ImageFiles"
     labels: "ImageFiles"
     colours: bool
     unknown: int
+    asked: bool = False
 
     @classmethod
     def open(cls, images: str, labels: str, unknown: str | None) -> "LabelledImages":
@@ -232,14 +223,11 @@ class LabelledImages:
         check_names(files, truth)
         colours = bool((truth.labels(truth.names[0]) >= MAX_LABELS).all())
         if asked is None:
-            asked = MAX_LABELS if colours else 0
-        elif asked >= 0 and (asked >= MAX_LABELS) != colours:
-            kinds = ("numbers", "colours") if colours else ("colours", "numbers")
-            raise InputError(
-                f"--unknown is {unknown!r}, but the labels of {labels} are {kinds[1]}, not {kinds[0]}: give "
-                f"{'a colour as #000000' if colours else 'a number from 0 to 255'}, or none"
-            )
-        return cls(files, truth, colours, asked)
+            return cls(files, truth, colours, MAX_LABELS if colours else 0)
+        if asked >= 0 and (asked >= MAX_LABELS) != colours:
+            kinds = ("colours, not numbers" if colours else "numbers, not colours") + other_kind(truth, asked)
+            raise InputError(f"--unknown is {unknown!r}, but the labels of {labels} are {kinds}, or none")
+        return cls(files, truth, colours, asked, asked >= 0)
 
     @classmethod
     def open_as(cls, record: SegmentRecord, images: str, labels: str) -> "LabelledImages":
@@ -261,6 +249,20 @@ class LabelledImages:
                     f"{height} as {self.images.file(name)}: export it in the size of the image"
                 )
             yield name, image, labels
+
+
+def other_kind(labels: "ImageFiles", asked: int) -> str:
+    """Return what to give instead of a number where labels are colours, or of a colour where they are numbers."""
+    from latentstruct.images import MAX_LABELS, label_name
+
+    first = labels.names[0]
+    place = labels.palette_place(first, asked) if asked >= MAX_LABELS else None
+    if place is None:
+        return f": give {'a number from 0 to 255' if asked >= MAX_LABELS else 'a colour as #000000'}"
+    counted = ", as images with a palette count by index: give "
+    if place < 0:
+        return f"{counted}an index from 0 to 255 ({label_name(asked)} is not in the palette of {labels.file(first)})"
+    return f"{counted}{place}, the index of {label_name(asked)} in {labels.file(first)}"
 
 
 def check_names(images: "ImageFiles", labels: "ImageFiles") -> None:
@@ -320,6 +322,7 @@ def read_patches(data: LabelledImages, features: "PatchFeatures", progress: Prog
             check_size(image, features, data.images.file(name))
             remember(name, labels)
             yield image
+        check_unknown(data, found)
 
     grids = features.fit_transform(images())
     every = np.concatenate(Y)
@@ -332,6 +335,34 @@ def read_patches(data: LabelledImages, features: "PatchFeatures", progress: Prog
     unknown = show_percent((every < 0).mean())
     progress.say(f"read {len(Y)} images, {len(every)} patches from {data.images.path}; {unknown} of these are unknown")
     return PatchData(make_graphs(grids), Y, labels, data.unknown, len(every))
+
+
+def check_unknown(data: LabelledImages, found: set[int]) -> None:
+    """Raise if a label that was said to mean unknown is not among those found."""
+    from latentstruct.images import label_name
+
+    if data.asked and data.unknown not in found:
+        raise InputError(
+            f"--unknown is {label_name(data.unknown)!r}, which labels no pixel of {data.labels.path}; its labels are "
+            f"{list_labels(map(label_name, found))}: give one of these, or none if all pixels count"
+        )
+
+
+def check_held_out(data: LabelledImages, features: "PatchFeatures", record: SegmentRecord, allow_unknown: bool) -> None:
+    """Raise unless a model can be judged on the data."""
+    import numpy as np
+
+    from latentstruct.images import label_name
+
+    found: set[int] = set()
+    for name, image, labels in data.pairs():
+        check_size(image, features, data.images.file(name))
+        found |= set(np.unique(labels).tolist()) - {data.unknown}
+        new = found.difference(record.labels)
+        if new and not allow_unknown:
+            raise unknown_label(data.labels.file(name), label_name(min(new)), set(map(label_name, record.labels)))
+    if not found:
+        raise InputError(f"{data.labels.path} has no known pixels; expected some to compare with: label them")
 
 
 def check_size(image: Any, features: "PatchFeatures", file: str) -> None:
@@ -366,41 +397,37 @@ def predict_pixels(estimator: Any, features: "PatchFeatures", files: "ImageFiles
 
 
 def score_segments(
-    estimator: Any, features: "PatchFeatures", record: SegmentRecord, data: LabelledImages, allow_unknown: bool
+    estimator: Any, features: "PatchFeatures", record: SegmentRecord, data: LabelledImages
 ) -> dict[str, Any]:
-    """Return the share of known pixels that are right, of each label and in all, and how labels overlap."""
+    """Return the share of known pixels that are right, of each label and in all, and how labels overlap.
+
+    The data are those that `check_held_out` has seen; labels the model does not know count as wrong.
+    """
     import numpy as np
 
     from latentstruct.images import label_name
 
-    known = set(record.labels)
     truths = dict.fromkeys(record.labels, 0)
     guesses, right = dict(truths), dict(truths)
     shares, n_unknown = [], 0
-    for (name, _, truth), (_, _, guess) in zip(
-        data.pairs(), predict_pixels(estimator, features, data.images), strict=True
-    ):
+    predicted = predict_pixels(estimator, features, data.images)
+    for (_, _, truth), (_, _, guess) in zip(data.pairs(), predicted, strict=True):
         counted = truth != data.unknown
         n_unknown += int((~counted).sum())
         truth, guess = truth[counted], np.asarray(guess)[counted]
-        for code in np.unique(truth).tolist():
-            if code not in known and not allow_unknown:
-                raise unknown_label(data.labels.file(name), label_name(code), {label_name(k) for k in known})
         for counts, values in ((truths, truth), (guesses, guess), (right, truth[truth == guess])):
             for code, count in zip(*np.unique(values, return_counts=True), strict=True):
                 counts[int(code)] = counts.get(int(code), 0) + int(count)
         if len(truth):
             shares.append(float((truth == guess).mean()))
-    if not shares:
-        raise InputError(f"{data.labels.path} has no known pixels; expected some to compare with: label them")
-    names = dict(zip(record.labels, record.names, strict=True))
+    names = record.called()
     classes = []
-    for code in truths:
+    for code in sorted(truths):
         hit, union = right.get(code, 0), truths[code] + guesses.get(code, 0) - right.get(code, 0)
         classes.append(
             {
                 "label": label_name(code),
-                "name": names.get(code, label_name(code)),
+                "name": names.get(label_name(code), label_name(code)),
                 "n_true": truths[code],
                 "n_predicted": guesses.get(code, 0),
                 "accuracy": hit / truths[code] if truths[code] else None,
@@ -497,7 +524,8 @@ class SegmentKind(Kind):
         """Return accuracy and overlap of the predicted labels."""
         data = LabelledImages.open_as(model.record, held_out.data or "", held_out.labels or "")
         features = restore_features(model)
-        return score_segments(model.estimator, features, model.record, data, held_out.allow_unknown)
+        check_held_out(data, features, model.record, held_out.allow_unknown)
+        return score_segments(model.estimator, features, model.record, data)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print accuracies and a table of the labels."""
@@ -547,7 +575,8 @@ class SegmentKind(Kind):
     def facts(self, result: dict[str, Any]) -> Facts:
         """Return patches and names of the labels."""
         if "patch" not in result:
-            return []
+            remark = "no step lowers the objective further, as is usual where inference is approximate"
+            return [("remark", remark)] if result["stop_reason"] == STALLED else []
         size = f"{result['patch']} × {result['patch']} pixels every {result['step']}, {result['n_words']} texture words"
         return [("patches", f"{result['n_patches']}: {size}"), ("names", ", ".join(result["names"]))]
 

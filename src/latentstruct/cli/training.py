@@ -12,6 +12,7 @@ import typer
 from latentstruct.cli.common import say_warnings
 from latentstruct.cli.interrupts import INTERRUPTED, on_interrupt
 from latentstruct.cli.kinds import Kind
+from latentstruct.cli.wording import in_words_of_the_command
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, fit_facts, print_facts, print_json, say
 
@@ -40,6 +41,8 @@ class Training:
         Called when the model is saved; writes what else goes into its folder and returns what to tell of it.
     fit_params : dict
         Further arguments of fit.
+    expected_stops : set of str
+        Reasons for a stop that are no cause for a warning, as the command cannot do better.
     """
 
     kind: Kind
@@ -52,6 +55,7 @@ class Training:
     score: Callable[[Any], dict[str, Any]] | None = None
     finish: Callable[[Any], dict[str, Any]] | None = None
     fit_params: dict[str, Any] = field(default_factory=dict)
+    expected_stops: frozenset[str] = frozenset()
 
     def run(self, progress: Progress, json: bool) -> None:
         """Fit, save and report; after Ctrl-C too, then with its exit code."""
@@ -89,7 +93,8 @@ class Training:
             show_training(self.kind, result)
         if interrupted:
             raise typer.Exit(INTERRUPTED)
-        say_warnings([*warned, *warned_later])
+        expected = tuple(f"training stopped early ({reason})" for reason in self.expected_stops)
+        say_warnings(text for text in [*warned, *warned_later] if not text.startswith(expected))
 
     def _validate(self, score: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         try:
@@ -98,6 +103,9 @@ class Training:
         except KeyboardInterrupt as error:
             say(f"interrupted: the model is in {self.output}, but it was not evaluated")
             raise typer.Exit(INTERRUPTED) from error
+        except InputError as error:
+            why = in_words_of_the_command(str(error))
+            raise InputError(f"the model is saved in {self.output}, but it was not evaluated: {why}") from error
 
 
 def remove_files(folder: Path) -> None:
