@@ -33,8 +33,9 @@ class Plane:
     offset : float
         b.
     entropy : float
-        The part of the offset that comes from soft pooling (ε times the entropy); 0 for a hard max. Without
-        it the plane supports the *hard* function too, because a mean of hard planes remains.
+        The part of the offset that comes from soft pooling of outputs and latents (ε_y H(y) + ε_h H(h | y)); 0 where
+        both are maximised. Without it the plane supports the function that maximises both, because a mean of hard
+        planes remains.
     exact : bool
         False if approximate inference gave the answer, so that it may not be a bound.
     """

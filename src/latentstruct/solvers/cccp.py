@@ -267,7 +267,8 @@ def choose_descent(objective: Objective) -> BaseSolver:
 
     L-BFGS on the difference itself where the latents are summed out; CCCP where they are maximised, since there f⁻ has
     kinks that no smoothing of the outputs takes away. CCCP also where outputs are maximised by approximate inference:
-    the planes of the outputs it finds are bounds all the same, while its soft answers have other minima.
+    the planes of the outputs it finds are bounds wherever latents are summed exactly, while soft answers have other
+    minima.
     """
     if not objective.minus.smooth:
         return CCCP()
