@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.images import require_vision
-from latentstruct.solvers import Subgradient
+from latentstruct.unknown import UNKNOWN
 
 Matrix = NDArray[np.float64]
 
@@ -25,7 +25,6 @@ __all__ = [
     "PatchGrid",
     "patch_labels",
     "patch_shape",
-    "patch_solver",
     "single_patch_weights",
     "spread_patches",
 ]
@@ -34,13 +33,10 @@ CELLS, ORIENTATIONS = 4, 8
 N_TEXTURE = CELLS * CELLS * ORIENTATIONS
 N_BINS = 16
 N_COLOUR = 3 * N_BINS
-UNKNOWN = -1
 SAMPLES_A_WORD = 100
 """Patches that the codebook is learned from, for each of its words."""
 ROUNDS = 20
 CHUNK = 8192
-FIRST_STEP = 4.0
-"""How far the first step of training moves the weight of a feature that is wrong on every patch."""
 
 _STATE_FORMAT = "latentstruct.PatchFeatures"
 _STATE_VERSION = 1
@@ -438,21 +434,3 @@ def single_patch_weights(task: Any, X: Sequence[Any], Y: Sequence[Any], C: float
 def _check_strength(C: float) -> None:
     if not (math.isfinite(C) and C > 0):
         raise InputError(f"C must be a finite number above 0, found {C!r}")
-
-
-def patch_solver(C: float, X: Sequence[Any], max_rounds: int = 50) -> Subgradient:
-    """Return the solver that serves on large grids: steps need no objective, which belief propagation has only roughly.
-
-    Parameters
-    ----------
-    C : float
-        Weight of each graph.
-    X : list of GraphInput
-        The graphs, whose number and sizes set the length of the steps.
-    max_rounds : int, default=50
-        The limit of rounds.
-    """
-    _check_strength(C)
-    n_patches = sum(graph.features.shape[0] for graph in X)
-    rate = FIRST_STEP / (C * n_patches)
-    return Subgradient(step="plain", learning_rate=rate, max_rounds=max_rounds, tol=1e-3, patience=3)

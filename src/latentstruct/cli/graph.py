@@ -30,11 +30,11 @@ from latentstruct.cli.options import (
 from latentstruct.cli.training import Training
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_facts, print_table, say, show_percent
+from latentstruct.unknown import UNKNOWN
 
 if TYPE_CHECKING:
     from latentstruct.formats import GraphFeatures, GraphRecord
 
-UNKNOWN = -1
 EXACT = "exact"
 _EXAMPLE = re.compile(r"\b[XY]\[(\d+)\]")
 

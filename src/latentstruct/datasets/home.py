@@ -1,11 +1,15 @@
 """The folder that holds the data sets."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
-from latentstruct.exceptions import InputError
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["ENVIRONMENT_VARIABLE", "data_home", "dataset_file"]
+from latentstruct.exceptions import FormatError, InputError
+
+__all__ = ["ENVIRONMENT_VARIABLE", "data_home", "dataset_file", "read_whole_numbers"]
 
 ENVIRONMENT_VARIABLE = "LATENTSTRUCT_DATA"
 
@@ -69,3 +73,39 @@ def dataset_file(home: str | os.PathLike[str] | None, relative: str) -> Path:
     if not os.path.isfile(path):
         raise InputError(f"{path} does not exist; expected the data set there: put the file {relative} there")
     return path
+
+
+def read_whole_numbers(
+    path: str | Path, names: Iterable[str], expected: str, cure: str
+) -> dict[str, NDArray[np.int64]]:
+    """Return the named arrays of a numpy archive of whole numbers.
+
+    Parameters
+    ----------
+    path : str or path
+        The archive.
+    names : iterable of str
+        The arrays to read.
+    expected, cure : str
+        What the archive should hold, and what to do if it does not, for the error.
+
+    Raises
+    ------
+    FormatError
+        If the archive cannot be read or an array is missing or of another type.
+    """
+    arrays: dict[str, NDArray[np.int64]] = {}
+    try:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+            for name in names:
+                stored = archive[name]
+                if stored.dtype.kind not in "iu":
+                    raise ValueError(f"{name} has the type {stored.dtype}, not whole numbers")
+                arrays[name] = stored.astype(np.int64)
+    except Exception as error:
+        # A damaged archive fails in as many ways as the zip and the array format have parts.
+        raise FormatError(
+            f"{path} cannot be read ({type(error).__name__}: {error}); expected a numpy archive with whole numbers in "
+            f"{expected}: {cure}"
+        ) from error
+    return arrays

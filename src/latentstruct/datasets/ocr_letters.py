@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.datasets.home import dataset_file
+from latentstruct.datasets.home import dataset_file, read_whole_numbers
 from latentstruct.exceptions import FormatError
 
 __all__ = ["OcrLetters", "load_ocr_letters"]
@@ -62,20 +62,7 @@ def load_ocr_letters(data_home: str | os.PathLike[str] | None = None) -> OcrLett
     """
     path = dataset_file(data_home, _FILE)
     cure = "fetch the file again"
-    arrays: dict[str, NDArray[np.int64]] = {}
-    try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            for name in _DIMENSIONS:
-                stored = archive[name]
-                if stored.dtype.kind not in "iu":
-                    raise ValueError(f"{name} has the type {stored.dtype}, not whole numbers")
-                arrays[name] = stored.astype(np.int64)
-    except Exception as error:
-        # A damaged archive fails in as many ways as the zip and the array format have parts.
-        raise FormatError(
-            f"{path} cannot be read ({type(error).__name__}: {error}); expected a numpy archive with whole "
-            f"numbers in {', '.join(_DIMENSIONS)}: {cure}"
-        ) from error
+    arrays = read_whole_numbers(path, _DIMENSIONS, ", ".join(_DIMENSIONS), cure)
     for name, dimensions in _DIMENSIONS.items():
         if arrays[name].ndim != dimensions:
             raise FormatError(f"{path}: {name} has {arrays[name].ndim} dimensions; expected {dimensions}: {cure}")

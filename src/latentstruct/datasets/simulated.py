@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, Vector
+from latentstruct.unknown import UNKNOWN
 
 if TYPE_CHECKING:
     from latentstruct.tasks.graph_inputs import GraphInput
@@ -22,7 +23,6 @@ States = NDArray[np.int64]
 N_STATES = 4
 MAX_COLUMNS = 8
 """Width of a grid that can still be sampled exactly: 4^8 sums for each node."""
-UNKNOWN = -1
 
 
 class FieldWeights(NamedTuple):

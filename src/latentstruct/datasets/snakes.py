@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.datasets.home import dataset_file
+from latentstruct.datasets.home import dataset_file, read_whole_numbers
 from latentstruct.exceptions import FormatError
 
 __all__ = ["Snakes", "load_snakes"]
@@ -61,20 +61,8 @@ def load_snakes(data_home: str | os.PathLike[str] | None = None) -> Snakes:
         If the file is damaged or its arrays do not fit together.
     """
     path = str(dataset_file(data_home, _FILE))
-    arrays: dict[str, NDArray[np.int64]] = {}
-    try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            for name in (f"{part}_{name}" for part in ("train", "test") for name in _DIMENSIONS):
-                stored = archive[name]
-                if stored.dtype.kind not in "iu":
-                    raise ValueError(f"{name} has the type {stored.dtype}, not whole numbers")
-                arrays[name] = stored.astype(np.int64)
-    except Exception as error:
-        # A damaged archive fails in as many ways as the zip and the array format have parts.
-        raise FormatError(
-            f"{path} cannot be read ({type(error).__name__}: {error}); expected a numpy archive with whole numbers in "
-            f"{', '.join(_DIMENSIONS)} of train and test: {_CURE}"
-        ) from error
+    names = [f"{part}_{name}" for part in ("train", "test") for name in _DIMENSIONS]
+    arrays = read_whole_numbers(path, names, f"{', '.join(_DIMENSIONS)} of train and test", _CURE)
     return Snakes(*_cut(path, arrays, "train"), *_cut(path, arrays, "test"))
 
 

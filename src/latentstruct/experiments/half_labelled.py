@@ -21,7 +21,7 @@ from latentstruct.metrics import chunk_spans
 from latentstruct.ragged import offsets_from_lengths
 from latentstruct.solvers import CCCP, BlockAscent
 from latentstruct.tasks import Chain, Multiclass
-from latentstruct.tasks.chain import UNKNOWN
+from latentstruct.unknown import UNKNOWN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -38,13 +38,13 @@ from scipy.sparse import csr_array
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.unknown import UNKNOWN
 
 if TYPE_CHECKING:
     from latentstruct.tasks.graph_inputs import GraphInput
 
 __all__ = ["GraphFeatures", "GraphRecord", "graph_labels", "predicted_graphs", "read_graphs", "write_graphs"]
 
-UNKNOWN = -1
 _STATE_FORMAT, _STATE_VERSION = "latentstruct.GraphFeatures", 1
 MOST_SHOWN = 60
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain as concatenate
 from itertools import pairwise
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -22,17 +21,10 @@ from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.labels import LabelSet, as_list
+from latentstruct.unknown import UNKNOWN, is_unknown
 
 # exp(−600) is the smallest share a linear-domain message may lose without reaching denormal numbers.
 LINEAR_DOMAIN_SPREAD = 600.0
-
-UNKNOWN = -1
-"""Stands in Y for the label of a token that is not known; it is also the number of such a label."""
-
-
-def is_unknown(label: Any) -> bool:
-    """Whether a label is the marker of an unknown one (−1.0 too, as arrays of floats have it)."""
-    return isinstance(label, Number) and bool(label == UNKNOWN)
 
 
 @dataclass
@@ -104,7 +96,7 @@ class Chain(BaseTask):
     f·S + y belongs to input f and label y; then come the S² transitions (from, to) and the optional start, end
     and bias weights, S each.
 
-    The number −1 (`latentstruct.tasks.chain.UNKNOWN`) in Y marks a token whose label is unknown, whatever the type of
+    The number −1 (`latentstruct.unknown.UNKNOWN`) in Y marks a token whose label is unknown, whatever the type of
     the other labels; in a numpy array of strings it would become the string "-1", so use lists there. If the training
     data have such tokens, `latent` is True: the output y_i is what is known, the latent h the labels of the unknown
     tokens. These cost nothing; the clamped side pools the labellings that agree with y_i. Latents are written as

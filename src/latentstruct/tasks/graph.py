@@ -16,12 +16,12 @@ from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
-from latentstruct.tasks.chain import UNKNOWN
 from latentstruct.tasks.graph_batch import GraphBatch
 from latentstruct.tasks.graph_inputs import GraphInput as GraphInput
 from latentstruct.tasks.graph_inputs import grid_graph as grid_graph
 from latentstruct.tasks.graph_inputs import locate, stack_graphs
 from latentstruct.tasks.graph_layout import GraphLayout, flat_labels, learn_layout
+from latentstruct.unknown import UNKNOWN
 
 MAXIMISED, SUMMED_OUT = "maximised", "summed out"
 

@@ -18,7 +18,7 @@ from latentstruct.kernels.planes import Rows
 from latentstruct.protocols import Mode, Temperature
 from latentstruct.ragged import Indices, Vector, positions
 from latentstruct.tasks.base import require_labels
-from latentstruct.tasks.chain import UNKNOWN
+from latentstruct.unknown import UNKNOWN
 
 NEARBY = 1e-3
 """Relative change of the weights up to which belief propagation begins with the messages of before.

@@ -13,9 +13,9 @@ from scipy import sparse
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Rows
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
-from latentstruct.tasks.chain import UNKNOWN, is_unknown
 from latentstruct.tasks.graph_inputs import StackedGraphs, TypeName, locate
 from latentstruct.tasks.labels import LabelSet, as_list
+from latentstruct.unknown import UNKNOWN, is_unknown
 
 OTHER_TYPE = -2
 """State of a label that nodes of this type cannot have."""
