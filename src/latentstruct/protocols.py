@@ -99,6 +99,53 @@ class LatentTask(Task, Protocol):
         """
 
 
+@dataclass(frozen=True)
+class LatentSites:
+    """The unknown latents of known outputs, one *site* after the other: sites are independent of each other given y_i.
+
+    A box in an image is one site; a graph whose hidden nodes touch outputs only has a site for each hidden node.
+
+    Attributes
+    ----------
+    examples : ndarray of shape (G,)
+        The example each site belongs to, ascending.
+    offsets : ndarray of shape (G + 1,)
+        The states of site g are offsets[g] … offsets[g + 1] of M in all. A *distribution* is a vector (M,) of numbers
+        ≥ 0 that sum to 1 at each site.
+    """
+
+    examples: Indices
+    offsets: Indices
+
+
+class LatentLossTask(LatentTask, Protocol):
+    """What a task answers besides if its loss Δ(y, h, ŷ, ĥ) compares latents too, as `ModLat` needs it.
+
+    P is a distribution over the states of the sites of a labelled batch, in the order of `latent_sites`.
+    """
+
+    def latent_sites(self, batch: Any) -> LatentSites:
+        """Return what the latents of the known outputs may be."""
+
+    def latent_scores(self, batch: Any, theta: Vector) -> Vector:
+        """Return θ·Φ(x_i, y_i, h) of each state, shape (M,), where Φ are the task's own features φ."""
+
+    def latent_pull_back(self, batch: Any, coefficients: Vector) -> Vector:
+        """Return Σ coefficient·Φ over all states, shape (d,)."""
+
+    def with_expected_loss(self, batch: Any, P: Vector) -> Any:
+        """Return the batch whose augmented side takes Δ_i(y, h) = E_{h' ~ P}[Δ(y_i, h', y, h)] for the loss."""
+
+    def diversity(self, batch: Any, P: Vector) -> tuple[Vector, Vector]:
+        """Return H_i = E_{h, h' ~ P}[Δ(y_i, h, y_i, h')] of each example, (n,), and its derivatives by P, (M,)."""
+
+    def worst_losses(self, batch: Any, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
+        """Return the function P → max_{y,h} [s(y, h) + Δ_i(y, h; P)] at fixed w: values (n,), derivatives by P (M,)."""
+
+    def latent_loss(self, batch: Any, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
+        """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose latents are known."""
+
+
 class Oracle(Protocol):
     """One side of an objective: a weighted sum of convex functions, answered by planes.
 

@@ -61,6 +61,8 @@ class StateBatch:
         Numbers of the true classes.
     cells : Cells
         All candidates.
+    losses : ndarray of shape (number of candidates,), optional
+        The loss of each candidate, where it is not the cost of its class.
     """
 
     inputs: InputRows
@@ -68,6 +70,7 @@ class StateBatch:
     shared: bool
     truth: NDArray[np.int64] | None
     cells: Cells
+    losses: Vector | None = None
 
     @property
     def n_examples(self) -> int:
@@ -266,6 +269,10 @@ class LatentMulticlass(BaseTask):
         return cells, values, shares
 
     def _losses(self, batch: StateBatch, cells: Cells, rows: Indices | None) -> Vector:
+        if batch.losses is not None:
+            if rows is None:
+                return batch.losses
+            return batch.losses[positions(batch.cells.groups[batch.cells.examples], rows)[0]]
         assert batch.truth is not None
         truth = batch.truth if rows is None else batch.truth[rows]
         return self.costs_[truth[cells.example], cells.y]
