@@ -17,6 +17,7 @@ from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.tasks.inputs import check_matrix
+from latentstruct.tasks.latent_losses import CandidateLatentLosses, PairLosses
 
 
 def check_examples(X: Any, Y: Any) -> None:
@@ -110,6 +111,7 @@ class CandidateBatch:
     outputs: list[Any]
     latents: list[Any]
     labelled: bool
+    pairs: PairLosses
 
     @property
     def n_examples(self) -> int:
@@ -125,11 +127,12 @@ class CandidateBatch:
         return candidates, groups, examples
 
 
-class CandidateTask(BaseTask):
+class CandidateTask(CandidateLatentLosses, BaseTask):
     """A structure whose candidates (y, h) can be listed for each example: everything is then exact.
 
     Subclasses define `candidates` and, unless the 0/1 loss will do, `output_loss`. With one candidate for each y
-    there is nothing latent; several candidates of equal y are its latent completions.
+    there is nothing latent; several candidates of equal y are its latent completions. `ModLat` trains with
+    `pair_loss(x, y, h, y_hat, h_hat)`, a loss that compares latents too.
 
     Examples
     --------
@@ -209,7 +212,8 @@ class CandidateTask(BaseTask):
         groups, examples = offsets_from_lengths(group_sizes), offsets_from_lengths(groups_per_example)
         rows = Rows(features.indptr.astype(np.int64), features.indices.astype(np.uint32), np.array(features.data))
         losses, known = self._losses(Y, outputs, latents, groups, examples)
-        return CandidateBatch(features, rows, groups, examples, losses, known, outputs, latents, Y is not None)
+        pairs = PairLosses(list(X), [] if Y is None else list(Y))
+        return CandidateBatch(features, rows, groups, examples, losses, known, outputs, latents, Y is not None, pairs)
 
     @staticmethod
     def _grouped(ys: Sequence[Any]) -> tuple[list[int], list[int]]:

@@ -2,8 +2,6 @@
 
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -20,75 +18,22 @@ from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.labels import LabelSet
+from latentstruct.tasks.latent_losses import StateLatentLosses
 from latentstruct.tasks.multiclass import Multiclass
+from latentstruct.tasks.state_scores import StateScores, clamped_heights
+from latentstruct.tasks.states import (
+    ABSENT,
+    Cells,
+    StateBatch,
+    StatePredictions,
+    StateTable,
+    read_array,
+    read_matrices,
+    require_finite,
+)
 
 
-@dataclass
-class Cells:
-    """Candidates (y, h) of some examples, class by class: y, h, and the place of the example among those asked."""
-
-    example: Indices
-    y: Indices
-    h: Indices
-    groups: Indices
-    examples: Indices
-
-    @classmethod
-    def of(cls, sizes: Indices, n_labels: int) -> "Cells":
-        """List the candidates of examples with so many states."""
-        n = len(sizes)
-        group_sizes = np.repeat(sizes, n_labels)
-        groups = offsets_from_lengths(group_sizes)
-        h = np.arange(groups[-1]) - np.repeat(groups[:-1], group_sizes)
-        y = np.repeat(np.tile(np.arange(n_labels), n), group_sizes)
-        example = np.repeat(np.arange(n), n_labels * sizes)
-        return cls(example, y, h, groups, n_labels * np.arange(n + 1))
-
-
-@dataclass
-class StateBatch:
-    """Inputs x(h) of all examples, flat, and class numbers (n,).
-
-    Attributes
-    ----------
-    inputs : InputRows
-        All rows x(h); the stride of the weights is the number of weight vectors.
-    sizes : ndarray of shape (n,)
-        H_i, the number of states of each example.
-    shared : bool
-        Whether all states of an example see one row; else state h of example i has the row offsets[i] + h.
-    truth : ndarray of shape (n,) or None
-        Numbers of the true classes.
-    cells : Cells
-        All candidates.
-    losses : ndarray of shape (number of candidates,), optional
-        The loss of each candidate, where it is not the cost of its class.
-    """
-
-    inputs: InputRows
-    sizes: Indices
-    shared: bool
-    truth: NDArray[np.int64] | None
-    cells: Cells
-    losses: Vector | None = None
-
-    @property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return len(self.sizes)
-
-    @property
-    def labelled(self) -> bool:
-        """Whether the true classes are known."""
-        return self.truth is not None
-
-    @cached_property
-    def offsets(self) -> Indices:
-        """First row of each example."""
-        return np.arange(len(self.sizes) + 1) if self.shared else offsets_from_lengths(self.sizes)
-
-
-class LatentMulticlass(BaseTask):
+class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
     """Multiclass classification with a latent state: s(y, h) = w_y·x(h), or w_{y,h}·x(h).
 
     Parameters
@@ -104,6 +49,13 @@ class LatentMulticlass(BaseTask):
         Δ(y, ŷ): 0/1, the cost of missing each true class, or a matrix (true, predicted). States cost nothing.
     bias : float, default=0.0
         Value of a constant feature of each weight vector; 0 for none.
+    latent_loss : None, "zero_one" or array of shape (H, H), default=None
+        K(h, ĥ), the loss between states of the right class, for `ModLat` and `IterativeLSVM`, which train with
+        Δ(y, h, ŷ, ĥ) = costs[y, ŷ] if y ≠ ŷ, else K(h, ĥ): none, 1 for different states, or a matrix (true,
+        predicted). Other estimators do not compare states.
+    states : array of shape (S, H), optional
+        Which states the classes have, for weights "state": 1 for one with weights, 0 for one that scores 0 whatever its
+        input is, −1 for none. All have weights by default; `prune` of a fitted estimator makes such a table.
 
     Notes
     -----
@@ -113,10 +65,15 @@ class LatentMulticlass(BaseTask):
 
     There are B = S weight vectors for weights "class" and B = S·H for "state". Weight f·B + b belongs to feature f and
     vector b, where b = y or b = y·H + h; the B bias weights come last. All temperatures are exact.
+
+    With `states` only those with weights have a vector; they are counted in the same order, and ``vector_of_`` (S, H)
+    holds their numbers, −1 for a state that scores 0 and −2 for none. X may then have the rows of all H states, of
+    which the others are not looked at, or only those of ``needed_states_``, in their order.
     """
 
     latent = True
     classifies = True
+    states: Any = None
 
     def __init__(
         self,
@@ -125,19 +82,26 @@ class LatentMulticlass(BaseTask):
         labels: Sequence[Hashable] | None = None,
         costs: Any = None,
         bias: float = 0.0,
+        latent_loss: Any = None,
+        states: Any = None,
     ) -> None:
         self.n_states = n_states
         self.weights = weights
         self.labels = labels
         self.costs = costs
         self.bias = bias
+        self.latent_loss = latent_loss
+        self.states = states
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the classes, the number of states and the number of inputs."""
         check_examples(X, Y)
         self._check_parameters()
         matrix, sizes, shared = self._rows(X)
-        n_states = int(sizes[0]) if self.weights == "state" else None
+        n_states = None
+        if self.weights == "state":
+            given = self.n_states if shared else int(sizes[0])
+            n_states = given if self.states is None else np.shape(self.states)[1]
         self._set(LabelSet.learn(Multiclass._labels(Y), self.labels), matrix.shape[1], n_states, shared)
 
     def _check_parameters(self) -> None:
@@ -148,22 +112,33 @@ class LatentMulticlass(BaseTask):
             raise InputError(f"n_states must be a whole number of at least 1, found {self.n_states!r}")
         if not np.isfinite(self.bias):
             raise InputError(f"bias must be finite, found {self.bias!r}")
+        if self.states is None:
+            return
+        shape = np.shape(self.states)
+        if self.weights != "state" or len(shape) != 2 or self.n_states not in (None, shape[1]):
+            raise InputError(
+                f"states has shape {shape}, which needs weights='state' and an array (S, H) with H = n_states, found "
+                f"weights={self.weights!r} and n_states={self.n_states!r}: give these, or leave out states"
+            )
 
     def _set(self, labels: LabelSet, n_inputs: int, n_states: int | None, shared: bool) -> None:
         self.labels_, self.n_inputs_, self.n_states_, self.shared_ = labels, n_inputs, n_states, shared
-        self.costs_ = labels.costs(self.costs)
-        self.n_vectors_ = len(labels) * (1 if n_states is None else n_states)
+        self.costs_, self.latent_loss_ = labels.costs(self.costs), self._checked_latent_loss()
+        self.table_ = None if n_states is None else StateTable.checked(self.states, len(labels), n_states)
+        self.n_vectors_ = len(labels) if self.table_ is None else self.table_.n_vectors
         self.bias_at_ = n_inputs * self.n_vectors_ if self.bias else -1
         self.n_features = (n_inputs + bool(self.bias)) * self.n_vectors_
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
-        return {
+        found = {
             "labels": self.labels_.labels,
             "n_inputs": self.n_inputs_,
             "n_states": self.n_states_,
             "shared": self.shared_,
         }
+        # Not needed to restore a task, which has them as a parameter, but weights belong to states.
+        return found if self.states is None else {**found, "vectors": self.vector_of_.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` found."""
@@ -171,118 +146,172 @@ class LatentMulticlass(BaseTask):
         n_states = None if state["n_states"] is None else int(state["n_states"])
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]), n_states, bool(state["shared"]))
 
-    def _rows(self, X: Any) -> tuple[Any, Indices, bool]:
-        """Return all rows of X as one matrix, the number of states of each example, and whether states share rows."""
+    @property
+    def vector_of_(self) -> NDArray[np.int64]:
+        """Number of the weight vector of each class and state, (S, H); −1 for a score of 0, −2 for no such state."""
+        return self._own_table("vector_of_").vector_of
+
+    @property
+    def needed_states_(self) -> NDArray[np.int64]:
+        """The states whose inputs are read, ascending."""
+        return self._own_table("needed_states_").needed
+
+    def _own_table(self, name: str) -> StateTable:
+        table = getattr(self, "table_", None)
+        if table is None:
+            raise AttributeError(f"there is no {name}: it is for weights='state', after training")
+        return table
+
+    def state_groups(self, shared: bool = False) -> NDArray[np.int64]:
+        """Return the group of each weight, (d,): y·H + h, or h where the classes share the groups of states."""
+        if self.table_ is None:
+            raise InputError(
+                f"states share their weights (weights={self.weights!r}), so that there is no group for each: use "
+                "weights='state'"
+            )
+        vectors = self.table_.every.vector >= 0
+        y, h = self.table_.every.y[vectors], self.table_.every.h[vectors]
+        groups = h if shared else y * self.table_.vector_of.shape[1] + h
+        return np.tile(groups, self.n_inputs_ + bool(self.bias))
+
+    def n_state_groups(self, shared: bool = False) -> int:
+        """Return the number of these groups, those of states without weights included."""
+        n_labels, n_states = self.vector_of_.shape
+        return n_states if shared else n_labels * n_states
+
+    def _rows(self, X: Any, check: bool = True) -> tuple[Any, Indices, bool]:
+        """Return all rows of X as one matrix, the number of rows of each example, and whether states share rows.
+
+        Values of an array (n, H, d) stay unchecked if so asked.
+        """
+        n_states = self.n_states if self.states is None else np.shape(self.states)[1]
+        needed = None if self.states is None else np.flatnonzero((np.asarray(self.states) > 0).any(axis=0))
+        if isinstance(X, np.ndarray) and X.ndim == 3:
+            fits = n_states is None or X.shape[1] in (n_states, n_states if needed is None else len(needed))
+            if fits and X.shape[1] > 0 and X.dtype.kind in "biuf":
+                matrix = read_array(X, needed)
+                per_example = matrix.shape[0] // len(X)
+                if check:
+                    everything = needed is None or len(needed) == per_example
+                    require_finite(matrix, per_example, None if everything else needed)
+                return matrix, np.full(len(X), per_example), False
         first = X if sparse.issparse(X) else X[0]
         if sparse.issparse(X) or (not sparse.issparse(first) and np.ndim(first) < 2):
             matrix = check_matrix(X, "X")
-            if self.weights != "state" or self.n_states is None:
+            if self.weights != "state" or n_states is None:
                 raise InputError(
                     f"X has one row an example (shape {matrix.shape}), which needs weights='state' and n_states, found "
                     f"weights={self.weights!r} and n_states={self.n_states!r}: give these, or X of shape (n, H, d)"
                 )
-            return matrix, np.full(matrix.shape[0], self.n_states), True
-        matrices = [check_matrix(x, f"example {i} of X") for i, x in enumerate(X)]
-        sizes = np.array([matrix.shape[0] for matrix in matrices])
-        expected = self.n_states if self.n_states is not None or self.weights == "class" else sizes[0]
-        for i, matrix in enumerate(matrices):
-            if matrix.shape[0] == 0 or (expected is not None and matrix.shape[0] != expected):
-                wanted = "at least one" if expected is None else f"{expected} as n_states or the first example says"
-                raise InputError(
-                    f"example {i} of X has {matrix.shape[0]} states, expected {wanted}: give one row for each state"
-                )
-            if matrix.shape[1] != matrices[0].shape[1]:
-                raise InputError(
-                    f"example {i} of X has {matrix.shape[1]} features, but example 0 has {matrices[0].shape[1]}: use "
-                    "the same features for all"
-                )
-        any_sparse = any(sparse.issparse(matrix) for matrix in matrices)
-        return sparse.vstack(matrices, format="csr") if any_sparse else np.concatenate(matrices), sizes, False
+            return matrix, np.ones(matrix.shape[0], dtype=np.int64), True
+        same = n_states is not None or self.weights == "state"
+        return *read_matrices(X, n_states, needed, same), False
 
     def prepare(self, X: Any, Y: Any = None) -> StateBatch:
         """Validate inputs, lay them out flat and number the classes."""
         check_examples(X, Y)
-        matrix, sizes, shared = self._rows(X)
+        # An array's scores tell whether its values are finite; reading it twice would take as long as scoring it.
+        checked = Y is not None or self.table_ is None or not (isinstance(X, np.ndarray) and X.ndim == 3)
+        matrix, sizes, shared = self._rows(X, checked)
         if matrix.shape[1] != self.n_inputs_:
             raise InputError(
                 f"X has {matrix.shape[1]} features but the model has {self.n_inputs_}: use the same features as in "
                 "training"
             )
-        if shared != self.shared_ or (self.n_states_ is not None and sizes[0] != self.n_states_):
-            found, wanted = (
-                "one row an example" if one else f"{number} rows an example"
-                for one, number in ((shared, sizes[0]), (self.shared_, self.n_states_ or "several"))
-            )
-            raise InputError(f"X has {found}, but the model was trained with {wanted}: give X in the same form")
+        place_of = None
+        if self.table_ is not None:
+            sizes, place_of = self._places(sizes, shared)
+        elif shared != self.shared_:
+            self._refuse_form(shared, sizes[0])
+        self._check_latent_sizes(sizes)
         truth = None if Y is None else self.labels_.encode(Multiclass._labels(Y))
-        cells = Cells.of(sizes, len(self.labels_))
-        return StateBatch(InputRows(matrix, self.n_vectors_), sizes, shared, truth, cells)
+        cells = Cells(sizes, len(self.labels_), None if self.table_ is None else self.table_.listed)
+        inputs = InputRows(matrix, self.n_vectors_)
+        return StateBatch(inputs, sizes, shared, truth, cells, place_of=place_of, checked=checked)
+
+    def _places(self, sizes: Indices, shared: bool) -> tuple[Indices, Indices | None]:
+        """Return the number of states of each example, and the places of the states among its rows if some lack."""
+        assert self.table_ is not None
+        needed, n_states = self.table_.needed, self.table_.vector_of.shape[1]
+        if shared != self.shared_ or (not shared and sizes[0] not in (n_states, len(needed))):
+            self._refuse_form(shared, sizes[0])
+        states = np.full(len(sizes), n_states)
+        if shared or sizes[0] == n_states:
+            return states, None
+        place_of = np.full(n_states, -1)
+        place_of[needed] = np.arange(len(needed))
+        return states, place_of
+
+    def _refuse_form(self, shared: bool, n_rows: int) -> None:
+        found, wanted = (
+            "one row an example" if one else f"{number} rows an example"
+            for one, number in ((shared, n_rows), (self.shared_, self.n_states_ or "several"))
+        )
+        raise InputError(f"X has {found}, but the model was trained with {wanted}: give X in the same form")
 
     def _columns(self, y: Indices, h: Indices) -> Indices:
         """Return the weight vectors of candidates (y, h)."""
-        return y if self.n_states_ is None else y * self.n_states_ + h
-
-    def _input_rows(self, batch: StateBatch, examples: Indices, h: Indices) -> Indices:
-        """Return the input rows of states h of the given examples."""
-        return batch.offsets[examples] + (0 if batch.shared else h)
+        return y if self.table_ is None else self.table_.vector_of[y, h]
 
     def _scores(self, batch: StateBatch, w: Vector, rows: Indices | None, cells: Cells) -> Vector:
         """Return s(y, h) of the candidates of the asked examples."""
+        if self.table_ is not None:
+            every = self.table_.every
+            scores = np.empty((batch.n_examples if rows is None else len(rows), len(every.y)))
+            for part, block in self._score_blocks(batch, w, rows, every):
+                scores[part] = block.T
+            return scores.ravel()
         matrix = w[: self.n_inputs_ * self.n_vectors_].reshape(-1, self.n_vectors_)
-        if batch.shared:
-            scores = batch.inputs.times(matrix, rows).ravel()
-        elif self.n_states_ is None:
-            asked, starts = (None, batch.offsets) if rows is None else positions(batch.offsets, rows)
-            products = batch.inputs.times(matrix, asked)
-            scores = products[starts[cells.example] + cells.h, cells.y]
-        else:
-            # Only the weight vectors of its own state meet a row: one product a state, not one with all vectors.
-            n = batch.n_examples if rows is None else len(rows)
-            by_state = np.empty((n, len(self.labels_), self.n_states_))
-            for h in range(self.n_states_):
-                by_state[:, :, h] = self._rows_of_state(batch, h, rows) @ matrix[:, h :: self.n_states_]
-            scores = by_state.ravel()
+        asked, starts = (None, batch.offsets) if rows is None else positions(batch.offsets, rows)
+        products = batch.inputs.times(matrix, asked)
+        scores = products[starts[cells.example] + cells.h, cells.y]
         if self.bias_at_ >= 0:
-            scores += self.bias * w[self.bias_at_ + self._columns(cells.y, cells.h)]
+            scores += self.bias * w[self.bias_at_ + cells.y]
         return scores
-
-    def _rows_of_state(self, batch: StateBatch, h: int, rows: Indices | None) -> Any:
-        if rows is None:
-            return batch.inputs.matrix[h :: self.n_states_]
-        return batch.inputs.matrix[batch.offsets[rows] + h]
 
     def _pooled(
         self, batch: StateBatch, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None
     ) -> tuple[Cells, Vector, Vector]:
         """Return the candidates, the pooled value of each example and each candidate's share of it."""
         require_labels(batch, mode)
-        cells = batch.cells if rows is None else Cells.of(batch.sizes[rows], len(self.labels_))
+        cells = self._cells(batch, rows)
         scores = self._scores(batch, w, rows, cells)
         if mode == "augmented":
             scores += self._losses(batch, cells, rows)
         elif mode == "clamped":
-            assert batch.truth is not None
-            truth = batch.truth if rows is None else batch.truth[rows]
-            scores[cells.y != truth[cells.example]] = -np.inf
+            scores += self._by_class(clamped_heights(len(self.labels_)), batch, cells, rows)
         values, shares = np.empty(len(cells.examples) - 1), np.empty(len(scores))
         pool_candidates(scores, cells.groups, cells.examples, temperature.output, temperature.latent, values, shares)
         return cells, values, shares
+
+    def _cells(self, batch: StateBatch, rows: Indices | None) -> Cells:
+        return batch.cells if rows is None else batch.cells.take(rows)
 
     def _losses(self, batch: StateBatch, cells: Cells, rows: Indices | None) -> Vector:
         if batch.losses is not None:
             if rows is None:
                 return batch.losses
             return batch.losses[positions(batch.cells.groups[batch.cells.examples], rows)[0]]
+        return self._by_class(self.costs_, batch, cells, rows)
+
+    def _by_class(self, heights: NDArray[np.float64], batch: StateBatch, cells: Cells, rows: Indices | None) -> Vector:
+        """Return heights[y_i, y] of each candidate."""
         assert batch.truth is not None
         truth = batch.truth if rows is None else batch.truth[rows]
-        return self.costs_[truth[cells.example], cells.y]
+        if self.table_ is not None:
+            return heights[:, self.table_.every.y][truth].ravel()
+        return heights[truth[cells.example], cells.y]
 
     def _planes_of(
         self, batch: StateBatch, examples: Indices, y: Indices, h: Indices, shares: Vector, counts: Indices
     ) -> Planes:
         """Return planes through the origin from candidates; the first counts[0] make the first plane, and so on."""
-        row = self._input_rows(batch, examples, h).astype(np.int32)
-        column, value, per_candidate = self._columns(y, h).astype(np.int32), shares, 1
+        column, value, per_candidate = self._columns(y, h), shares, 1
+        if self.table_ is not None and not self.table_.complete:
+            weighted, planes = column >= 0, np.repeat(np.arange(len(counts)), counts)
+            examples, h, column, shares = examples[weighted], h[weighted], column[weighted], shares[weighted]
+            value, counts = shares, np.bincount(planes[weighted], minlength=len(counts))
+        row, column = batch.row_numbers(examples, h).astype(np.int32), column.astype(np.int32)
         if self.bias_at_ >= 0:
             per_candidate = 2
             row = np.stack([row, np.full(len(row), -1, dtype=np.int32)], axis=1).ravel()
@@ -302,6 +331,8 @@ class LatentMulticlass(BaseTask):
         rows: Indices | None = None,
     ) -> Planes:
         """Return one supporting plane for each asked example: its mean candidate."""
+        if self.table_ is not None and temperature == Temperature():
+            return self._hard_planes(batch, w, mode, rows)
         cells, values, shares = self._pooled(batch, w, mode, temperature, rows)
         kept = shares > 0.0
         example, y, h = cells.example[kept], cells.y[kept], cells.h[kept]
@@ -325,7 +356,7 @@ class LatentMulticlass(BaseTask):
     ) -> Planes:
         """Return the tangents of smax over y of Δ_i(y) + G_α(y), states pooled by Rényi entropy of order α."""
         require_labels(batch, mode)
-        cells = batch.cells if rows is None else Cells.of(batch.sizes[rows], len(self.labels_))
+        cells = self._cells(batch, rows)
         scores, first = self._scores(batch, w, rows, cells), cells.groups[:-1]
         losses = np.zeros(len(first))
         if mode == "augmented":
@@ -348,7 +379,7 @@ class LatentMulticlass(BaseTask):
         values, cells = self.renyi_scores(batch, w, order), batch.cells
         best, scores = values.argmax(axis=1), self._scores(batch, w, None, cells)
         starts, ends = (cells.groups[best + cells.examples[:-1] + k] for k in (0, 1))
-        states = [int(scores[a:b].argmax()) for a, b in zip(starts, ends, strict=True)]
+        states = [int(cells.h[a + scores[a:b].argmax()]) for a, b in zip(starts, ends, strict=True)]
         found = zip(self.labels_.decode(best), states, values.max(axis=1).tolist(), strict=True)
         return [Prediction(label, state, value) for label, state, value in found]
 
@@ -363,9 +394,11 @@ class LatentMulticlass(BaseTask):
     def total(self, batch: StateBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
         """Return the weighted sum of all examples' planes."""
         if temperature == Temperature():
-            return super().total(batch, w, mode, temperature, weights)
+            if self.table_ is None:
+                return super().total(batch, w, mode, temperature, weights)
+            return self._hard_total(batch, w, mode, weights)
         cells, values, shares = self._pooled(batch, w, mode, temperature, None)
-        shares *= weights[cells.example]
+        shares *= cells.spread(weights)
         slope = self._weighted_features(batch, cells, shares)
         offset = float(weights @ values) - float(slope @ w)
         loss = float(shares @ self._losses(batch, cells, None)) if mode == "augmented" else 0.0
@@ -375,23 +408,28 @@ class LatentMulticlass(BaseTask):
         """Return the sum of the features of all candidates, each times its share."""
         slope = np.zeros(self.n_features)
         block = slope[: self.n_inputs_ * self.n_vectors_].reshape(-1, self.n_vectors_)
-        if batch.shared:
-            batch.inputs.transposed_times(shares.reshape(-1, self.n_vectors_), out=block)
-        elif self.n_states_ is None:
+        if self.table_ is None:
             coefficients = np.empty((batch.inputs.shape[0], self.n_vectors_))
             coefficients[batch.offsets[cells.example] + cells.h, cells.y] = shares
             batch.inputs.transposed_times(coefficients, out=block)
-        else:
-            by_state = shares.reshape(-1, len(self.labels_), self.n_states_)
-            for h in range(self.n_states_):
-                block[:, h :: self.n_states_] = self._rows_of_state(batch, h, None).T @ by_state[:, :, h]
+            if self.bias_at_ >= 0:
+                slope[self.bias_at_ :] = self.bias * np.bincount(cells.y, shares, minlength=self.n_vectors_)
+            return slope
+        every, by_candidate = self.table_.every, shares.reshape(batch.n_examples, -1)
+        for h, places in [(0, every.weighted)] if batch.shared else every.by_state:
+            x = batch.rows_of_state(h, slice(0, batch.n_examples))
+            block[:, every.vector[places]] = x.T @ by_candidate[:, places]
         if self.bias_at_ >= 0:
-            columns = self._columns(cells.y, cells.h)
-            slope[self.bias_at_ :] = self.bias * np.bincount(columns, shares, minlength=self.n_vectors_)
+            slope[self.bias_at_ + every.vector[every.weighted]] = self.bias * by_candidate.sum(axis=0)[every.weighted]
         return slope
 
     def scores(self, batch: StateBatch, w: Vector, latent_temperature: float = 0.0) -> NDArray[np.float64]:
         """Return smax_{ε_h} over h of s(y, h) for all classes, shape (n, S)."""
+        if self.table_ is not None and latent_temperature == 0:
+            best, distinct = np.empty((batch.n_examples, len(self.labels_))), self.table_.distinct
+            for part, block in self._score_blocks(batch, w, None, distinct):
+                best[part] = np.maximum.reduceat(block, distinct.first_of_class, axis=0).T
+            return best
         cells, n_groups = batch.cells, batch.n_examples * len(self.labels_)
         scores, values = self._scores(batch, w, None, cells), np.empty(n_groups)
         each, shares = np.arange(n_groups + 1), np.empty(len(scores))
@@ -403,16 +441,21 @@ class LatentMulticlass(BaseTask):
         cells, _, shares = self._pooled(batch, w, "free", temperature, None)
         return np.add.reduceat(shares, cells.groups[:-1]).reshape(-1, len(self.labels_))
 
-    def decode(self, batch: StateBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
-        """Return the best class of each example (states pooled at ε_h), and its best state."""
+    def decode(self, batch: StateBatch, w: Vector, temperature: Temperature) -> StatePredictions:
+        """Return the best class of each example (states pooled at ε_h), and its best state.
+
+        Of several states that score 0 whatever their input is, the first is the one that is named.
+        """
         y, h, values = self._best(batch, w, "free", Temperature(0.0, temperature.latent))
-        found = zip(self.labels_.decode(y), h.tolist(), values.tolist(), strict=True)
-        return [Prediction(label, state, value) for label, state, value in found]
+        return StatePredictions(self.labels_.decode(y), h, values)
 
     def _best(
         self, batch: StateBatch, w: Vector, mode: Mode, temperature: Temperature
     ) -> tuple[Indices, Indices, Vector]:
         """Return the candidate with the largest share of each example, and the pooled value."""
+        if self.table_ is not None and temperature == Temperature():
+            candidates, places, values = self._winners(batch, w, mode, None)
+            return candidates.y[places], candidates.h[places], values
         cells, values, shares = self._pooled(batch, w, mode, temperature, None)
         whole = cells.groups[cells.examples]
         winners = np.empty(len(shares))
@@ -450,12 +493,25 @@ class LatentMulticlass(BaseTask):
                 f"the latent of example {i} is {states[i]}; expected a state from 0 to {batch.sizes[i] - 1}: count the "
                 "states from 0"
             )
+        lost = np.zeros(n, bool) if self.table_ is None else self.table_.vector_of[batch.truth, states] == ABSENT
+        if lost.any():
+            i = np.flatnonzero(lost)[0]
+            raise InputError(
+                f"the latent of example {i} is {states[i]}, a state that class {self.labels_.labels[batch.truth[i]]!r} "
+                "of this model does not have: see vector_of_ of the task"
+            )
         once = np.ones(n, dtype=np.int64)
         return self._planes_of(batch, np.arange(n), batch.truth, states.astype(np.int64), np.ones(n), once)
 
     def random_latents(self, batch: StateBatch, rng: np.random.Generator) -> list[int]:
-        """Return a random state for each example."""
-        return rng.integers(0, batch.sizes).tolist()
+        """Return a random state for each example, of those that its class has weights for if some are lacking."""
+        if self.table_ is None or self.table_.complete:
+            return rng.integers(0, batch.sizes).tolist()
+        require_labels(batch, "clamped")
+        assert batch.truth is not None
+        choices = [self.table_.choices(y) for y in range(len(self.labels_))]
+        numbers = rng.integers(0, np.array([len(choice) for choice in choices])[batch.truth])
+        return [int(choices[y][k]) for y, k in zip(batch.truth, numbers, strict=True)]
 
     def initial_latents(self, batch: StateBatch, rng: np.random.Generator, attempt: int) -> list[int]:
         """Return states to begin with: clusters of the inputs within each class where states share them, else random.
@@ -469,19 +525,20 @@ class LatentMulticlass(BaseTask):
 
         require_labels(batch, "clamped")
         assert batch.truth is not None
-        assert self.n_states_ is not None
+        assert self.table_ is not None
         states = np.zeros(batch.n_examples, dtype=np.int64)
         for y in range(len(self.labels_)):
             members = np.flatnonzero(batch.truth == y)
             seed = (int(rng.integers(2**31)) + attempt) % 2**31
             if len(members) == 0:
                 continue
-            n_clusters = min(self.n_states_, len(members))
+            choices = self.table_.choices(y)
+            n_clusters = min(len(choices), len(members))
             means = KMeans(n_clusters, n_init=10 if attempt == 0 else 1, random_state=seed)
             with warnings.catch_warnings():
                 # Equal inputs may leave fewer clusters than asked for, which is no harm here.
                 warnings.simplefilter("ignore", NotConverged)
-                states[members] = means.fit_predict(batch.inputs.matrix[members])
+                states[members] = choices[means.fit_predict(batch.inputs.matrix[members])]
         return states.tolist()
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
