@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from latentstruct.exceptions import InputError
 
-SUITES = ("digits", "letters", "decoding", "growth", "chunking", "latent", "propagation")
+SUITES = ("digits", "letters", "decoding", "growth", "chunking", "latent", "propagation", "groups")
 
 
 def main() -> None:

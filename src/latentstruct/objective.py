@@ -118,9 +118,11 @@ def build_objective(
     rescaling : {"margin", "slack"}
         How it enters.
     regularizer : Regularizer
-        Ω, by default ½‖w‖².
+        Ω, by default ½‖w‖². One with a method `bind` is asked for its form for this task's weights.
     """
     regularizer = L2() if regularizer is None else regularizer
+    if hasattr(regularizer, "bind"):
+        regularizer = regularizer.bind(task)
     if rescaling == "slack":
         if temperature != Temperature() or not margin or task.latent:
             raise InputError(

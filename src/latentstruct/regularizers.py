@@ -1,8 +1,17 @@
 """Regularisers Ω(w)."""
 
-from sklearn.base import BaseEstimator
+import math
+from collections.abc import Sequence
+from typing import Any, Self
 
-from latentstruct.ragged import Vector
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+
+from latentstruct.exceptions import InputError
+from latentstruct.ragged import Indices, Vector
+
+STATE_GROUPS = {"states": False, "shared_states": True}
 
 
 class L2(BaseEstimator):
@@ -20,6 +29,12 @@ class L2(BaseEstimator):
         """Return argmin_v ½‖v − w‖² + step·½‖v‖² = w / (1 + step)."""
         return w / (1.0 + step)
 
+    def lower_bound(self, slope: Vector, offset: float) -> float:
+        """Return min_w ½‖w‖² + max(0, offset + slope·w) = max over t in [0, 1] of t·offset − ½t²‖slope‖²."""
+        square = float(slope @ slope)
+        share = 1.0 if square <= offset else max(offset, 0.0) / square
+        return share * offset - 0.5 * share * share * square
+
 
 class NoRegularizer(BaseEstimator):
     """Ω(w) = 0, for the perceptron."""
@@ -35,3 +50,172 @@ class NoRegularizer(BaseEstimator):
     def prox(self, w: Vector, step: float) -> Vector:
         """Return w unchanged."""
         return w
+
+
+class GroupNorm(BaseEstimator):
+    """Ω(w) = Σ_p λ_p‖w^p‖₂: whole groups of weights become exactly zero, so that latent states are chosen.
+
+    Parameters
+    ----------
+    groups : "states", "shared_states", array of shape (d,) or list of index arrays, default="states"
+        Which weights go together. "states": a group for each class and latent state; "shared_states": one for each
+        latent state, over all classes. An array gives the group of each weight, from 0, and −1 for weights that are
+        not penalised. A list gives the weights of each group; those in none are not penalised.
+    weights : float or array of shape (P,), default=1.0
+        λ_p ≥ 0.
+
+    Attributes
+    ----------
+    index_ : ndarray of shape (d,)
+        Group of each weight, −1 for none. Set by `bind`, which training calls.
+    weights_ : ndarray of shape (P,)
+        λ_p.
+
+    Notes
+    -----
+    Chen, Batra, Freeman & Johnson (2012), equation (2). Train with `Proximal`, which ``solver="auto"`` chooses.
+    """
+
+    index_: Indices
+    weights_: Vector
+
+    def __init__(self, groups: Any = "states", weights: float | ArrayLike = 1.0) -> None:
+        self.groups = groups
+        self.weights = weights
+
+    def bind(self, task: Any) -> Self:
+        """Return this norm for the weights of a task that has learned its data; a new object."""
+        bound = clone(self)
+        bound.index_ = _index(self.groups, task)
+        n_groups = int(bound.index_.max(initial=-1)) + 1
+        if isinstance(self.groups, str):
+            # States that were pruned have no weights, but keep their numbers.
+            n_groups = task.n_state_groups(STATE_GROUPS[self.groups])
+        bound.weights_ = _group_weights(self.weights, n_groups)
+        return bound
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups, P."""
+        return len(self._bound().weights_)
+
+    def _bound(self) -> Self:
+        if not hasattr(self, "index_"):
+            raise InputError("GroupNorm does not know its weights yet: call bind(task), or train with an estimator")
+        return self
+
+    def norms(self, w: Vector) -> Vector:
+        """Return ‖w^p‖₂ of each group, shape (P,)."""
+        # Group −1 is counted first and left out.
+        squares = np.bincount(self._bound().index_ + 1, weights=w * w, minlength=len(self.weights_) + 1)
+        return np.sqrt(squares[1:])
+
+    def _scaled(self, w: Vector, factors: Vector, others: float) -> Vector:
+        """Return w with group p multiplied by factors[p], weights in no group by `others`."""
+        return w * np.append(factors, others)[self.index_]
+
+    def value(self, w: Vector) -> float:
+        """Return Σ_p λ_p‖w^p‖₂."""
+        return float(self.norms(w) @ self.weights_)
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return λ_p w^p/‖w^p‖₂ for each group, and the subgradient 0 for groups that are zero."""
+        norms = self.norms(w)
+        return self._scaled(w, np.divide(self.weights_, norms, out=np.zeros_like(norms), where=norms > 0), 0.0)
+
+    def prox(self, w: Vector, step: float) -> Vector:
+        """Return argmin_v ½‖v − w‖² + step·Ω(v): w^p·max(0, 1 − step·λ_p/‖w^p‖), exactly zero if that is 0."""
+        norms, shrinkage = self.norms(w), step * self.weights_
+        kept = norms > shrinkage
+        factors = np.zeros_like(norms)
+        factors[kept] = 1.0 - shrinkage[kept] / norms[kept]
+        # A norm that underflows is zero, yet without a penalty nothing is to be taken from it.
+        factors[shrinkage == 0] = 1.0
+        return self._scaled(w, factors, 1.0)
+
+    def lower_bound(self, slope: Vector, offset: float) -> float:
+        """Return a value not above min_w Ω(w) + max(0, offset + slope·w); −inf if slope pulls at unpenalised weights.
+
+        For t in [0, 1] the maximum is at least t·(offset + slope·w), and Ω(w) + t·slope·w ≥ 0 for all w if
+        t‖slope^p‖ ≤ λ_p for every group and slope is 0 elsewhere; then t·offset is below the minimum.
+        """
+        if slope[self._bound().index_ < 0].any():
+            return -math.inf
+        norms = self.norms(slope)
+        pulled = norms > 0
+        return max(offset, 0.0) * min(1.0, float((self.weights_[pulled] / norms[pulled]).min(initial=1.0)))
+
+
+def _index(groups: Any, task: Any) -> Indices:
+    """Return the group of each weight of a task, −1 for none."""
+    d = task.n_features
+    if isinstance(groups, str):
+        if groups not in STATE_GROUPS:
+            raise InputError(
+                f"groups must be 'states', 'shared_states', an array of shape (d,) or a list of index arrays, found "
+                f"{groups!r}"
+            )
+        if not hasattr(task, "state_groups"):
+            raise InputError(
+                f"{type(task).__name__} has no latent states with weights of their own, as groups={groups!r} needs: "
+                "use LatentMulticlass(weights='state'), or give the group of each weight as an array"
+            )
+        return np.asarray(task.state_groups(STATE_GROUPS[groups]), dtype=np.int64)
+    if isinstance(groups, list | tuple) and any(np.ndim(group) for group in groups):
+        return _index_of_lists(groups, d)
+    index = _whole_numbers(groups, "groups")
+    if index.shape != (d,):
+        raise InputError(
+            f"groups has shape {index.shape}, but there are {d} weights: give the group of each, or a list of arrays "
+            "with the weights of each group"
+        )
+    if index.min(initial=0) < -1:
+        raise InputError(f"groups are numbered from 0, with −1 for no group, found {index.min()}")
+    return index
+
+
+def _index_of_lists(groups: Sequence[Any], d: int) -> Indices:
+    index = np.full(d, -1, dtype=np.int64)
+    for number, members in enumerate(groups):
+        members = _whole_numbers(members, f"groups[{number}]").ravel()
+        outside = members[(members < 0) | (members >= d)]
+        if len(outside):
+            raise InputError(f"groups[{number}] names weight {outside[0]}, but the weights are 0 … {d - 1}")
+        taken = members[index[members] >= 0]
+        twice = np.flatnonzero(np.bincount(members, minlength=1) > 1)
+        if len(taken) or len(twice):
+            weight = taken[0] if len(taken) else twice[0]
+            other = index[weight] if len(taken) else number
+            raise InputError(
+                f"weight {weight} is in groups {other} and {number}: groups must not overlap, so put each weight into "
+                "one of them"
+            )
+        index[members] = number
+    return index
+
+
+def _whole_numbers(values: Any, name: str) -> NDArray[np.int64]:
+    try:
+        found = np.asarray(values)
+        whole = found.astype(np.int64) if found.dtype.kind in "iuf" and np.isfinite(found).all() else None
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be whole numbers: {error}") from error
+    if found.size == 0:
+        return np.zeros(found.shape, dtype=np.int64)
+    if whole is None or (whole != found).any():
+        raise InputError(f"{name} must be whole numbers, found {values!r}")
+    return whole
+
+
+def _group_weights(weights: Any, n_groups: int) -> Vector:
+    """Return λ of each group, checked."""
+    try:
+        found = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"weights must be numbers: {error}") from error
+    if found.ndim and found.shape != (n_groups,):
+        raise InputError(f"weights has shape {found.shape}, but there are {n_groups} groups: give one number for each")
+    bad = [value for value in found.ravel() if not (math.isfinite(value) and value >= 0)]
+    if bad:
+        raise InputError(f"weights must be finite and ≥ 0, found {bad[0]}: use 0 for groups that are not penalised")
+    return np.array(np.broadcast_to(found, (n_groups,)))

@@ -1,6 +1,7 @@
 """The estimators people type: each fixes temperatures, margin and regulariser of the one objective."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ class StructuredEstimator(BaseStructuredEstimator):
     regularizer : Regularizer, optional
         Ω, by default ½‖w‖².
     solver : "auto", name or solver, default="auto"
-        "auto" picks by what was measured; names are block_ascent, bundle, cutting_plane, frank_wolfe, subgradient
-        and lbfgs.
+        "auto" picks by what was measured; names are block_ascent, bundle, cutting_plane, frank_wolfe, subgradient,
+        lbfgs and proximal.
     init, restarts, random_state
         Where training with latent variables begins; see `LatentSSVM`.
     tol, max_rounds, max_seconds : number, optional
@@ -186,6 +187,7 @@ class LatentEstimator(BaseStructuredEstimator):
         max_seconds: float | None = None,
         warm_start: bool = False,
         verbose: bool = False,
+        regularizer: Regularizer | None = None,
     ) -> None:
         self.task = task
         self.C = C
@@ -198,6 +200,10 @@ class LatentEstimator(BaseStructuredEstimator):
         self.max_seconds = max_seconds
         self.warm_start = warm_start
         self.verbose = verbose
+        self.regularizer = regularizer
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        return build_objective(task, batch, weights, self._temperature(), regularizer=self.regularizer)
 
 
 class LatentSSVM(LatentEstimator):
@@ -229,6 +235,8 @@ class LatentSSVM(LatentEstimator):
         Make one start, from the weights of the previous fit (unless ``H`` is given); on the same data keep its planes.
     verbose : bool, default=False
         Print a line for each round.
+    regularizer : Regularizer, optional
+        Ω, by default ½‖w‖². `GroupNorm` chooses latent states; "auto" then trains by `Proximal`.
 
     Examples
     --------
@@ -269,6 +277,8 @@ class MarginalSSVM(LatentEstimator):
         Start from the weights of the previous fit; CCCP also keeps its planes on the same data.
     verbose : bool, default=False
         Print a line for each round.
+    regularizer : Regularizer, optional
+        Ω, by default ½‖w‖²; see `LatentSSVM`.
 
     Notes
     -----
@@ -312,6 +322,8 @@ class HiddenCRF(LatentEstimator):
         Start from the previous fit.
     verbose : bool, default=False
         Print a line for each round.
+    regularizer : Regularizer, optional
+        Ω, by default ½‖w‖²; see `LatentSSVM`.
 
     Notes
     -----
@@ -322,7 +334,7 @@ class HiddenCRF(LatentEstimator):
         return Temperature(1.0, 1.0)
 
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
-        return build_objective(task, batch, weights, self._temperature(), margin=False)
+        return build_objective(task, batch, weights, self._temperature(), margin=False, regularizer=self.regularizer)
 
 
 class MinEntropySSVM(LatentEstimator):
@@ -399,7 +411,7 @@ class MinEntropySSVM(LatentEstimator):
             return super()._scores(batch)
         return self.task_.renyi_scores(batch, self.coef_, self._order())
 
-    def _decode_block(self, X: Any) -> list[Prediction]:
+    def _decode_block(self, X: Any) -> Sequence[Prediction]:
         if not self.task_.latent:
             return super()._decode_block(X)
         return list(self.task_.renyi_decode(self.task_.prepare(X), self.coef_, self._order()))

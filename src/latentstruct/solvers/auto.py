@@ -10,6 +10,7 @@ from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.bundle import Bundle, PlaneBundle
 from latentstruct.solvers.lbfgs import LBFGS
+from latentstruct.solvers.proximal import Proximal, wants_proximal
 
 BUNDLE_BYTES = 1e9
 CACHED_PLANES = 50
@@ -120,8 +121,10 @@ def choose_solver(objective: Objective) -> BaseSolver:
     """Return the solver that was fastest in measurements for convex objectives of this kind.
 
     L-BFGS where everything is smooth; block ascent for the hinge (with the bundle in reserve); the bundle where there
-    is one example only, so that blocks mean nothing.
+    is one example only, so that blocks mean nothing. `Proximal` for other regularisers than ½‖w‖².
     """
+    if wants_proximal(objective):
+        return Proximal()
     if "smooth" in objective.properties:
         return LBFGS()
     if objective.n_examples == 1 or "planes" not in objective.properties:

@@ -166,7 +166,8 @@ def first_weights(objective: Objective, attempt: int = 0) -> Vector:
     """Return weights to begin a direct descent with.
 
     With latent variables w = 0, where all of them are alike, is a saddle. So the first latents are taken for known, and
-    the step down from zero is made whose length lowers that convex objective most, of those tried.
+    the step down from zero is made whose length lowers that convex objective most, of those tried; where Ω outweighs
+    them all, the step that brings the linear part of the losses to zero.
     """
     w = np.zeros(objective.n_features)
     if "convex" in objective.properties or objective.first is None:
@@ -181,6 +182,8 @@ def first_weights(objective: Objective, attempt: int = 0) -> Vector:
         elif w.any():
             break
         step *= shorter
+    if not w.any() and gradient.any():
+        return -best / float(gradient @ gradient) * gradient
     return w
 
 

@@ -17,6 +17,7 @@ from latentstruct.ragged import Vector
 from latentstruct.solvers.auto import HingeSolver, choose_solver
 from latentstruct.solvers.base import ENDINGS, LAST, BaseSolver
 from latentstruct.solvers.lbfgs import LBFGS
+from latentstruct.solvers.proximal import Proximal, wants_proximal
 
 # Rounds of block ascent in one convex problem before a bundle takes over, and where its dense planes are long.
 PATIENCE, LONG_PATIENCE = 40, 1000
@@ -268,8 +269,10 @@ def choose_descent(objective: Objective) -> BaseSolver:
     L-BFGS on the difference itself where the latents are summed out; CCCP where they are maximised, since there f⁻ has
     kinks that no smoothing of the outputs takes away. CCCP also where outputs are maximised by approximate inference:
     the planes of the outputs it finds are bounds wherever latents are summed exactly, while soft answers have other
-    minima.
+    minima. `Proximal` for other regularisers than ½‖w‖².
     """
+    if wants_proximal(objective):
+        return Proximal()
     if not objective.minus.smooth:
         return CCCP()
     decoded = "smooth" not in objective.properties and "difference" in objective.properties
