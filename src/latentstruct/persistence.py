@@ -26,13 +26,17 @@ FITTED = (
     "stop_reason_",
     "restart_objectives_",
 )
+# Fitted vectors in the weights file: coef always, theta where an estimator has a distribution over latents.
+VECTORS = ("coef", "theta")
 
 ESTIMATORS = (
     "CRF",
     "HiddenCRF",
+    "IterativeLSVM",
     "LatentSSVM",
     "MarginalSSVM",
     "MinEntropySSVM",
+    "ModLat",
     "StructuralSVM",
     "StructuredEstimator",
     "StructuredPerceptron",
@@ -42,7 +46,7 @@ PARTS = {
     for module, names in (
         (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask")]),
         (solvers, solvers.__all__),
-        (regularizers, ("L2", "NoRegularizer")),
+        (regularizers, ("GroupNorm", "L2", "NoRegularizer")),
         (estimators, ESTIMATORS),
     )
     for name in names
@@ -132,6 +136,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
             f"{', '.join(ESTIMATORS)} go into a model file"
         )
     params = estimator.get_params(deep=False)
+    vectors = {name: getattr(estimator, f"{name}_") for name in VECTORS if hasattr(estimator, f"{name}_")}
     task = params.pop("task")
     own = PARTS.get(type(task).__name__) is type(task)
     file = ModelFile(
@@ -146,7 +151,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         type(task).__name__,
         encode(estimator.task_.state(), "state") if hasattr(estimator.task_, "state") else None,
         {name: encode(getattr(estimator, name), name) for name in FITTED},
-        _checksum(estimator.coef_),
+        _checksum(vectors),
         extra,
     )
     try:
@@ -155,12 +160,16 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         raise InputError(f"the model does not fit into JSON ({error}): use plain labels and parameters") from error
     folder.mkdir(parents=True, exist_ok=True)
     # Each file appears whole or not at all; the settings come last, so a folder without them is no model.
-    _replace(folder / WEIGHTS, lambda target: save_file({"coef": estimator.coef_}, target))
+    _replace(folder / WEIGHTS, lambda target: save_file(vectors, target))
     _replace(folder / SETTINGS, lambda target: target.write_bytes(raw))
 
 
-def _checksum(weights: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(weights).data).hexdigest()
+def _checksum(vectors: dict[str, np.ndarray]) -> str:
+    sums = hashlib.sha256()
+    for name in VECTORS:
+        if name in vectors:
+            sums.update(np.ascontiguousarray(vectors[name]).data)
+    return sums.hexdigest()
 
 
 def _replace(path: Path, write: Any) -> None:
@@ -194,19 +203,22 @@ def read_settings(path: str | Path) -> ModelFile:
     return file
 
 
-def _read_weights(folder: Path) -> np.ndarray:
+def _read_weights(folder: Path) -> dict[str, np.ndarray]:
+    """Return the vectors of a model: "coef" always, others of `VECTORS` where it has them."""
     try:
-        weights = load_file(folder / WEIGHTS)["coef"]
+        found = load_file(folder / WEIGHTS)
+        vectors = {"coef": found["coef"], **{name: found[name] for name in VECTORS if name in found}}
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise FormatError(
             f"{folder / WEIGHTS} is damaged or not a weights file ({error!r}): copy the model again or train again"
         ) from error
-    if weights.ndim != 1 or weights.dtype != np.float64 or not np.isfinite(weights).all():
-        raise FormatError(
-            f"{folder / WEIGHTS} must hold one vector of finite float64 weights, found {weights.dtype} of shape "
-            f"{weights.shape}"
-        )
-    return weights
+    for weights in vectors.values():
+        if weights.ndim != 1 or weights.dtype != np.float64 or not np.isfinite(weights).all():
+            raise FormatError(
+                f"{folder / WEIGHTS} must hold one vector of finite float64 weights, found {weights.dtype} of shape "
+                f"{weights.shape}"
+            )
+    return vectors
 
 
 def load(path: str | Path, task: Any = None) -> Any:
@@ -226,7 +238,8 @@ def load(path: str | Path, task: Any = None) -> Any:
         Ready to predict.
     """
     folder, file = Path(path), read_settings(path)
-    weights = _read_weights(folder)
+    vectors = _read_weights(folder)
+    weights = vectors["coef"]
     if task is None and file.params.get("task") is None:
         raise InputError(
             f"the model at {folder} has the task {file.task!r}, which is not part of the library: give it as task="
@@ -256,9 +269,11 @@ def load(path: str | Path, task: Any = None) -> Any:
         raise FormatError(
             f"{folder} has {len(weights)} weights but its task needs {n_features}: the files do not belong together"
         )
-    if _checksum(weights) != file.weights_sha256:
+    if _checksum(vectors) != file.weights_sha256:
         raise FormatError(
             f"{folder / WEIGHTS} is not the file that {SETTINGS} was written with: copy the model again or train again"
         )
-    estimator.task_, estimator.coef_, estimator.history_ = estimator.task, weights, []
+    estimator.task_, estimator.history_ = estimator.task, []
+    for name, vector in vectors.items():
+        setattr(estimator, f"{name}_", vector)
     return estimator

@@ -5,6 +5,7 @@ ones, one for each example that was asked. `PlaneStore` keeps the planes found s
 This is the only module that knows how a slope is represented.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -309,6 +310,16 @@ class PlaneStore:
             self.slots,
             self.scratch,
         )
+
+    def change_offsets(self, offsets: Callable[[Indices, Indices, Indices], Vector]) -> None:
+        """Give each plane the offset that its example and the row and column of its first atom have.
+
+        For functions whose planes change in height only, as when another loss is asked for the same candidates.
+        """
+        examples, places = np.nonzero(np.arange(self.slots.start.shape[1]) < self.slots.count[:, None])
+        first = self.tables.start[examples] + self.tables.numbers[self.slots.start[examples, places]]
+        rows, columns = (part[first].astype(np.int64) for part in (self.tables.atoms.row, self.tables.atoms.column))
+        self.slots.offset[examples, places] = offsets(examples, rows, columns)
 
     def tick(self) -> None:
         """Begin a new round; planes that stay unused for long may be replaced."""

@@ -121,7 +121,9 @@ class LatentSites:
 class LatentLossTask(LatentTask, Protocol):
     """What a task answers besides if its loss Δ(y, h, ŷ, ĥ) compares latents too, as `ModLat` needs it.
 
-    P is a distribution over the states of the sites of a labelled batch, in the order of `latent_sites`.
+    P is a distribution over the states of the sites of a labelled batch, in the order of `latent_sites`. A task may
+    also define ``plane_losses(batch)``, which tells the losses that planes found with other losses would have now: then
+    planes are kept while P changes.
     """
 
     def latent_sites(self, batch: Any) -> LatentSites:
@@ -142,8 +144,11 @@ class LatentLossTask(LatentTask, Protocol):
     def worst_losses(self, batch: Any, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
         """Return the function P → max_{y,h} [s(y, h) + Δ_i(y, h; P)] at fixed w: values (n,), derivatives by P (M,)."""
 
-    def latent_loss(self, batch: Any, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
+    def latent_losses(self, batch: Any, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
         """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose latents are known."""
+
+    def point_distribution(self, batch: Any, latents: Sequence[Any]) -> Vector:
+        """Return the distribution that is certain of the given latents, as `IterativeLSVM` needs it."""
 
 
 class Oracle(Protocol):

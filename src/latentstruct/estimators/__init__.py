@@ -11,14 +11,17 @@ from latentstruct.estimators.models import (
     StructuredEstimator,
     StructuredPerceptron,
 )
+from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 
 __all__ = [
     "CRF",
     "SOLVERS",
     "HiddenCRF",
+    "IterativeLSVM",
     "LatentSSVM",
     "MarginalSSVM",
     "MinEntropySSVM",
+    "ModLat",
     "StructuralSVM",
     "StructuredEstimator",
     "StructuredPerceptron",

@@ -3,7 +3,7 @@
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +18,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from latentstruct.estimators.states import StateSelection
 from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.objective import Objective, build_objective
-from latentstruct.planes import Planes
 from latentstruct.protocols import Callback, Prediction, Result, Round, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.solvers import (
@@ -36,6 +36,8 @@ from latentstruct.solvers import (
 from latentstruct.solvers.auto import choose_solver
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.cccp import choose_descent
+from latentstruct.solvers.dissimilarity import Alternation
+from latentstruct.solvers.proximal import Proximal
 from latentstruct.tasks.base import require_one_latent_each
 from latentstruct.tasks.inputs import check_matrix
 
@@ -46,6 +48,7 @@ SOLVERS: dict[str, type[BaseSolver]] = {
     "frank_wolfe": FrankWolfe,
     "subgradient": Subgradient,
     "lbfgs": LBFGS,
+    "proximal": Proximal,
 }
 
 
@@ -76,7 +79,7 @@ def _has(name: str) -> Any:
     return available_if(lambda self: hasattr(getattr(self, "task_", self.task), name))
 
 
-class BaseStructuredEstimator(BaseEstimator):
+class BaseStructuredEstimator(StateSelection, BaseEstimator):
     """Common part of all estimators; subclasses fix temperature, margin and regulariser.
 
     Fitted attributes
@@ -101,6 +104,8 @@ class BaseStructuredEstimator(BaseEstimator):
         A line for each round.
     restart_objectives_ : list of float
         The objective each start reached, the best of which was kept.
+    states_ : ndarray of shape (S, H)
+        Norm of the weights of each class and latent state, where states have weights of their own; see `prune`.
     """
 
     task: Any
@@ -173,8 +178,15 @@ class BaseStructuredEstimator(BaseEstimator):
             "out"
         )
 
-    def _first(self, task: Any, batch: Any, H: Any) -> Callable[[int], Planes]:
+    def _first(self, task: Any, batch: Any, H: Any) -> Callable[[int], Any]:
         """Return the planes of the latents that each start begins with."""
+        latents = self._first_latents(task, batch, H)
+        # Latents that do not fit are refused before training begins.
+        given = None if H is None else task.completion_planes(batch, H)
+        return lambda k: given if k == 0 and given is not None else task.completion_planes(batch, latents(k))
+
+    def _first_latents(self, task: Any, batch: Any, H: Any) -> Callable[[int], Any]:
+        """Return the latents that each start begins with."""
         if self.init not in ("task", "random"):
             raise InputError(f"init must be 'task' or 'random', found {self.init!r}; give latents of your own as H")
         seed = self.random_state
@@ -182,17 +194,14 @@ class BaseStructuredEstimator(BaseEstimator):
             raise InputError(f"random_state must be a whole number, at least 0, or None, found {seed!r}")
         if H is not None:
             require_one_latent_each(batch, H)
-        given = None if H is None else task.completion_planes(batch, H)
 
-        def first(attempt: int) -> Planes:
-            if attempt == 0 and given is not None:
-                return given
+        def first(attempt: int) -> Any:
+            if attempt == 0 and H is not None:
+                return H
             rng = np.random.default_rng(None if seed is None else [seed, attempt])
             if self.init == "random":
-                latents = task.random_latents(batch, rng)
-            else:
-                latents = task.initial_latents(batch, rng, attempt)
-            return task.completion_planes(batch, latents)
+                return task.random_latents(batch, rng)
+            return task.initial_latents(batch, rng, attempt)
 
         return first
 
@@ -240,6 +249,19 @@ class BaseStructuredEstimator(BaseEstimator):
         self
             Also after Ctrl-C, with the best weights so far.
         """
+        return self._fit(X, Y, sample_weight, callback, H, coef_init, self._objective)
+
+    def _fit(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any,
+        callback: Callback | None,
+        H: Any,
+        coef_init: Any,
+        compose: Callable[[Any, Any, Vector], Any],
+    ) -> Self:
+        """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
         if isinstance(self.task, type) or not hasattr(self.task, "learn"):
             raise InputError(f"task must be a task such as Chain(), found {self.task!r}")
         if Y is None:
@@ -247,13 +269,13 @@ class BaseStructuredEstimator(BaseEstimator):
         task = clone(self.task)
         task.learn(X, Y)
         batch = task.prepare(X, Y)
-        objective = self._objective(task, batch, self._weights(batch.n_examples, sample_weight))
+        objective = compose(task, batch, self._weights(batch.n_examples, sample_weight))
         if task.latent:
             objective = replace(objective, first=self._first(task, batch, H))
         elif H is not None:
             raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
         solver = self._solver(objective)
-        if H is not None and not isinstance(solver, CCCP | SelfPaced):
+        if H is not None and not isinstance(solver, CCCP | SelfPaced | Alternation | Proximal):
             raise InputError(
                 f"H is given, but {type(solver).__name__} begins with weights: give coef_init, or train by CCCP"
             )
@@ -321,7 +343,7 @@ class BaseStructuredEstimator(BaseEstimator):
                 "training ended at w = 0: the first latents told nothing about the outputs; try more restarts, better "
                 "first latents (init, H or coef_init) or a larger C",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         wide = self.relative_gap_ > solver.tol if math.isfinite(result.gap) else isinstance(solver, LBFGS)
         unfinished = result.reason == "stalled" and wide
@@ -332,10 +354,10 @@ class BaseStructuredEstimator(BaseEstimator):
                 f"training stopped early ({result.reason}) after {result.n_rounds} rounds with {gap}; the best weights "
                 f"so far are kept.{cure}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
-    def _decoded(self, X: Any) -> list[Prediction]:
+    def _decoded(self, X: Any) -> Sequence[Prediction]:
         check_is_fitted(self, "coef_")
         if hasattr(X, "shape") or not hasattr(X, "__len__") or len(X) <= DECODED_TOGETHER:
             return self._decode_block(X)
@@ -353,12 +375,16 @@ class BaseStructuredEstimator(BaseEstimator):
             raise
         return [prediction for block in decoded for prediction in block]
 
-    def _decode_block(self, X: Any) -> list[Prediction]:
-        return list(self.task_.decode(self.task_.prepare(X), self.coef_, self._temperature()))
+    def _decode_block(self, X: Any) -> Sequence[Prediction]:
+        return self.task_.decode(self.task_.prepare(X), self.coef_, self._temperature())
 
     def predict(self, X: Any) -> Any:
         """Return the best output of each example."""
-        outputs = [prediction.y for prediction in self._decoded(X)]
+        decoded = self._decoded(X)
+        if hasattr(decoded, "outputs"):
+            # Some tasks decode into arrays, which is faster than a prediction for each example.
+            return decoded.outputs
+        outputs = [prediction.y for prediction in decoded]
         collect = getattr(self.task_, "collect", None)
         return outputs if collect is None else collect(outputs)
 
@@ -447,9 +473,12 @@ class BaseStructuredEstimator(BaseEstimator):
 
 
 def _solver_names(solver: Any) -> str:
-    """Return the names of a solver and of those inside it."""
-    inner = getattr(solver, "inner", None)
-    return type(solver).__name__ + ("" if inner is None else f"({_solver_names(inner)})")
+    """Return the names of a solver and of those inside it, which may be named by a string."""
+    if isinstance(solver, str):
+        return repr(solver)
+    inside = [getattr(solver, name, None) for name in ("inner", "solver")]
+    names = ", ".join(_solver_names(part) for part in inside if part is not None)
+    return type(solver).__name__ + (f"({names})" if names else "")
 
 
 def _state_of(task: Any) -> Any:

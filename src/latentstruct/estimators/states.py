@@ -1,0 +1,125 @@
+"""Which latent states a trained model uses, and the smaller model without the others."""
+
+from copy import copy
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from latentstruct.exceptions import InputError
+from latentstruct.ragged import Vector
+
+Zeros = Literal["keep", "drop"]
+
+
+class StateSelection:
+    """What estimators tell of a task whose states have weights of their own, such as `LatentMulticlass`."""
+
+    task: Any
+    task_: Any
+    coef_: Vector
+    _per_weight: tuple[str, ...] = ("coef_", "theta_")
+    """Fitted vectors, where an estimator has them, that hold one number for each weight of the task."""
+
+    @property
+    def states_(self) -> NDArray[np.float64]:
+        """Norm of the weights of each state, (S, H), one row a class; 0 for states without weights."""
+        table = getattr(getattr(self, "task_", None), "table_", None)
+        if table is None:
+            raise AttributeError(
+                f"this {type(self).__name__} has no states_: it is not fitted, or its task is not one whose states "
+                "have weights of their own, as LatentMulticlass(weights='state')"
+            )
+        squares = self.coef_.reshape(-1, table.n_vectors) ** 2
+        norms = np.zeros(table.vector_of.shape)
+        norms[table.vector_of >= 0] = np.sqrt(squares.sum(axis=0))
+        return norms
+
+    def prune(
+        self,
+        n_states: int | None = None,
+        tolerance: float | None = None,
+        per_class: bool = False,
+        zeros: Zeros = "keep",
+    ) -> Self:
+        """Return a model with fewer states, whose predictions do no work for the others; this one is not changed.
+
+        Each class keeps its largest state, whatever the limits say.
+
+        Parameters
+        ----------
+        n_states : int, optional
+            Keep so many states, those with the largest norms of all classes (`states_`), or of each class.
+        tolerance : float, optional
+            Keep the states whose norm is above this share of the largest one of all classes, or of their class. By
+            default 0: states with weights that are exactly zero go.
+        per_class : bool, default=False
+            Whether the limit holds for each class.
+        zeros : {"keep", "drop"}, default="keep"
+            A state with zero weights scores 0, and so may be the best of its class. "keep" goes on counting with such
+            states at no cost, so that predictions stay exactly the same if no others go; where one is the best, the
+            first of its class is reported as the latent. "drop" forgets them too, as choosing the angles to look at
+            does; scores can then only fall. States with weights that go are always forgotten.
+
+        Returns
+        -------
+        estimator
+            A fitted estimator of the same kind. Its ``task_.needed_states_`` tells which inputs it reads: X may hold
+            those of all states or only these; latents keep their numbers. Fitted again, it trains with the kept states
+            only. What is known of its training (``objective_``, ``history_`` …) is that of this model.
+        """
+        check_is_fitted(self, "coef_")
+        norms = self.states_
+        if zeros not in ("keep", "drop"):
+            raise InputError(f"zeros must be 'keep' or 'drop', found {zeros!r}")
+        kept = _largest_of_class(norms) | _chosen(norms, n_states, tolerance, bool(per_class))
+        vector_of = self.task_.vector_of_
+        constant = (vector_of == -1) | ((vector_of >= 0) & (norms == 0))
+        rest = np.where(constant, 0, -1) if zeros == "keep" else np.full(norms.shape, -1)
+        pruned = copy(self)
+        pruned.task = clone(self.task).set_params(states=np.where(kept, 1, rest))
+        pruned.task_ = clone(pruned.task)
+        pruned.task_.restore(self.task_.state())
+        for name in self._per_weight:
+            vector = getattr(self, name, None)
+            if vector is not None and len(vector) == self.task_.n_features:
+                setattr(pruned, name, vector.reshape(-1, self.task_.n_vectors_)[:, vector_of[kept]].ravel())
+        # The planes that a solver kept for going on are those of the larger model.
+        pruned.__dict__.pop("_state", None)
+        return pruned
+
+
+def _largest_of_class(norms: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Mark the largest state of each class."""
+    return np.arange(norms.shape[1]) == norms.argmax(axis=1)[:, None]
+
+
+def _chosen(
+    norms: NDArray[np.float64], n_states: int | None, tolerance: float | None, per_class: bool
+) -> NDArray[np.bool_]:
+    """Mark the states to keep, of those whose weights are not zero."""
+    if n_states is not None and tolerance is not None:
+        raise InputError(f"n_states={n_states!r} and tolerance={tolerance!r} are both given: leave one out")
+    if n_states is not None:
+        return (norms > 0) & _first_of(norms, n_states, per_class)
+    share = 0.0 if tolerance is None else tolerance
+    if not (isinstance(share, int | float | np.number) and 0 <= share < 1):
+        raise InputError(f"tolerance must be a number from 0 to below 1, found {tolerance!r}")
+    return norms > share * norms.max(axis=1 if per_class else None, keepdims=True)
+
+
+def _first_of(norms: NDArray[np.float64], n_states: int, per_class: bool) -> NDArray[np.bool_]:
+    """Mark the n_states largest, the largest of each class among them; the first of equal ones."""
+    n_labels, most = norms.shape
+    fewest, most = (1, most) if per_class else (n_labels, norms.size)
+    whole = isinstance(n_states, int | np.integer) and not isinstance(n_states, bool)
+    if not (whole and fewest <= n_states <= most):
+        where = "in each class" if per_class else f"in all {n_labels} classes together, each of which keeps one"
+        raise InputError(f"n_states must be a whole number from {fewest} to {most} {where}, found {n_states!r}")
+    ranked = np.where(_largest_of_class(norms), np.inf, norms)
+    ranked = ranked if per_class else ranked.reshape(1, -1)
+    marked = np.zeros(ranked.shape, dtype=bool)
+    np.put_along_axis(marked, np.argsort(-ranked, axis=1, kind="stable")[:, :n_states], True, axis=1)
+    return marked.reshape(norms.shape)

@@ -1,0 +1,326 @@
+"""Estimators for losses that compare latents too, where the true latents are not known."""
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from latentstruct.dissimilarity import DissimilarityObjective, LatentModel
+from latentstruct.estimators.base import BaseStructuredEstimator
+from latentstruct.exceptions import InputError
+from latentstruct.protocols import Callback, LatentSites, Result
+from latentstruct.ragged import Vector
+from latentstruct.solvers.base import BaseSolver
+from latentstruct.solvers.dissimilarity import Alternation, Dissimilarity, Imputation, Kept
+from latentstruct.tasks.inputs import check_matrix
+
+
+def _require_latent_loss(estimator: Any, task: Any, *more: str) -> None:
+    """Raise unless the task has latents and can compare them."""
+    name = type(task).__name__
+    if not task.latent:
+        raise InputError(
+            f"{name} has no latent variables, for which {type(estimator).__name__} is not needed: use StructuralSVM"
+        )
+    if not all(hasattr(task, method) for method in ("with_expected_loss", "diversity", "worst_losses", *more)):
+        raise InputError(
+            f"{name} has no loss that compares latents, which {type(estimator).__name__} needs: use LatentSSVM, "
+            "LatentMulticlass with latent_loss, or a CandidateTask with pair_loss"
+        )
+
+
+def _example_sizes(sites: LatentSites, n_examples: int) -> Any:
+    """Return how many states the sites of each example have together."""
+    return np.bincount(sites.examples, np.diff(sites.offsets), minlength=n_examples).astype(np.int64)
+
+
+class _Uncertain(BaseStructuredEstimator):
+    """What both estimators share: their solver's parameters."""
+
+    def _limits(self, solver: Alternation) -> BaseSolver:
+        limits = {name: getattr(self, name) for name in ("tol", "max_rounds", "max_seconds", "restarts")}
+        return solver.set_params(**{name: value for name, value in limits.items() if value is not None})
+
+
+class ModLat(_Uncertain):
+    """Learning with modelled latent uncertainty: one model predicts (y, h), another says what h may have been.
+
+    ½‖w‖² + (J/2)‖θ‖² + C Σ_i [ξ_i(w, θ) − β H_i(θ)], where P_θ(h | x_i, y_i) ∝ exp θ·Φ(x_i, y_i, h),
+    ξ_i = max_{y,h} [s(y, h) + Δ_i(y, h; θ)] − max_h s(y_i, h) with the expected loss Δ_i(y, h; θ) =
+    Σ_{h'} P_θ(h') Δ(y_i, h', y, h), and H_i = Σ_{h,h'} P_θ(h) P_θ(h') Δ(y_i, h, y_i, h') is the diversity of P_θ.
+    Predictions are the joint argmax of s(y, h) = w·φ(x, y, h). Where the loss ignores h this is `LatentSSVM`.
+
+    Parameters
+    ----------
+    task : Task
+        A structure whose loss compares latents: `LatentMulticlass` with `latent_loss`, `Detection`, `Graph`, or a
+        `CandidateTask` with `pair_loss`.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    J : float, default=0.1
+        Weight of ‖θ‖².
+    beta : float, default=0.1
+        β, between 0 and 1: how much diversity is worth.
+    latent_solver : {"lbfgs", "subgradient"}, default="lbfgs"
+        Solver for θ; see `Dissimilarity`.
+    init, restarts, random_state
+        Where training begins; see `LatentSSVM`. θ begins at 0, where all latents are equally likely.
+    solver : CCCP or SelfPaced, optional
+        Solver for w, by default `CCCP`.
+    tol : float, default=1e-3
+        Training stops when a round over w and θ lowers the objective by less than tol·C·(sum of the sample weights).
+    max_rounds, max_seconds : number, optional
+        Limits: rounds of each start (100 by default), seconds of all together.
+    warm_start : bool, default=False
+        Make one start, from w and θ of the previous fit (w not if ``H`` is given).
+    verbose : bool, default=False
+        Print a line for each round.
+
+    Attributes
+    ----------
+    theta_ : ndarray of shape (k,)
+        θ; k = d unless features Φ of your own are given. The other attributes are those of all estimators.
+
+    Notes
+    -----
+    Kumar, Packer & Koller (2012), whose C/n is the C here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import LatentMulticlass, ModLat
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 5, 2))  # 60 examples with 5 latent states each
+    >>> y, h = rng.integers(0, 2, 60), rng.integers(0, 5, 60)
+    >>> X[np.arange(60), h] += 6.0 * (2 * y[:, None] - 1)  # one of them tells the class
+    >>> model = ModLat(LatentMulticlass(latent_loss="zero_one"), C=1.0, restarts=3).fit(X, y)
+    >>> bool(np.mean(model.predict_latent(X) == h) > 0.9)
+    True
+    >>> float(model.latent_distribution(X[:1], y[:1])[0].sum().round(6))
+    1.0
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        C: float = 1.0,
+        J: float = 0.1,
+        beta: float = 0.1,
+        latent_solver: str = "lbfgs",
+        init: str = "task",
+        restarts: int | None = None,
+        random_state: int | None = 0,
+        solver: Any = None,
+        tol: float | None = 1e-3,
+        max_rounds: int | None = None,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.task = task
+        self.C = C
+        self.J = J
+        self.beta = beta
+        self.latent_solver = latent_solver
+        self.init = init
+        self.restarts = restarts
+        self.random_state = random_state
+        self.solver = solver
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        callback: Callback | None = None,
+        H: Any = None,
+        coef_init: Any = None,
+        latent_features: Any = None,
+    ) -> Self:
+        """Train on examples X with outputs Y.
+
+        Parameters
+        ----------
+        X, Y : collections of length n
+            As the task describes them.
+        sample_weight : array of shape (n,), optional
+            Factors of C for the examples.
+        callback : callable, optional
+            Called with a `Round` after each round; a true answer stops training with the best weights so far.
+        H : sequence of length n, optional
+            Latents to begin with; further restarts follow `init`.
+        coef_init : array of shape (d,), optional
+            Weights w to begin with.
+        latent_features : sequence of n matrices (H_i, k), optional
+            Φ(x_i, y_i, h) of each latent of the known output, in the task's order; by default φ(x_i, y_i, h).
+
+        Returns
+        -------
+        self
+            Also after Ctrl-C, with the best weights so far.
+        """
+
+        def compose(task: Any, batch: Any, weights: Vector) -> DissimilarityObjective:
+            return self._dissimilarity(task, batch, weights, X, Y, latent_features)
+
+        return self._fit(X, Y, sample_weight, callback, H, coef_init, compose)
+
+    def _dissimilarity(
+        self, task: Any, batch: Any, weights: Vector, X: Any, Y: Any, latent_features: Any
+    ) -> DissimilarityObjective:
+        _require_latent_loss(self, task)
+        for name, top, expected in (("J", math.inf, "a finite number above 0"), ("beta", 1.0, "between 0 and 1")):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, float, np.number)) and 0 < value < top):
+                raise InputError(f"{name} must be {expected}, found {value!r}")
+        model = self._model(task, batch, latent_features)
+
+        def split() -> list[LatentModel]:
+            given = [None if latent_features is None else latent_features[i : i + 1] for i in range(batch.n_examples)]
+            singles = (task.prepare(X[i : i + 1], Y[i : i + 1]) for i in range(batch.n_examples))
+            return [self._model(task, one, features) for one, features in zip(singles, given, strict=True)]
+
+        return DissimilarityObjective(model, weights, float(self.J), float(self.beta), split=split)
+
+    @staticmethod
+    def _model(task: Any, batch: Any, latent_features: Any) -> LatentModel:
+        """Return P_θ with the given features Φ, checked."""
+        model = LatentModel(task, batch)
+        if latent_features is None:
+            return model
+        sizes = _example_sizes(model.sites, batch.n_examples)
+        if not hasattr(latent_features, "__len__") or len(latent_features) != batch.n_examples:
+            found = len(latent_features) if hasattr(latent_features, "__len__") else repr(latent_features)
+            raise InputError(
+                f"latent_features must be {batch.n_examples} matrices, one for each example, found {found}"
+            )
+        matrices = [check_matrix(matrix, f"latent_features[{i}]") for i, matrix in enumerate(latent_features)]
+        for i, (matrix, size) in enumerate(zip(matrices, sizes, strict=True)):
+            expected = (int(size), matrices[0].shape[1])
+            if matrix.shape != expected:
+                raise InputError(
+                    f"latent_features[{i}] has shape {matrix.shape}, expected {expected}: one line for each latent of "
+                    "the known output, the same columns for all"
+                )
+        any_sparse = any(sparse.issparse(matrix) for matrix in matrices)
+        model.features = sparse.vstack(matrices, format="csr") if any_sparse else np.concatenate(matrices)
+        return model
+
+    def _solver(self, objective: Any) -> BaseSolver:
+        return self._limits(Dissimilarity(self.solver, self.latent_solver, random_state=self.random_state))
+
+    def _start(self, task: Any, fingerprint: str) -> tuple[Vector | None, Any]:
+        w0, state = super()._start(task, fingerprint)
+        # θ serves other data too, unlike the planes.
+        return w0, Kept(self.theta_, None) if w0 is not None and state is None else state
+
+    def _take(self, result: Result) -> None:
+        super()._take(result)
+        self.theta_: Vector = result.theta  # type: ignore[attr-defined]
+
+    def latent_distribution(self, X: Any, Y: Any, latent_features: Any = None) -> list[Vector]:
+        """Return P_θ(h | x_i, y_i) of each example, shape (H_i,).
+
+        Where an example has several latents that are independent given y_i, their distributions follow each other.
+
+        Parameters
+        ----------
+        X, Y : collections of length n
+            As the task describes them.
+        latent_features : sequence of n matrices (H_i, k), optional
+            Φ, if the model was trained with features of your own.
+        """
+        check_is_fitted(self, "theta_")
+        if Y is None:
+            raise InputError("Y is missing: the distribution is that of the latents of known outputs")
+        batch = self.task_.prepare(X, Y)
+        model = self._model(self.task_, batch, latent_features)
+        if model.n_weights != len(self.theta_):
+            raise InputError(
+                f"the latents have {model.n_weights} features but θ has {len(self.theta_)} weights: give "
+                "latent_features as in training"
+            )
+        ends = np.cumsum(_example_sizes(model.sites, batch.n_examples))
+        return np.split(model.distribution(self.theta_), ends[:-1])
+
+
+class IterativeLSVM(_Uncertain):
+    """Iterative latent SVM: impute the latents, then train with a loss against these, and so on.
+
+    With h_i = argmax_h s(y_i, h) of the round before, a round minimises
+    ½‖w‖² + C Σ_i (max_{y,h} [s(y, h) + Δ(y_i, h_i, y, h)] − max_h s(y_i, h)). It is `ModLat` with distributions that
+    have one latent for certain. Imputing may raise the objective, so the best round is kept.
+
+    Parameters
+    ----------
+    task : Task
+        A structure whose loss compares latents; see `ModLat`.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    inner : {"cccp", "convex"}, default="cccp"
+        With "convex" the right output has the imputed latent, s(y_i, h_i) instead of max_h s(y_i, h), so that each
+        round is one convex problem: what Kumar, Packer & Koller (2012) compare with as LSVM.
+    init, restarts, random_state
+        The first latents; see `LatentSSVM`.
+    solver : solver, optional
+        `CCCP` (the default) or `SelfPaced`; for inner "convex" a convex solver, by default the fastest that fits.
+    tol : float, default=1e-3
+        Training stops when the latents stay as they are, or when a round is not below the best one before it by
+        tol·C·(sum of the sample weights).
+    max_rounds, max_seconds : number, optional
+        Limits: rounds of each start (100 by default), seconds of all together.
+    warm_start : bool, default=False
+        Make one start, from the weights of the previous fit (unless ``H`` is given).
+    verbose : bool, default=False
+        Print a line for each round.
+
+    Notes
+    -----
+    Kumar, Turki, Preston & Koller (2011).
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        C: float = 1.0,
+        inner: str = "cccp",
+        init: str = "task",
+        restarts: int | None = None,
+        random_state: int | None = 0,
+        solver: Any = None,
+        tol: float | None = 1e-3,
+        max_rounds: int | None = None,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.task = task
+        self.C = C
+        self.inner = inner
+        self.init = init
+        self.restarts = restarts
+        self.random_state = random_state
+        self.solver = solver
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Any:
+        _require_latent_loss(self, task, "point_distribution")
+        return DissimilarityObjective(LatentModel(task, batch), weights)
+
+    def _first(self, task: Any, batch: Any, H: Any) -> Any:
+        """Return the latents that each start begins with: their planes and the loss against them follow."""
+        return self._first_latents(task, batch, H)
+
+    def _solver(self, objective: Any) -> BaseSolver:
+        return self._limits(Imputation(self.solver, self.inner))
