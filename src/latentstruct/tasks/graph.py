@@ -21,6 +21,7 @@ from latentstruct.tasks.graph_inputs import GraphInput as GraphInput
 from latentstruct.tasks.graph_inputs import grid_graph as grid_graph
 from latentstruct.tasks.graph_inputs import locate, stack_graphs
 from latentstruct.tasks.graph_layout import GraphLayout, flat_labels, learn_layout
+from latentstruct.tasks.graph_losses import GraphLosses
 from latentstruct.unknown import UNKNOWN
 
 MAXIMISED, SUMMED_OUT = "maximised", "summed out"
@@ -41,7 +42,7 @@ class GraphMarginals(NamedTuple):
     edges: Any
 
 
-class Graph(BaseTask):
+class Graph(GraphLosses, BaseTask):
     """Labels on graphs: s(y, h) = Σ_v w_{type(v), x_v}·f_v + Σ_e w_{type(e), x_p, x_q}·f_e, x = (y, h).
 
     f_v are the features of node v, f_e those of edge e = (p, q), a constant 1 if none are given.
@@ -73,6 +74,9 @@ class Graph(BaseTask):
         without which training on large loopy graphs gets stuck. "auto" is "trees" at positive output temperatures, so
         for marginals too, and "bethe" where outputs are maximised: see
         `latentstruct.inference.propagation.Propagation`.
+    hidden_loss : float, default=0.0
+        Cost γ of each node without a known label whose state differs from that of another assignment. Only `ModLat` and
+        `IterativeLSVM`, which have such an assignment or a distribution over them, take it into their loss.
 
     Notes
     -----
@@ -114,6 +118,7 @@ class Graph(BaseTask):
         max_iterations: int = 200,
         damping: float = 0.5,
         counting: Counting = "auto",
+        hidden_loss: float = 0.0,
     ) -> None:
         self.labels = labels
         self.hidden = hidden
@@ -123,6 +128,7 @@ class Graph(BaseTask):
         self.max_iterations = max_iterations
         self.damping = damping
         self.counting = counting
+        self.hidden_loss = hidden_loss
 
     # ---- what training data tell -------------------------------------------------------------------------
 
@@ -149,6 +155,8 @@ class Graph(BaseTask):
             raise InputError(f"damping must be a number of at least 0 and below 1, found {self.damping!r}")
         if self.counting not in ("auto", "bethe", "trees"):
             raise InputError(f"counting must be 'auto', 'bethe' or 'trees', found {self.counting!r}")
+        if not (isinstance(self.hidden_loss, (int, float, np.number)) and 0 <= self.hidden_loss < np.inf):
+            raise InputError(f"hidden_loss must be a finite number of at least 0, found {self.hidden_loss!r}")
 
     def _set(self, layout: GraphLayout, latent: bool) -> None:
         self.layout_, self.latent = layout, latent
@@ -304,26 +312,12 @@ class Graph(BaseTask):
         if _hard(mode, temperature) or (mode == "clamped" and not batch.half_labelled):
             return super().total(batch, w, mode, temperature, weights)
         found = batch.beliefs(w, mode, temperature)
-        slope = self._expected(batch, found.unary, found.tables, weights)
+        slope = batch.pull_back(found.unary, found.tables, weights, self.n_features)
         offset = float(weights @ found.values) - float(slope @ w)
         entropy = offset
         if mode == "augmented":
-            structure, losses = batch.structure, np.empty(batch.n_examples)
-            kernels.expected_losses(
-                batch.everything, structure.variables_at, structure.state_at, batch.losses, found.unary, losses
-            )
-            entropy -= float(weights @ losses)
+            entropy -= float(weights @ batch.expected_losses(found))
         return Plane(slope, offset, entropy, bool(found.exact.all()))
-
-    def _expected(self, batch: GraphBatch, unary: Vector, tables: Vector, weights: Vector) -> Vector:
-        """Return the weighted sum of all graphs' expected features."""
-        structure, slope = batch.structure, np.zeros(self.n_features)
-        for items_at, shift, entries_at, beliefs in (
-            (structure.variables_at, 0, structure.state_at, unary),
-            (structure.factors_at, len(structure.cards), structure.table_at, tables),
-        ):
-            kernels.add_expected(batch.rows, batch.everything, items_at, shift, entries_at, beliefs, weights, slope)
-        return slope
 
     # ---- Rényi entropy -----------------------------------------------------------------------------------
 
@@ -419,8 +413,9 @@ class Graph(BaseTask):
         weights = rng.exponential(size=batch.n_examples) if attempt else np.ones(batch.n_examples)
         states = rng.integers(0, batch.structure.cards)
         if ((batch.truth == UNKNOWN) & ~batch.of_hidden_type).any():
-            w = self._expected(batch, *self._guess(batch, batch.truth), weights)
-            w -= self._expected(batch, *self._guess(batch, np.full(len(states), UNKNOWN)), weights)
+            w = batch.pull_back(*self._guess(batch, batch.truth), weights, self.n_features)
+            nothing = np.full(len(states), UNKNOWN)
+            w -= batch.pull_back(*self._guess(batch, nothing), weights, self.n_features)
             found = batch.beliefs(w, "clamped", Temperature()).states
             states = np.where(batch.of_hidden_type, states, found)
         return self._assignments(batch, np.where(batch.truth == UNKNOWN, states, batch.truth))

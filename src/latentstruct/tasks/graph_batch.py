@@ -136,6 +136,23 @@ class GraphBatch:
             kernels.add_losses(graphs, structure.variables_at, structure.state_at, self.losses, unary)
         return unary, tables
 
+    def pull_back(self, unary: Vector, tables: Vector, weights: Vector, n_features: int) -> Vector:
+        """Return Σ weight of the graph · belief · features over all states of nodes and pairs of states of edges."""
+        structure, slope = self.structure, np.zeros(n_features)
+        for items_at, shift, entries_at, beliefs in (
+            (structure.variables_at, 0, structure.state_at, unary),
+            (structure.factors_at, len(structure.cards), structure.table_at, tables),
+        ):
+            kernels.add_expected(self.rows, self.everything, items_at, shift, entries_at, beliefs, weights, slope)
+        return slope
+
+    def expected_losses(self, found: Beliefs, rows: Indices | None = None) -> Vector:
+        """Return the expected loss of each asked graph under its nodes' beliefs."""
+        structure, graphs = self.structure, self.everything if rows is None else rows
+        out = np.empty(len(graphs))
+        kernels.expected_losses(graphs, structure.variables_at, structure.state_at, self.losses, found.unary, out)
+        return out
+
     def beliefs(
         self, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None, predicting: bool = False
     ) -> Beliefs:
@@ -158,7 +175,10 @@ class GraphBatch:
             return conditioned.spread(found, truth, rows, constants=constants)
         found = self._pool(w, mode, temperature, rows, predicting, unary, tables)
         if self.labelled and not predicting and not found.exact.all():
-            found = self._at_least(found, self.beliefs(w, "clamped", temperature, rows), rows)
+            known = self.beliefs(w, "clamped", temperature, rows)
+            if mode == "augmented":
+                known.values += self.expected_losses(known, rows)
+            found = self._at_least(found, known, rows)
         return found
 
     def _at_least(self, found: Beliefs, known: Beliefs, rows: Indices | None) -> Beliefs:
