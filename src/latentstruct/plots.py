@@ -11,7 +11,7 @@ from latentstruct.formats.meme import check_probabilities
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["can_plot", "plot_logo", "require_plots"]
+__all__ = ["can_plot", "plot_logo", "plot_path", "plot_states", "require_plots"]
 
 COLOURS = {"A": "#2a9d3f", "C": "#2464c4", "G": "#e8a317", "T": "#cc2b2b"}
 THINNEST = 1e-3
@@ -29,11 +29,11 @@ def require_plots() -> None:
         raise InputError('the picture needs matplotlib, which is not installed: pip install "latentstruct[plot]"')
 
 
-def _new_axes() -> "Axes":
+def _new_axes(height: float = 2.6) -> "Axes":
     require_plots()
     from matplotlib import pyplot
 
-    return pyplot.subplots(figsize=(7.2, 2.6), layout="constrained")[1]
+    return pyplot.subplots(figsize=(7.2, height), layout="constrained")[1]
 
 
 def plot_logo(matrix: Any, background: Any = None, ax: "Axes | None" = None) -> "Axes":
@@ -95,3 +95,80 @@ def _draw_letter(ax: "Axes", letter: str, position: float, bottom: float, height
     place = Affine2D().translate(-box.x0, -box.y0).scale(0.92 / box.width, height / box.height)
     place = place.translate(position - 0.46, bottom)
     ax.add_patch(PathPatch(place.transform_path(outline), facecolor=COLOURS[letter], linewidth=0))
+
+
+def plot_states(model: Any, names: Any = None, ax: "Axes | None" = None) -> "Axes":
+    """Draw the norm of the weights of each latent state, one bar a class.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``states_``: its task has weights for each state.
+    names : sequence of length H, optional
+        What to write under the states, such as angles; by default their numbers.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+    """
+    norms = model.states_
+    n_labels, n_states = norms.shape
+    shown = list(range(n_states)) if names is None else list(names)
+    if len(shown) != n_states:
+        raise InputError(f"names has {len(shown)} entries for {n_states} states: give one for each")
+    ax = _new_axes(3.2) if ax is None else ax
+    width, places = 0.8 / n_labels, np.arange(n_states)
+    for y, label in enumerate(model.classes_):
+        ax.bar(places + (y - (n_labels - 1) / 2) * width, norms[y], width, label=str(label))
+    ax.set_xticks(places, [_short(name) for name in shown])
+    ax.set_xlabel("state")
+    ax.set_ylabel("norm of the weights")
+    _legend_of_classes(ax, n_labels)
+    return ax
+
+
+def plot_path(path: Any, ax: "Axes | None" = None) -> "Axes":
+    """Draw the norm of each state's weights against the strength λ of the group norm, and how many states are kept.
+
+    Parameters
+    ----------
+    path : GroupNormPath
+        Of `latentstruct.paths.groupnorm_path`.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default. The number of states has an axis of its own on the right.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes that the norms are drawn on.
+    """
+    ax = _new_axes(3.6) if ax is None else ax
+    norms, classes = path.norms, path.model(0).classes_
+    for y, label in enumerate(classes):
+        lines = ax.plot(path.strengths, norms[:, y], color=f"C{y % 10}", linewidth=1.0)
+        lines[0].set_label(str(label))
+    ax.set_xscale("log")
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlabel("strength λ of the group norm")
+    ax.set_ylabel("norm of each state's weights")
+    _legend_of_classes(ax, len(classes))
+    counts = ax.twinx()
+    counts.plot(path.strengths, path.n_states, color="black", linestyle="--", drawstyle="steps-mid")
+    counts.set_ylim(0.0, norms.shape[1] * norms.shape[2] + 0.5)
+    counts.locator_params(axis="y", integer=True)
+    counts.set_ylabel("states kept (dashed)")
+    counts.spines["top"].set_visible(False)
+    return ax
+
+
+def _short(name: Any) -> str:
+    return f"{name:g}" if isinstance(name, float | np.floating) else str(name)
+
+
+def _legend_of_classes(ax: "Axes", n_labels: int) -> None:
+    ax.legend(title="class", frameon=False, ncols=1 if n_labels <= 4 else 2, fontsize="small")
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
