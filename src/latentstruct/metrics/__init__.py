@@ -1,5 +1,6 @@
 """Quality measures of whole predictions, as people of each field count them."""
 
+from latentstruct.metrics.boxes import box_scores
 from latentstruct.metrics.chunks import ChunkScore, ChunkScores, chunk_scores, chunk_spans
 from latentstruct.metrics.clusters import ClusterScore, ClusterScores, cluster_scores
 from latentstruct.metrics.ranking import (
@@ -17,6 +18,7 @@ __all__ = [
     "ClusterScores",
     "RankingScores",
     "average_precision",
+    "box_scores",
     "chunk_scores",
     "chunk_spans",
     "cluster_scores",

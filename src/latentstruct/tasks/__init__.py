@@ -4,6 +4,9 @@ from latentstruct.tasks.base import CandidateTask, ExampleTask
 from latentstruct.tasks.chain import Chain
 from latentstruct.tasks.coreference import Coreference
 from latentstruct.tasks.correlation_clustering import CorrelationClustering
+from latentstruct.tasks.detection import Detection
+from latentstruct.tasks.detection import DetectionInput as DetectionInput
+from latentstruct.tasks.detection import chosen_boxes as chosen_boxes
 from latentstruct.tasks.graph import Graph
 from latentstruct.tasks.graph_inputs import GraphInput as GraphInput
 from latentstruct.tasks.graph_inputs import grid_graph as grid_graph
@@ -17,6 +20,7 @@ __all__ = [
     "Chain",
     "Coreference",
     "CorrelationClustering",
+    "Detection",
     "ExampleTask",
     "Graph",
     "LatentMulticlass",

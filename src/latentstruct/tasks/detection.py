@@ -1,0 +1,248 @@
+"""Objects in images whose class is known and whose box is not."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.boxes import Boxes, check_boxes, nearest_box
+from latentstruct.exceptions import InputError
+from latentstruct.kernels.boxes import overlap_table, overlaps_with
+from latentstruct.ragged import Indices, Vector
+from latentstruct.tasks.base import check_examples
+from latentstruct.tasks.latent_multiclass import LatentMulticlass, StateBatch
+
+MOST_KEPT = 2**26
+"""Overlaps that are kept at once, 8 bytes each; others are computed each time they are asked for."""
+
+
+class DetectionInput(NamedTuple):
+    """The candidates of one image.
+
+    Attributes
+    ----------
+    boxes : array of shape (H, 4)
+        x0, y0, x1, y1 of each in pixels; right and bottom ends are exclusive.
+    features : array of shape (H, d)
+        Their features.
+    """
+
+    boxes: Any
+    features: Any
+
+
+class OverlapTables:
+    """Overlaps of the candidates of each example with each other; examples with equal boxes share a table.
+
+    Parameters
+    ----------
+    boxes : array of shape (M, 4)
+        The candidates of all examples.
+    offsets : array of shape (n + 1,)
+        Those of example i are offsets[i] … offsets[i + 1].
+    """
+
+    def __init__(self, boxes: Boxes, offsets: Indices) -> None:
+        self.boxes, self.offsets = boxes, offsets
+        self._kept: list[NDArray[np.float64]] = []
+
+    def of(self, i: int) -> Boxes:
+        """Return the candidates of an example."""
+        return self.boxes[self.offsets[i] : self.offsets[i + 1]]
+
+    @cached_property
+    def _groups(self) -> list[Indices]:
+        """Examples with equal boxes."""
+        members: dict[bytes, list[int]] = {}
+        for i in range(len(self.offsets) - 1):
+            members.setdefault(self.of(i).tobytes(), []).append(i)
+        return [np.array(group) for group in members.values()]
+
+    def _table(self, k: int) -> NDArray[np.float64]:
+        """Return the overlaps (H, H) of the k-th group; the groups are asked for in order."""
+        if k < len(self._kept):
+            return self._kept[k]
+        boxes = self.of(self._groups[k][0])
+        table = np.empty((len(boxes), len(boxes)))
+        overlap_table(boxes, boxes, table)
+        if k == len(self._kept) and sum(kept.size for kept in self._kept) + table.size <= MOST_KEPT:
+            self._kept.append(table)
+        return table
+
+    def products(self, P: Vector) -> Vector:
+        """Return Σ_{h'} overlap(h', h)·P(h') of each candidate, shape (M,)."""
+        found = np.empty(len(P))
+        for k, members in enumerate(self._groups):
+            table = self._table(k)
+            places = self.offsets[members][:, None] + np.arange(len(table))
+            found[places] = P[places] @ table
+        return found
+
+    def columns(self, states: Indices) -> Vector:
+        """Return the overlap of each candidate with the one of number states[i] of its example, shape (M,)."""
+        chosen = np.repeat(self.boxes[self.offsets[:-1] + states], np.diff(self.offsets), axis=0)
+        found = np.empty(len(self.boxes))
+        overlaps_with(self.boxes, chosen, found)
+        return found
+
+
+@dataclass
+class BoxBatch(StateBatch):
+    """Images with the boxes of their candidates.
+
+    Attributes
+    ----------
+    tables : OverlapTables
+        The boxes, and their overlaps once they are asked for.
+    """
+
+    tables: OverlapTables | None = None
+
+
+class Detection(LatentMulticlass):
+    """Images with an object of a known class somewhere in a latent box: s(y, h) = w_y·x(h).
+
+    Parameters
+    ----------
+    latent_loss : {"overlap", "zero_one"} or None, default="overlap"
+        What a wrong box costs where the class is right: Δ = 1 − |h ∩ ĥ| / |h ∪ ĥ|, or Δ = 1, or nothing. It matters to
+        training that compares boxes, as `ModLat` and `IterativeLSVM` do.
+    labels : sequence of hashable, optional
+        All classes that may occur, in the order of the model; by default those of the training data.
+    costs : None, mapping or array of shape (S, S), default=None
+        Δ of a wrong class: 1, the cost of missing each true class, or a matrix (true, predicted).
+    bias : float, default=1.0
+        Value of a constant feature of each class; 0 for none.
+
+    Notes
+    -----
+    X is a sequence of `DetectionInput` or of other pairs (boxes, features) with a row for each candidate, as
+    `BoxFeatures` makes them. Y is a sequence of n classes. Latents are the numbers of candidates, counted from 0;
+    `chosen_boxes` looks up their boxes. Weight f·S + y belongs to feature f and class y, the bias weights come last.
+    """
+
+    n_states = None
+    weights: Literal["class", "state"] = "class"
+
+    def __init__(
+        self,
+        latent_loss: Literal["overlap", "zero_one"] | None = "overlap",
+        labels: Sequence[Hashable] | None = None,
+        costs: Any = None,
+        bias: float = 1.0,
+    ) -> None:
+        self.latent_loss = latent_loss
+        self.labels = labels
+        self.costs = costs
+        self.bias = bias
+
+    def _checked_latent_loss(self) -> str | None:
+        given = self.latent_loss
+        if given is None or (isinstance(given, str) and given in ("overlap", "zero_one")):
+            return given
+        raise InputError(f"latent_loss must be 'overlap', 'zero_one' or None, found {given!r}")
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find the classes and the number of features."""
+        check_examples(X, Y)
+        super().learn([features for _, features in _candidates(X)], Y)
+
+    def prepare(self, X: Any, Y: Any = None) -> BoxBatch:
+        """Validate boxes and features, lay them out flat and number the classes."""
+        check_examples(X, Y)
+        boxes, features = zip(*_candidates(X), strict=True)
+        batch = super().prepare(list(features), Y)
+        common = {part.name: getattr(batch, part.name) for part in fields(batch)}
+        return BoxBatch(**common, tables=OverlapTables(np.concatenate(boxes), batch.offsets))
+
+    def _latent_products(self, batch: Any, P: Vector, transposed: bool = False) -> Vector:
+        """Return Σ_{h'} P(h')·(1 − overlap(h', h)) of each candidate."""
+        if self.latent_loss_ != "overlap":
+            return super()._latent_products(batch, P, transposed)
+        masses = np.add.reduceat(P, batch.offsets[:-1])
+        return np.repeat(masses, batch.sizes) - batch.tables.products(P)
+
+    def _latent_columns(self, batch: Any, states: Indices) -> Vector:
+        """Return 1 − overlap of each candidate with the one of number states[i]."""
+        if self.latent_loss_ != "overlap":
+            return super()._latent_columns(batch, states)
+        return 1.0 - batch.tables.columns(states)
+
+    def initial_latents(self, batch: Any, rng: np.random.Generator, attempt: int) -> list[int]:
+        """Return candidates to begin with: at first the one nearest to a central box, in later attempts random ones.
+
+        The central box has the middle and the proportions of what all candidates of the image cover, and half its area:
+        people hold what they photograph in the middle.
+        """
+        if attempt:
+            return self.random_latents(batch, rng)
+        return [_most_central(batch.tables.of(i)) for i in range(batch.n_examples)]
+
+
+def _candidates(X: Any) -> list[tuple[Boxes, Any]]:
+    """Return boxes and features of each example after checking that they belong together."""
+    found = []
+    for i, x in enumerate(X):
+        if not isinstance(x, tuple | list) or len(x) != 2:
+            raise InputError(
+                f"example {i} of X is a {type(x).__name__}; expected a pair of boxes (H, 4) and features (H, d): give "
+                "a DetectionInput as BoxFeatures makes them"
+            )
+        boxes, features = check_boxes(x[0], f"the boxes of example {i}"), x[1]
+        n_rows = _row_count(features, i)
+        if n_rows != len(boxes):
+            raise InputError(
+                f"example {i} of X has {len(boxes)} boxes but {n_rows} rows of features: give one row for each box"
+            )
+        found.append((boxes, features))
+    return found
+
+
+def _row_count(features: Any, i: int) -> int:
+    """Return the number of rows of features, 0 if they are none."""
+    try:
+        shape = np.shape(features)
+    except ValueError as error:
+        raise InputError(
+            f"the features of example {i} of X must be a matrix (H, d), found rows of different lengths"
+        ) from error
+    return shape[0] if shape else 0
+
+
+def _most_central(boxes: Boxes) -> int:
+    """Return the box nearest to a central one of half the area that all cover."""
+    low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
+    middle, reach = 0.5 * (low + high), np.sqrt(0.125) * (high - low)
+    return nearest_box(boxes, np.concatenate([middle - reach, middle + reach]))
+
+
+def chosen_boxes(X: Sequence[DetectionInput], latents: Sequence[int]) -> Boxes:
+    """Return the boxes of chosen candidates.
+
+    Parameters
+    ----------
+    X : sequence of n DetectionInput
+        The images.
+    latents : sequence of n int
+        The number of a candidate of each, as `predict_latent` and `complete` return them.
+
+    Returns
+    -------
+    array of shape (n, 4)
+        The boxes.
+    """
+    if len(X) != len(latents):
+        raise InputError(f"{len(latents)} latents are given for {len(X)} images: give one for each")
+    found = np.empty((len(X), 4))
+    for i, (x, h) in enumerate(zip(X, latents, strict=True)):
+        boxes = check_boxes(x[0], f"the boxes of example {i}")
+        if not isinstance(h, int | np.integer) or not 0 <= h < len(boxes):
+            raise InputError(
+                f"the latent of example {i} is {h}; expected the number of a candidate from 0 to {len(boxes) - 1}: "
+                "count them from 0"
+            )
+        found[i] = boxes[h]
+    return found
