@@ -299,6 +299,10 @@ class ImageFiles:
             return f"{self.path}:{self._members[name]}"
         return str(self.path / self._members[name] if self.path.is_dir() else self.path)
 
+    def member(self, name: str) -> str:
+        """Return the file of an image within the folder or archive."""
+        return self._members[name]
+
     def raw(self, name: str) -> bytes:
         """Return the contents of the file of an image."""
         if self._archive is not None:

@@ -18,7 +18,14 @@ from latentstruct.cli.common import (
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
 from latentstruct.cli.infer import infer
 from latentstruct.cli.kinds import HeldOut
-from latentstruct.cli.options import JsonOption, ModelArgument, QuietOption, SeedOption, UnknownOption
+from latentstruct.cli.options import (
+    JsonOption,
+    ModelArgument,
+    QuietOption,
+    SeedOption,
+    SkipBadOption,
+    UnknownOption,
+)
 from latentstruct.cli.registry import KINDS, find_kind, load_trained
 from latentstruct.cli.reproduce import reproduce
 from latentstruct.progress import Progress, caught_warnings, print_facts, print_json, show_percent
@@ -62,8 +69,9 @@ def predict(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="File to write; - is standard output.")
     ] = STANDARD_STREAM,
+    skip_bad: SkipBadOption = False,
 ) -> None:
-    """Predict labels, sites, clusters or scores for a file.
+    """Predict labels, sites, clusters, boxes or scores for a file.
 
     Chains: the columns and one more with the prediction; a column of labels is not looked at and may be missing.
 
@@ -79,6 +87,9 @@ def predict(
 
     Images: DATA is a folder, zip archive or image, FILE a folder for label images and pictures in overlays.
 
+    Boxes: DATA as for images, FILE a folder for predictions.json, coco.json and pictures; a score is the lead of the
+    label over the next.
+
     Example: latentstruct predict MODEL new.fa -o sites.tsv
     """
     from latentstruct.persistence import SETTINGS, WEIGHTS
@@ -86,7 +97,7 @@ def predict(
     check_output(output, [model / SETTINGS, model / WEIGHTS])
     kind, trained = load_trained(model)
     check_output(output, kind.input_files(data))
-    kind.predict(trained, data, output)
+    (kind.predict_usable if skip_bad else kind.predict)(trained, data, output)
 
 
 @app.command()
@@ -96,7 +107,9 @@ def evaluate(
     data: Annotated[
         str | None, typer.Argument(metavar="DATA", help="Labelled file as for training; - is standard input.")
     ] = None,
-    labels: Annotated[str | None, typer.Argument(metavar="LABELS", help="Images: their label images.")] = None,
+    labels: Annotated[
+        str | None, typer.Argument(metavar="LABELS", help="Images: their label images, or labels.")
+    ] = None,
     positive: Annotated[
         str | None, typer.Option(metavar="FASTA", help="Motifs: sequences that hold the motif.")
     ] = None,
@@ -109,6 +122,10 @@ def evaluate(
             "start (from 0) and end (exclusive).",
         ),
     ] = None,
+    pictures: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Boxes: folder for pictures with predicted and true boxes.")
+    ] = None,
+    skip_bad: SkipBadOption = False,
     allow_unknown: UnknownOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -128,10 +145,12 @@ def evaluate(
 
     Images: the share of pixels that are right, of each label and in all, and intersection over union.
 
+    Boxes: labels that are right, CorLoc, 0/1 and overlap loss; LABELS as for training, with true boxes.
+
     Examples: latentstruct evaluate MODEL test.txt; latentstruct evaluate MODEL --positive p.fa --negative n.fa
     """
     kind, trained = load_trained(model)
-    held_out = HeldOut(data, labels, positive, negative, sites, allow_unknown)
+    held_out = HeldOut(data, labels, positive, negative, sites, allow_unknown, pictures, skip_bad)
     held_out.check(kind)
     given = {name: value for name, value in asdict(held_out).items() if isinstance(value, str)}
     result = {"model": str(model), **given, "kind": kind.name, **kind.evaluate(trained, held_out)}

@@ -37,6 +37,8 @@ class HeldOut:
     negative: str | None = None
     sites: str | None = None
     allow_unknown: bool = False
+    pictures: str | None = None
+    skip_bad: bool = False
 
     def check(self, kind: "Kind") -> None:
         """Raise if the kind of model needs other options."""
@@ -78,6 +80,10 @@ class Kind(ABC):
     @abstractmethod
     def predict(self, model: Trained, data: str, output: str) -> None:
         """Predict for a file and write the result to another."""
+
+    def predict_usable(self, model: Trained, data: str, output: str) -> None:
+        """Do so for what can be used of the file, leaving out the rest; by default that is refused."""
+        raise InputError(f"a {self.name} model does not leave anything out: leave --skip-bad out")
 
     @abstractmethod
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class SolverName(StrEnum):
     frank_wolfe = "frank_wolfe"
     subgradient = "subgradient"
     lbfgs = "lbfgs"
+    proximal = "proximal"
 
 
 class Rescaling(StrEnum):
@@ -66,6 +67,9 @@ ValidOption = Annotated[
     typer.Option("--valid", metavar="FILE", help="Held-out data to evaluate on afterwards."),
 ]
 UnknownOption = Annotated[bool, typer.Option("--allow-unknown", help="Count labels the model does not know as wrong.")]
+SkipBadOption = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out images and labels that cannot be used, having told which.")
+]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

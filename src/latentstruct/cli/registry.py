@@ -6,6 +6,7 @@ from typing import Any
 from latentstruct.cli.chain import ChainKind
 from latentstruct.cli.classes import ClassesKind
 from latentstruct.cli.coreference import CoreferenceKind
+from latentstruct.cli.detect import DetectKind
 from latentstruct.cli.graph import GraphKind
 from latentstruct.cli.kinds import Kind, Trained
 from latentstruct.cli.motif import MotifKind
@@ -15,7 +16,16 @@ from latentstruct.exceptions import FormatError, InputError
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
-    for kind in (ChainKind(), ClassesKind(), MotifKind(), CoreferenceKind(), RankKind(), SegmentKind(), GraphKind())
+    for kind in (
+        ChainKind(),
+        ClassesKind(),
+        MotifKind(),
+        CoreferenceKind(),
+        RankKind(),
+        SegmentKind(),
+        DetectKind(),
+        GraphKind(),
+    )
 }
 
 

@@ -4,6 +4,14 @@ Every reader takes plain or gzip-compressed UTF-8 text and answers a malformed f
 names the file, the line, what was found, what was expected and the cure.
 """
 
+from latentstruct.formats.boxes import (
+    ImageAnnotation,
+    read_annotations,
+    read_coco,
+    read_label_table,
+    read_voc,
+    write_coco,
+)
 from latentstruct.formats.columns import ColumnSentences, parse_conll, read_conll, write_conll
 from latentstruct.formats.coreference import read_coreference, write_coreference
 from latentstruct.formats.fasta import Sequences, read_fasta, write_fasta, write_sites
@@ -34,6 +42,7 @@ __all__ = [
     "ColumnSentences",
     "GraphFeatures",
     "GraphRecord",
+    "ImageAnnotation",
     "MemeMotif",
     "Queries",
     "Sequences",
@@ -42,12 +51,15 @@ __all__ = [
     "graph_labels",
     "parse_conll",
     "predicted_graphs",
+    "read_annotations",
     "read_classes",
+    "read_coco",
     "read_conll",
     "read_coreference",
     "read_csv",
     "read_fasta",
     "read_graphs",
+    "read_label_table",
     "read_meme",
     "read_queries",
     "read_svmlight",
@@ -55,6 +67,8 @@ __all__ = [
     "read_uai_evidence",
     "read_uai_query",
     "read_uai_solutions",
+    "read_voc",
+    "write_coco",
     "write_conll",
     "write_coreference",
     "write_fasta",

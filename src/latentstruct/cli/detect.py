@@ -1,0 +1,504 @@
+"""Models that find the object of an image, trained on labels of whole images."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import typer
+
+from latentstruct.cli.common import STANDARD_STREAM, check_folder, reported_errors
+from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.options import (
+    DescentRoundsOption,
+    DescentTolOption,
+    JsonOption,
+    LatentChoices,
+    OutputOption,
+    QuietOption,
+    SecondsOption,
+    SeedOption,
+    SkipBadOption,
+    UnknownOption,
+)
+from latentstruct.cli.photographs import Photographs, open_labelled, open_unlabelled
+from latentstruct.cli.training import Training
+from latentstruct.exceptions import InputError
+from latentstruct.progress import (
+    SECONDS_BETWEEN_STEPS,
+    Progress,
+    print_facts,
+    print_table,
+    say,
+    show_number,
+    show_percent,
+)
+
+if TYPE_CHECKING:
+    from latentstruct.box_features import BoxFeatures
+
+PREDICTIONS_FILE, COCO_FILE, PICTURES, CASES_FILE = "predictions.json", "coco.json", "pictures", "cases.tsv"
+AT_ONCE = 8
+"""Images that are predicted together, few enough for large photographs."""
+LABELS_SHOWN = 12
+"""Classes up to which a table shows what each is taken for."""
+QUALITY = 90
+"""Of JPEG pictures."""
+
+
+class DetectModel(StrEnum):
+    """What to train."""
+
+    modlat = "modlat"
+    iterative = "iterative"
+    latent = "latent"
+
+
+class DetectLoss(StrEnum):
+    """What a wrong box costs."""
+
+    overlap = "overlap"
+    zero_one = "zero-one"
+
+
+@dataclass(frozen=True)
+class DetectRecord:
+    """What the command keeps beside a model of boxes: how boxes are described, and what it was trained on."""
+
+    features: dict[str, Any]
+    n_boxes: int
+    n_left_out: int
+    n_examples: int
+    seconds: float
+    kind: Literal["detect"] = "detect"
+
+
+LabelsOption = Annotated[
+    str,
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        help="Table with the header file,label; or COCO JSON; or a folder of VOC XML. Its boxes are not learned from.",
+    ),
+]
+DetectModelOption = Annotated[
+    DetectModel,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Boxes are uncertain (modlat), guessed and then taken for true (iterative), or only serve to tell the "
+        "label (latent).",
+    ),
+]
+DetectLossOption = Annotated[
+    DetectLoss | None,
+    typer.Option(
+        metavar="NAME",
+        show_default="overlap",
+        help="What a wrong box costs: overlap, 1 − intersection over union, or zero-one. Not for latent.",
+    ),
+]
+CacheOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", show_default="in the user's cache folder", help="Where features are kept for the next training."
+    ),
+]
+ValidPhotographsOption = Annotated[
+    tuple[str, str] | None,
+    typer.Option("--valid", metavar="IMAGES LABELS", help="Held-out data, with boxes, to evaluate on afterwards."),
+]
+
+
+@reported_errors()
+def train_detect(
+    images: Annotated[str, typer.Argument(metavar="IMAGES", help="Folder or zip archive of images.")],
+    labels: LabelsOption,
+    output: OutputOption = Path("model"),
+    model: DetectModelOption = DetectModel.modlat,
+    loss: DetectLossOption = None,
+    C: Annotated[float, typer.Option("-C", metavar="NUMBER", help="Weight of each image against ½‖w‖².")] = 1.0,
+    step: Annotated[int, typer.Option(min=1, help="Least distance of neighbouring boxes in pixels.")] = 8,
+    boxes: Annotated[int, typer.Option(min=2, help="Most candidate boxes an image.")] = 350,
+    cache: CacheOption = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no features.")] = False,
+    skip_bad: SkipBadOption = False,
+    valid: ValidPhotographsOption = None,
+    tol: DescentTolOption = None,
+    max_rounds: DescentRoundsOption = None,
+    max_seconds: SecondsOption = None,
+    allow_unknown: UnknownOption = False,
+    seed: SeedOption = 0,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Learn to find objects from labels that only say what is seen in each image, not where.
+
+    Candidate boxes of several sizes and shapes in a grid over the image get histograms of gradients as features.
+
+    An image has one label; one whose objects have several is refused, or left out with --skip-bad.
+
+    Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train detect photos --labels labels.csv; latentstruct predict model new -o found
+    """
+    from latentstruct.box_features import BoxFeatures
+    from latentstruct.images import require_vision
+
+    choices = LatentChoices(output, C, tol, max_rounds, max_seconds, seed)
+    choices.check()
+    require_vision()
+    features = BoxFeatures(step=step, limit=boxes, cache=choose_cache(cache, no_cache))
+    estimator = make_estimator(model, loss, choices)
+    progress = Progress(quiet, n_starts=1)
+    data = open_labelled(images, labels, skip_bad)
+    data.check_classes(labels)
+    progress.say(f"read {len(data)} images from {images}, of {len(set(data.labels))} labels")
+    score = None
+    if valid is not None:
+        held_out = open_labelled(*valid, skip_bad)
+        held_out.check_known(set(data.labels), valid[1], allow_unknown)
+
+        def score(estimator: Any) -> dict[str, Any]:
+            return judge(estimator, features, held_out, tell=progress.say)
+
+    X = describe_all(features, data, progress)
+    n_boxes = sum(len(x.boxes) for x in X)
+
+    def record(_: Any, seconds: float) -> DetectRecord:
+        return DetectRecord(features.state(), n_boxes, data.n_left_out, len(X), seconds)
+
+    sizes = {"n_examples": len(X), "n_boxes": n_boxes, "n_features": features.n_features_}
+    sizes["n_labels"] = len(set(data.labels))
+    Training(DetectKind(), output, estimator, X, data.labels, sizes, record, score).run(progress, json)
+
+
+def choose_cache(cache: Path | None, no_cache: bool) -> Path | None:
+    """Return the folder that keeps features, None for none."""
+    if no_cache:
+        if cache is not None:
+            raise InputError("--cache and --no-cache are both given; expected one of them: leave one out")
+        return None
+    if cache is not None:
+        check_folder(cache, None, "features are kept in a folder")
+        return cache
+    told = os.environ.get("XDG_CACHE_HOME", "")
+    # A relative path is to be taken for none, says the standard of the variable.
+    home = Path(told) if os.path.isabs(told) else Path.home() / ".cache"
+    folder = home / "latentstruct" / "boxes"
+    try:
+        check_folder(folder, None, "features are kept in a folder")
+    except InputError as error:
+        say(f"features are not kept for the next training: {error} with --cache")
+        return None
+    return folder
+
+
+def make_estimator(model: DetectModel, loss: DetectLoss | None, choices: LatentChoices) -> Any:
+    """Return the untrained estimator."""
+    from latentstruct.estimators import LatentSSVM
+    from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
+    from latentstruct.tasks.detection import Detection
+
+    if model is DetectModel.latent and loss is not None:
+        raise InputError("--model latent does not compare boxes and has no --loss: leave it out, or choose modlat")
+    kinds = {DetectModel.modlat: ModLat, DetectModel.iterative: IterativeLSVM, DetectModel.latent: LatentSSVM}
+    chosen: Literal["overlap", "zero_one"] = "zero_one" if loss is DetectLoss.zero_one else "overlap"
+    task = Detection(latent_loss=None if model is DetectModel.latent else chosen)
+    estimator = kinds[model](task, C=choices.C, random_state=choices.seed)
+    limits = {"tol": choices.tol, "max_rounds": choices.max_rounds, "max_seconds": choices.max_seconds}
+    return estimator.set_params(**{name: value for name, value in limits.items() if value is not None})
+
+
+def describe_all(features: "BoxFeatures", data: Photographs, progress: Progress) -> list[Any]:
+    """Return the candidates of all images with their features, telling how far this is."""
+    found, told = [], time.perf_counter()
+    for name, image in zip(data.names, data.images(), strict=True):
+        found.append(features.describe(image, key=data.files.file(name)))
+        if time.perf_counter() - told >= SECONDS_BETWEEN_STEPS:
+            told = time.perf_counter()
+            progress.say(f"described the boxes of {len(found)} of {len(data)} images")
+    return found
+
+
+class Finding(NamedTuple):
+    """What a model finds in an image: its candidates, the label, the score of each label, and the box."""
+
+    name: str
+    image: Any
+    candidates: Any
+    label: str
+    scores: dict[str, float]
+    box: Any
+
+    @property
+    def lead(self) -> float:
+        """By how much the score of the label exceeds that of the next."""
+        best, second = sorted(self.scores.values(), reverse=True)[:2]
+        return best - second
+
+
+def find_objects(
+    estimator: Any, features: "BoxFeatures", data: Photographs, tell: Callable[[str], None] = say
+) -> Iterator[Finding]:
+    """Yield what a model finds in each image, telling how far this is if it takes long."""
+    labels = [str(label) for label in estimator.classes_]
+    told = time.perf_counter()
+    for start in range(0, len(data), AT_ONCE):
+        if time.perf_counter() - told >= SECONDS_BETWEEN_STEPS:
+            told = time.perf_counter()
+            tell(f"looked at {start} of {len(data)} images")
+        names = data.names[start : start + AT_ONCE]
+        images = list(data.images(names))
+        X = [features.describe(image, key=data.files.file(name)) for name, image in zip(names, images, strict=True)]
+        found = zip(
+            estimator.predict(X), estimator.predict_latent(X), estimator.decision_function(X).tolist(), strict=True
+        )
+        for name, image, x, (label, state, scores) in zip(names, images, X, found, strict=True):
+            by_label = dict(zip(labels, scores, strict=True))
+            yield Finding(name, image, x.boxes, str(label), by_label, x.boxes[state])
+
+
+def judge(
+    estimator: Any,
+    features: "BoxFeatures",
+    data: Photographs,
+    pictures: Path | None = None,
+    tell: Callable[[str], None] = say,
+) -> dict[str, Any]:
+    """Return how many labels and boxes are right; box measures are None where no true box is known.
+
+    With `pictures`, predicted and true boxes of all images are drawn into that folder, with a table of them.
+    """
+    from latentstruct.boxes import overlaps
+    from latentstruct.metrics.boxes import box_scores
+
+    guesses, chosen, candidates, best, leads = [], [], [], [], []
+    findings = find_objects(estimator, features, data, tell)
+    for finding, label, truth in zip(findings, data.labels, data.boxes, strict=True):
+        guesses.append(finding.label)
+        leads.append(finding.lead)
+        chosen.append(finding.box)
+        candidates.append(finding.candidates)
+        best.append(float(overlaps(finding.box[None], truth).max()) if len(truth) else None)
+        if pictures is not None:
+            draw_finding(pictures, finding, truth, "" if finding.label == label else f", not {label}")
+    boxed = [k for k, truth in enumerate(data.boxes) if len(truth)]
+    of_boxes: dict[str, Any] = {"zero_one": None, "overlap": None, "corloc": None}
+    if boxed:
+        truth, labels = [data.boxes[k] for k in boxed], [data.labels[k] for k in boxed]
+        found = [[values[k] for k in boxed] for values in (guesses, chosen, candidates)]
+        scores = box_scores(labels, truth, *found)
+        of_boxes = {name: float(scores[name]) for name in of_boxes}
+    if pictures is not None:
+        write_cases(pictures, data, guesses, best, leads)
+    right = sum(guess == label for guess, label in zip(guesses, data.labels, strict=True))
+    return {
+        "n_examples": len(data),
+        "n_with_boxes": len(boxed),
+        "n_left_out": data.n_left_out,
+        "accuracy": right / len(data),
+        **of_boxes,
+        **count_classes(data.labels, guesses, best),
+    }
+
+
+def count_classes(labels: Sequence[str], guesses: Sequence[str], best: Sequence[float | None]) -> dict[str, Any]:
+    """Return what is right of each class, and how often each is taken for each.
+
+    `best` is the overlap of each predicted box with the true box it meets best, None where none is known.
+    """
+    from latentstruct.metrics.boxes import FOUND
+
+    names = sorted({*labels, *guesses})
+    classes = []
+    for name in names:
+        members = [k for k, label in enumerate(labels) if label == name]
+        known = [overlap for k in members if (overlap := best[k]) is not None]
+        classes.append(
+            {
+                "label": name,
+                "n_true": len(members),
+                "n_predicted": sum(guess == name for guess in guesses),
+                "accuracy": sum(guesses[k] == name for k in members) / len(members) if members else None,
+                "corloc": sum(overlap >= FOUND for overlap in known) / len(known) if known else None,
+                "mean_overlap": sum(known) / len(known) if known else None,
+            }
+        )
+    pairs = list(zip(labels, guesses, strict=True))
+    confusion = {label: {guess: pairs.count((label, guess)) for guess in names} for label in names}
+    return {"classes": classes, "confusion": confusion}
+
+
+def draw_finding(folder: Path, finding: Finding, truth: Any, remark: str) -> None:
+    """Write the picture of an image with the box that was found, and the true ones in white."""
+    from PIL import Image
+
+    from latentstruct.box_pictures import draw_boxes
+    from latentstruct.images import label_colours
+
+    labels = sorted(finding.scores)
+    colour = label_colours(range(len(labels)))[labels.index(finding.label)]
+    caption = f"{finding.label} {show_number(finding.lead, 2)}{remark}"
+    picture = draw_boxes(finding.image, finding.box, [caption], [colour], truth)
+    Image.fromarray(picture).save(folder / f"{finding.name}.jpg", quality=QUALITY)
+
+
+def write_cases(
+    folder: Path, data: Photographs, guesses: Sequence[str], best: Sequence[float | None], leads: Sequence[float]
+) -> None:
+    """Write a table of all images, the best overlap first."""
+    from latentstruct.formats.text import write_text
+
+    order = sorted(range(len(data)), key=lambda k: (best[k] is None, -(best[k] or 0.0), data.names[k]))
+    rows = [
+        f"{data.files.member(data.names[k])}\t{data.labels[k]}\t{guesses[k]}\t{leads[k]:.6g}\t"
+        + ("" if best[k] is None else f"{best[k]:.4f}")
+        for k in order
+    ]
+    write_text(folder / CASES_FILE, "\n".join(["file\tlabel\tpredicted\tscore\toverlap", *rows]) + "\n")
+
+
+def restore_features(model: Trained) -> "BoxFeatures":
+    """Return the features a model was trained with."""
+    from latentstruct.box_features import BoxFeatures
+
+    try:
+        features = BoxFeatures.from_state(model.record.features)
+    except InputError as error:
+        raise model.damaged(str(error)) from error
+    if features.n_features_ != model.estimator.task_.n_inputs_:
+        raise model.damaged("its features do not belong to its weights")
+    return features
+
+
+class DetectKind(Kind):
+    """Boxes of objects in images."""
+
+    name = "detect"
+    record = DetectRecord
+    train = staticmethod(train_detect)
+    judged_on = frozenset({"data", "labels", "pictures", "skip_bad", "allow_unknown"})
+    judged_on_always = frozenset({"data", "labels"})
+    evaluation_hint = "give images and their labels, as latentstruct evaluate MODEL IMAGES LABELS"
+
+    def fits(self, model: Trained) -> bool:
+        """Tell whether estimator and record belong together."""
+        from latentstruct.tasks.detection import Detection
+
+        return isinstance(model.estimator.task_, Detection) and len(model.estimator.classes_) > 1
+
+    def input_files(self, data: str) -> Sequence[str | Path]:
+        """Return nothing: what is written is a folder, which `predict` checks."""
+        return []
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        """Write label and box of each image as JSON and as COCO, and pictures of them."""
+        self._predict(model, data, output, skip_bad=False)
+
+    def predict_usable(self, model: Trained, data: str, output: str) -> None:
+        """Do so for the images that can be read."""
+        self._predict(model, data, output, skip_bad=True)
+
+    def _predict(self, model: Trained, data: str, output: str, skip_bad: bool) -> None:
+        from latentstruct.formats.boxes import ImageAnnotation, write_coco
+        from latentstruct.images import require_vision
+
+        if output == STANDARD_STREAM:
+            raise InputError("boxes and pictures go into a folder: name it with -o")
+        require_vision()
+        folder = Path(output)
+        check_folder(folder, PREDICTIONS_FILE, "boxes and pictures go into a folder")
+        features, photographs = restore_features(model), open_unlabelled(data, skip_bad)
+        (folder / PICTURES).mkdir(parents=True, exist_ok=True)
+        rows: list[dict[str, Any]] = []
+        write_predictions(folder, rows)
+        annotations = []
+        for finding in find_objects(model.estimator, features, photographs):
+            file, (height, width) = photographs.files.member(finding.name), finding.image.shape[:2]
+            draw_finding(folder / PICTURES, finding, None, "")
+            one = {"file": file, "label": finding.label, "score": finding.lead, "box": finding.box.tolist()}
+            rows.append({**one, "scores": finding.scores})
+            label = (finding.label,)
+            annotations.append(ImageAnnotation(file, label, finding.box[None], label, (width, height)))
+        write_coco(folder / COCO_FILE, annotations, [row["score"] for row in rows])
+        write_predictions(folder, rows)
+
+    def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+        """Return how many labels and boxes are right."""
+        pictures = None if held_out.pictures is None else Path(held_out.pictures)
+        if pictures is not None:
+            check_folder(pictures, CASES_FILE, "pictures go into a folder")
+        features, labels = restore_features(model), held_out.labels or ""
+        data = open_labelled(held_out.data or "", labels, held_out.skip_bad)
+        data.check_known({str(label) for label in model.estimator.classes_}, labels, held_out.allow_unknown)
+        if pictures is not None:
+            pictures.mkdir(parents=True, exist_ok=True)
+            write_cases(pictures, Photographs(data.files, [], [], []), [], [], [])
+        return judge(model.estimator, features, data, pictures)
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        """Print losses and shares, a table of the classes and what they are taken for."""
+        facts = [
+            ("images", f"{scores['n_examples']}, {scores['n_with_boxes']} with true boxes"),
+            ("labels right", show_percent(scores["accuracy"])),
+        ]
+        if scores["n_with_boxes"]:
+            facts += [
+                ("CorLoc", f"{show_percent(scores['corloc'])} (boxes that overlap a true one by half)"),
+                ("0/1 loss", f"{scores['zero_one']:.4f} (label wrong, or a candidate is better)"),
+                ("overlap loss", f"{scores['overlap']:.4f} (1 if the label is wrong)"),
+            ]
+        print_facts(facts)
+        rows = []
+        for one in scores["classes"]:
+            shares = [show_share(one[key]) for key in ("accuracy", "corloc", "mean_overlap")]
+            rows.append([one["label"], *shares, str(one["n_true"]), str(one["n_predicted"])])
+        print_table("labels", ("label", "right", "CorLoc", "mean overlap", "true", "predicted"), rows)
+        names = list(scores["confusion"])
+        if len(names) <= LABELS_SHOWN:
+            counts = [[label, *(str(scores["confusion"][label][guess]) for guess in names)] for label in names]
+            print_table("taken for", ("label", *names), counts)
+
+    def summarize(self, scores: dict[str, Any]) -> Facts:
+        """Return the shares of right labels and boxes."""
+        facts = [("labels right", show_percent(scores["accuracy"]))]
+        return facts + ([("CorLoc", show_percent(scores["corloc"]))] if scores["n_with_boxes"] else [])
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        """Return how boxes are made and described, and what a wrong one cost."""
+        features, record = restore_features(model), model.record
+        kept = {name: value for name, value in features.state().items() if name not in ("format", "version")}
+        loss = model.estimator.task_.latent_loss
+        return {"boxes": kept, "latent_loss": loss, "n_boxes": record.n_boxes, "n_left_out": record.n_left_out}
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        """Return boxes and their description."""
+        if "boxes" not in result:
+            return []
+        kept = result["boxes"]
+        size = f"{kept['window']} × {kept['window']} pixels in cells of {kept['cell']} × {kept['cell']}"
+        return [
+            ("boxes", f"{result['n_boxes']}, at most {kept['limit']} an image, {kept['step']} pixels apart or more"),
+            ("window", size),
+            ("loss of boxes", str(result["latent_loss"] or "none")),
+        ]
+
+    def show_details(self, result: dict[str, Any]) -> None:
+        """Print nothing: single weights of gradients tell nothing."""
+
+
+def write_predictions(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """Write what was found as JSON, an image a line."""
+    from latentstruct.formats.boxes import record_lines
+    from latentstruct.formats.text import write_text
+
+    write_text(folder / PREDICTIONS_FILE, record_lines({"images": rows}))
+
+
+def show_share(share: float | None) -> str:
+    """Return a percentage, a dash where nothing could be counted."""
+    return "–" if share is None else show_percent(share)

@@ -1,0 +1,138 @@
+"""Photographs with a label each, checked as a whole before anything is trained, predicted or judged."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from latentstruct.cli.common import unknown_label
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.progress import say
+
+if TYPE_CHECKING:
+    from latentstruct.formats.boxes import ImageAnnotation
+    from latentstruct.images import ImageFiles
+
+PROBLEMS_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Photographs:
+    """Images that can be read: their names, labels, and true boxes, arrays (k, 4) that may be empty.
+
+    Where there are no labels, `labels` and `boxes` are empty. `n_left_out` counts what could not be used.
+    """
+
+    files: "ImageFiles"
+    names: list[str]
+    labels: list[str]
+    boxes: list[Any]
+    n_left_out: int = 0
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def images(self, names: Sequence[str] | None = None) -> Iterator[Any]:
+        """Yield the pixels of some images, by default of all."""
+        for name in self.names if names is None else names:
+            yield self.files.image(name)
+
+    def check_classes(self, source: str) -> None:
+        """Raise unless there are classes to tell apart."""
+        found = Counter(self.labels)
+        if len(found) < 2:
+            raise InputError(
+                f"all {len(self)} images have the label {self.labels[0]!r} in {source}; expected at least 2 different "
+                "labels: add images of what else may be seen, such as empty scenes"
+            )
+
+    def check_known(self, known: set[Any], source: str, allow_unknown: bool) -> None:
+        """Raise if a label is not among those a model knows, unless that is allowed."""
+        for name, label in zip(self.names, self.labels, strict=True):
+            if label not in known and not allow_unknown:
+                raise unknown_label(f"{source}: {self.files.file(name)}", label, known)
+
+
+def open_labelled(images: str, labels: str, skip_bad: bool) -> Photographs:
+    """Find images and their labels and read each image once.
+
+    Parameters
+    ----------
+    images : str
+        Folder or archive of images.
+    labels : str
+        Table, COCO JSON or folder of VOC XML.
+    skip_bad : bool
+        Whether to leave out what cannot be used: images that are damaged, missing or without label or with several,
+        and boxes outside their image.
+
+    Returns
+    -------
+    Photographs
+        Those that can be used.
+    """
+    from latentstruct.formats.boxes import fit_boxes, read_annotations
+    from latentstruct.images import ImageFiles
+
+    files = ImageFiles(images)
+    told = {one.name: one for one in read_annotations(labels)}
+    problems = [missing_image(one, files) for name, one in told.items() if name not in files]
+    found = Photographs(files, [], [], [])
+    for name in files:
+        try:
+            if name not in told:
+                raise FormatError(f"{files.file(name)} has no label in {labels}; expected one: add it")
+            label = told[name].label
+            height, width = files.image(name).shape[:2]
+            boxes = fit_boxes(told[name], width, height)
+        except FormatError as error:
+            problems.append(str(error))
+        else:
+            found.names.append(name)
+            found.labels.append(label)
+            found.boxes.append(boxes)
+    return settle(found, problems, skip_bad)
+
+
+def open_unlabelled(images: str, skip_bad: bool) -> Photographs:
+    """Find images and read each once."""
+    from latentstruct.images import ImageFiles
+
+    files = ImageFiles(images)
+    found, problems = Photographs(files, [], [], []), []
+    for name in files:
+        try:
+            files.image(name)
+        except FormatError as error:
+            problems.append(str(error))
+        else:
+            found.names.append(name)
+    return settle(found, problems, skip_bad)
+
+
+def missing_image(one: "ImageAnnotation", files: "ImageFiles") -> str:
+    """Return what is wrong with the label of an image that is not there."""
+    return (
+        f"{one.place}: there is no image {one.file} in {files.path}; expected one for each label: add the image, or "
+        "remove its label"
+    )
+
+
+def settle(found: Photographs, problems: Sequence[str], skip_bad: bool) -> Photographs:
+    """Return the images that can be used, having told of the others; raise if these may not be left out."""
+    if not problems:
+        return found
+    if not skip_bad and len(problems) == 1:
+        raise FormatError(f"{problems[0]}, or go on without it with --skip-bad")
+    for problem in problems[:PROBLEMS_SHOWN]:
+        say(f"{'left out' if skip_bad else 'bad'}: {problem}")
+    if len(problems) > PROBLEMS_SHOWN:
+        say(f"… and {len(problems) - PROBLEMS_SHOWN} more")
+    if not skip_bad:
+        raise FormatError(
+            f"{len(problems)} images or labels of {found.files.path} cannot be used, as said above, and "
+            f"{len(found)} images can: mend them, or go on without them with --skip-bad"
+        )
+    if not len(found):
+        raise FormatError(f"{found.files.path} has no image that can be used; expected some: mend them")
+    return Photographs(found.files, found.names, found.labels, found.boxes, len(problems))

@@ -1,0 +1,142 @@
+"""What is said of images: labels and boxes, whatever the file they stand in."""
+
+import gzip
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.formats.text import show
+
+Boxes = NDArray[np.float64]
+
+OVERHANG = 1.0
+"""Pixels by which a box may stand out of its image, as roundings and ways to count pixels differ."""
+IMAGE_SUFFIX = re.compile(r"\.(png|jpe?g|bmp|p[gp]m|gif|tiff?|webp)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ImageAnnotation:
+    """What a file says of one image.
+
+    Attributes
+    ----------
+    file : str
+        The file of the image, as it stands there.
+    labels : tuple of str
+        The different labels, in the order found; none if the file names the image only.
+    boxes : float64 array of shape (k, 4)
+        x0, y0, x1, y1 of each object.
+    box_labels : tuple of k str
+        The label of each object.
+    size : pair of int, optional
+        Width and height of the image, if the file tells them.
+    place : str
+        Where it stands, for messages.
+    """
+
+    file: str
+    labels: tuple[str, ...]
+    boxes: Boxes
+    box_labels: tuple[str, ...]
+    size: tuple[int, int] | None = None
+    place: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the image without folder and extension, as `ImageFiles` has it."""
+        return image_name(self.file)
+
+    @property
+    def label(self) -> str:
+        """The one label; raise FormatError if there is none or there are several."""
+        if len(self.labels) == 1:
+            return self.labels[0]
+        found = "no label" if not self.labels else f"{len(self.labels)} labels ({show(', '.join(self.labels))})"
+        raise FormatError(f"{self.place}: {self.file} has {found}; expected one: label it with one class, or remove it")
+
+
+def image_name(file: str) -> str:
+    """Return the name of an image without folder and extension."""
+    base = file.replace("\\", "/").rsplit("/", 1)[-1]
+    stem, dot, suffix = base.rpartition(".")
+    return stem if IMAGE_SUFFIX.fullmatch(dot + suffix) else base
+
+
+def fit_boxes(annotation: ImageAnnotation, width: int, height: int) -> Boxes:
+    """Return the boxes of an image, cut off at its borders.
+
+    Parameters
+    ----------
+    annotation : ImageAnnotation
+        The boxes, which may stand out of the image by one pixel.
+    width, height : int
+        Size of the image in pixels.
+
+    Returns
+    -------
+    float64 array of shape (k, 4)
+        x0, y0, x1, y1 with 0 ≤ x0 < x1 ≤ width and 0 ≤ y0 < y1 ≤ height.
+
+    Raises
+    ------
+    FormatError
+        If a box is empty or stands out further, or if the file tells another size of the image.
+    """
+    where = f"{annotation.place}: {annotation.file}"
+    if annotation.size not in (None, (width, height)):
+        assert annotation.size is not None
+        told = " × ".join(map(str, annotation.size))
+        raise FormatError(
+            f"{where} is said to have {told} pixels; expected {width} × {height}, those of the image: use the image "
+            "that was annotated, or annotate again"
+        )
+    ends = np.array([width, height, width, height], dtype=np.float64)
+    for box in annotation.boxes:
+        shown = show(tuple(float(f"{value:.2f}") for value in box))
+        if (box < -OVERHANG).any() or (box > ends + OVERHANG).any():
+            raise FormatError(
+                f"{where} has the box {shown} (x0, y0, x1, y1); expected it within the image of {width} × {height} "
+                "pixels: correct it, or remove it"
+            )
+        if not (np.clip(box, 0.0, ends)[2:] > np.clip(box, 0.0, ends)[:2]).all():
+            raise FormatError(
+                f"{where} has the box {shown}, which is empty; expected x0 < x1 and y0 < y1: correct it, or remove it"
+            )
+    return np.clip(annotation.boxes, 0.0, ends)
+
+
+def read_limited(text: str, limit: int, whole: bool = True) -> bytes:
+    """Return the first bytes of a file; of a whole file, raise if it has more of them."""
+    try:
+        with gzip.open(text, "rb") if text.lower().endswith(".gz") else open(text, "rb") as handle:
+            raw = handle.read(limit + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise FormatError(
+            f"{text}: the gzip data cannot be read ({error}); expected a complete gzip file: fetch the file again"
+        ) from error
+    except OSError as error:
+        why = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        raise InputError(f"{text} {why}; expected a readable file of labels: check the path") from error
+    if whole and len(raw) > limit:
+        raise FormatError(
+            f"{text} has more than {limit} bytes; expected at most that many: split it into smaller files"
+        )
+    return raw
+
+
+def check_distinct(annotations: Sequence[ImageAnnotation]) -> list[ImageAnnotation]:
+    """Return the annotations; raise if two of them are of one image."""
+    seen: dict[str, ImageAnnotation] = {}
+    for one in annotations:
+        earlier = seen.setdefault(one.name, one)
+        if earlier is not one:
+            raise FormatError(
+                f"{one.place}: {one.file} is named a second time, after {earlier.file} at {earlier.place}; expected "
+                "each image once, whatever its folder and extension: remove or rename one"
+            )
+    return list(annotations)
