@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "latentstruct.box_features": ("BoxFeatures",),
+    "latentstruct.digit_views": ("RotatedViews",),
     "latentstruct.estimators": (
         "CRF",
         "HiddenCRF",
+        "IterativeLSVM",
         "LatentSSVM",
         "MarginalSSVM",
         "MinEntropySSVM",
+        "ModLat",
         "StructuralSVM",
         "StructuredEstimator",
         "StructuredPerceptron",
@@ -22,18 +26,23 @@ _HOMES = {
     "latentstruct.exceptions": ("ConvergenceWarning", "FormatError", "InputError"),
     "latentstruct.features": ("WindowFeatures",),
     "latentstruct.objective": ("Objective", "build_objective"),
+    "latentstruct.paths": ("GroupNormPath", "groupnorm_path"),
     "latentstruct.persistence": ("load",),
     "latentstruct.protocols": ("Result", "Round", "Temperature"),
-    "latentstruct.regularizers": ("L2",),
+    "latentstruct.regularizers": ("GroupNorm", "L2"),
     "latentstruct.solvers": (
         "CCCP",
         "LBFGS",
+        "AlternatingSubgradient",
         "BlockAscent",
         "Bundle",
         "CuttingPlane",
+        "Dissimilarity",
         "FrankWolfe",
         "HingeSolver",
+        "Imputation",
         "Perceptron",
+        "Proximal",
         "SelfPaced",
         "Subgradient",
     ),
@@ -42,6 +51,8 @@ _HOMES = {
         "Chain",
         "Coreference",
         "CorrelationClustering",
+        "Detection",
+        "DetectionInput",
         "ExampleTask",
         "Graph",
         "GraphInput",
@@ -58,12 +69,16 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
+    from latentstruct.box_features import BoxFeatures
+    from latentstruct.digit_views import RotatedViews
     from latentstruct.estimators import (
         CRF,
         HiddenCRF,
+        IterativeLSVM,
         LatentSSVM,
         MarginalSSVM,
         MinEntropySSVM,
+        ModLat,
         StructuralSVM,
         StructuredEstimator,
         StructuredPerceptron,
@@ -71,18 +86,23 @@ if TYPE_CHECKING:
     from latentstruct.exceptions import ConvergenceWarning, FormatError, InputError
     from latentstruct.features import WindowFeatures
     from latentstruct.objective import Objective, build_objective
+    from latentstruct.paths import GroupNormPath, groupnorm_path
     from latentstruct.persistence import load
     from latentstruct.protocols import Result, Round, Temperature
-    from latentstruct.regularizers import L2
+    from latentstruct.regularizers import L2, GroupNorm
     from latentstruct.solvers import (
         CCCP,
         LBFGS,
+        AlternatingSubgradient,
         BlockAscent,
         Bundle,
         CuttingPlane,
+        Dissimilarity,
         FrankWolfe,
         HingeSolver,
+        Imputation,
         Perceptron,
+        Proximal,
         SelfPaced,
         Subgradient,
     )
@@ -91,6 +111,8 @@ if TYPE_CHECKING:
         Chain,
         Coreference,
         CorrelationClustering,
+        Detection,
+        DetectionInput,
         ExampleTask,
         Graph,
         GraphInput,

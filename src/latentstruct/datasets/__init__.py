@@ -4,8 +4,10 @@ from latentstruct.datasets.conll2000 import Conll2000, load_conll2000
 from latentstruct.datasets.home import data_home
 from latentstruct.datasets.letor import load_letor_mq2008
 from latentstruct.datasets.litbank import load_litbank
+from latentstruct.datasets.mnist import Mnist, load_mnist
 from latentstruct.datasets.msrc import Msrc, load_msrc
 from latentstruct.datasets.ocr_letters import OcrLetters, load_ocr_letters
+from latentstruct.datasets.photographs import Photographs, load_mammals, load_msrc_animals
 from latentstruct.datasets.planted import PlantedMotif, make_planted_motif
 from latentstruct.datasets.simulated import (
     FieldWeights,
@@ -22,9 +24,11 @@ __all__ = [
     "Conll2000",
     "FieldWeights",
     "HiddenField",
+    "Mnist",
     "Msrc",
     "NoisyImages",
     "OcrLetters",
+    "Photographs",
     "PlantedMotif",
     "Snakes",
     "UciPromoters",
@@ -33,7 +37,10 @@ __all__ = [
     "load_conll2000",
     "load_letor_mq2008",
     "load_litbank",
+    "load_mammals",
+    "load_mnist",
     "load_msrc",
+    "load_msrc_animals",
     "load_ocr_letters",
     "load_snakes",
     "load_uci_promoters",
