@@ -18,6 +18,7 @@ from latentstruct.experiments.mssvm_simulation import (
     HCRF,
     LSSVM,
     MODELS,
+    MODLAT,
     MSSVM,
     Scores,
     field_task,
@@ -103,6 +104,12 @@ def test_every_model_learns_by_every_algorithm(model, training, field):
     assert measure_accuracy(model, field, training, seed=0) == found
 
 
+def test_modlat_with_a_loss_that_ignores_hidden_nodes_is_the_latent_ssvm(field):
+    blind = measure_accuracy(MODLAT._replace(hidden_loss=0.0), field, "default", seed=0)
+    assert blind == measure_accuracy(LSSVM, field, "default", seed=0)
+    assert measure_accuracy(MODLAT, field, "default", seed=0) > 0.35
+
+
 # ---- tables ----------------------------------------------------------------------------------------------
 
 
@@ -138,10 +145,15 @@ def test_table3_has_all_rows():
     results = mssvm_table3.Uncertainty(scores, (10.0, 0.1))
     table = results.table()
     assert [row[0] for row in table.rows] == ["10", "0.1", "mean"]
-    assert table.rows[0][-4:] == [79.30, 79.46, 78.68, 79.04]
-    assert table.rows[2][-4] == pytest.approx((79.30 + 69.63) / 2, abs=0.01)
+    assert table.rows[0][-5:] == [79.30, 79.46, 78.68, 79.04, 77.16]
+    assert table.rows[2][-5] == pytest.approx((79.30 + 69.63) / 2, abs=0.01)
+    assert table.rows[2][-1] == pytest.approx((77.16 + 67.96) / 2, abs=0.01)
     assert table.rows[2][1] == show_mean(np.mean([scores.found[10.0, "MSSVM"], scores.found[0.1, "MSSVM"]], axis=0))
-    assert [row[0] for row in results.difference_table().rows] == ["10", "0.1", "mean"]
+    apart = results.difference_table()
+    assert [row[0] for row in apart.rows] == ["10", "0.1", "mean"]
+    assert apart.columns[5] == "− ModLat"
+    assert apart.rows[0][5] == scores.difference((10.0, "MSSVM"), (10.0, "ModLat"))
+    assert apart.rows[0][-1] == pytest.approx(79.30 - 77.16, abs=0.01)
     assert len(draw(results.draw).containers) == len(mssvm_table3.COMPARED)
 
 

@@ -71,6 +71,26 @@ EXPERIMENTS = {
         "Marginal SSVM, table 4: classes of image patches",
         ("msrc_v2",),
     ),
+    "modlat-detection": Experiment(
+        "latentstruct.experiments.modlat_detection",
+        "ModLat, figure 1: finding objects by the classes of images",
+        ("mammals_boxes", "msrc_v2"),
+    ),
+    "groupnorm-digits": Experiment(
+        "latentstruct.experiments.groupnorm_digits",
+        "Group norm, figures 1 and 2: which rotations of digits matter",
+        ("mnist",),
+    ),
+    "groupnorm-mnist": Experiment(
+        "latentstruct.experiments.groupnorm_mnist",
+        "Group norm on all ten digits at once",
+        ("mnist",),
+    ),
+    "selfpaced-digits": Experiment(
+        "latentstruct.experiments.selfpaced_digits",
+        "Self-paced learning on pairs of digits",
+        ("mnist",),
+    ),
     "snakes": Experiment(
         "latentstruct.experiments.snakes",
         "Snakes: edge features on grids",

@@ -193,6 +193,7 @@ def measure(seeds: Sequence[int], say: Callable[[str], None], **sizes: Any) -> C
         for model in MODELS:
             objective = make_objective(model, field, seed)
             start = first_weights(objective)
+            assert model.rate is not None
             values, found = descend(objective, start, model.rate, STEPS)
             norms[model.name].append(found)
             if model is MSSVM:

@@ -48,7 +48,7 @@ def measure(
     trial : int
         Seed; noise and missing pixels of one trial are the same for all models.
     training : str, default="default"
-        See `make_solver`.
+        See `solver_options`.
     **changes
         Other arguments of `make_noisy_images`.
     """

@@ -10,6 +10,7 @@ import numpy as np
 
 from latentstruct.datasets import HiddenField
 from latentstruct.estimators import HiddenCRF, LatentSSVM, MarginalSSVM, MinEntropySSVM
+from latentstruct.estimators.uncertain import ModLat
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.protocols import Temperature
 from latentstruct.ragged import Vector
@@ -23,17 +24,31 @@ DESCENT_ROUNDS = 250
 
 
 class Model(NamedTuple):
-    """One of the compared models: its estimator, and a rate for plain descent, the paper's where it has one."""
+    """One of the compared models.
+
+    Attributes
+    ----------
+    name : str
+        Its name in tables.
+    make : callable
+        The estimator.
+    rate : float or None
+        A rate for plain descent, the paper's where it has one; None for a model that is not trained so.
+    hidden_loss : float
+        What a wrong state of a hidden node costs, beside 1 for a wrong output.
+    """
 
     name: str
     make: Callable[..., Any]
-    rate: float
+    rate: float | None
+    hidden_loss: float = 0.0
 
 
 MSSVM = Model("MSSVM", MarginalSSVM, 0.02)
 LSSVM = Model("LSSVM", LatentSSVM, 0.001)
 HCRF = Model("HCRF", HiddenCRF, 0.02)
 MODELS = (MSSVM, LSSVM, HCRF)
+MODLAT = Model("ModLat", ModLat, None, 1.0)
 
 
 def min_entropy(alpha: float) -> Model:
@@ -41,9 +56,9 @@ def min_entropy(alpha: float) -> Model:
     return Model(f"M3E, α = {alpha:g}", partial(MinEntropySSVM, alpha=alpha), 0.001)
 
 
-def field_task() -> Graph:
+def field_task(hidden_loss: float = 0.0) -> Graph:
     """Return the task of a simulated field: a weight for each state of each node and each pair of each edge."""
-    return Graph(labels=[0, 1, 2, 3], hidden={"h": 4}, shared=False)
+    return Graph(labels=[0, 1, 2, 3], hidden={"h": 4}, shared=False, hidden_loss=hidden_loss)
 
 
 def true_coefficients(field: HiddenField) -> Vector:
@@ -52,13 +67,14 @@ def true_coefficients(field: HiddenField) -> Vector:
     return np.concatenate([nodes.ravel(), field.weights.pairs.ravel()])
 
 
-def make_solver(training: str, model: Model, n_examples: int) -> Any:
+def solver_options(training: str, model: Model, n_examples: int) -> dict[str, Any]:
     """Return the solver of a way of training: "SGD" and "CCCP" are the paper's two algorithms, "default" is ours.
 
     The paper's descent takes the whole training set at each step and keeps its rate fixed.
     """
     if training == "SGD":
-        return Subgradient(
+        assert model.rate is not None
+        descent = Subgradient(
             max_rounds=DESCENT_ROUNDS,
             step="fixed",
             learning_rate=model.rate,
@@ -66,7 +82,8 @@ def make_solver(training: str, model: Model, n_examples: int) -> Any:
             average=False,
             patience=DESCENT_ROUNDS,
         )
-    return {"CCCP": CCCP(), "default": "auto"}[training]
+        return {"solver": descent}
+    return {"CCCP": {"solver": CCCP()}, "default": {}}[training]
 
 
 def train(model: Model, task: Any, X: Sequence[Any], Y: Sequence[Any], training: str, seed: int, **options: Any) -> Any:
@@ -74,7 +91,7 @@ def train(model: Model, task: Any, X: Sequence[Any], Y: Sequence[Any], training:
 
     Options go to its `fit`.
     """
-    estimator = model.make(task, C=C, solver=make_solver(training, model, len(X)), random_state=seed)
+    estimator = model.make(task, C=C, random_state=seed, **solver_options(training, model, len(X)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return estimator.fit(X, Y, **options)
@@ -82,7 +99,7 @@ def train(model: Model, task: Any, X: Sequence[Any], Y: Sequence[Any], training:
 
 def measure_accuracy(model: Model, field: HiddenField, training: str, seed: int) -> float:
     """Return the share of right outputs on the test examples of a field."""
-    fitted = train(model, field_task(), field.X_train, field.Y_train, training, seed)
+    fitted = train(model, field_task(model.hidden_loss), field.X_train, field.Y_train, training, seed)
     return float(fitted.score(field.X_test, field.Y_test))
 
 

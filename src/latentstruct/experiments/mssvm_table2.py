@@ -51,7 +51,7 @@ def measure(
     layout, reading
         See `make_hidden_field`.
     trainings : tuple of str
-        Ways of training; see `make_solver`.
+        Ways of training; see `solver_options`.
     n_trials : int
         Number of fields; seeds count from 0.
     say : function of str
