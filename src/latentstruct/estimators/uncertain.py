@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.dissimilarity import DissimilarityObjective, LatentModel
-from latentstruct.estimators.base import BaseStructuredEstimator
+from latentstruct.estimators.models import LatentEstimator
 from latentstruct.exceptions import InputError
 from latentstruct.protocols import Callback, LatentSites, Result
 from latentstruct.ragged import Vector
@@ -36,7 +36,7 @@ def _example_sizes(sites: LatentSites, n_examples: int) -> Any:
     return np.bincount(sites.examples, np.diff(sites.offsets), minlength=n_examples).astype(np.int64)
 
 
-class _Uncertain(BaseStructuredEstimator):
+class _Uncertain(LatentEstimator):
     """What both estimators share: their solver's parameters."""
 
     def _limits(self, solver: Alternation) -> BaseSolver:
@@ -119,20 +119,12 @@ class ModLat(_Uncertain):
         warm_start: bool = False,
         verbose: bool = False,
     ) -> None:
-        self.task = task
-        self.C = C
+        super().__init__(
+            task, C, init, restarts, random_state, solver, tol, max_rounds, max_seconds, warm_start, verbose
+        )
         self.J = J
         self.beta = beta
         self.latent_solver = latent_solver
-        self.init = init
-        self.restarts = restarts
-        self.random_state = random_state
-        self.solver = solver
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
 
     def fit(
         self,
@@ -301,18 +293,10 @@ class IterativeLSVM(_Uncertain):
         warm_start: bool = False,
         verbose: bool = False,
     ) -> None:
-        self.task = task
-        self.C = C
+        super().__init__(
+            task, C, init, restarts, random_state, solver, tol, max_rounds, max_seconds, warm_start, verbose
+        )
         self.inner = inner
-        self.init = init
-        self.restarts = restarts
-        self.random_state = random_state
-        self.solver = solver
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
 
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Any:
         _require_latent_loss(self, task, "point_distribution")

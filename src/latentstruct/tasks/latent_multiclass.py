@@ -27,6 +27,7 @@ from latentstruct.tasks.states import (
     StateBatch,
     StatePredictions,
     StateTable,
+    has_one_row,
     read_array,
     read_matrices,
     require_finite,
@@ -195,8 +196,7 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
                     everything = needed is None or len(needed) == per_example
                     require_finite(matrix, per_example, None if everything else needed)
                 return matrix, np.full(len(X), per_example), False
-        first = X if sparse.issparse(X) else X[0]
-        if sparse.issparse(X) or (not sparse.issparse(first) and np.ndim(first) < 2):
+        if sparse.issparse(X) or has_one_row(X[0]):
             matrix = check_matrix(X, "X")
             if self.weights != "state" or n_states is None:
                 raise InputError(

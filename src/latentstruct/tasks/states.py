@@ -284,6 +284,15 @@ class StateBatch:
         return self.inputs.matrix[asked * per_example + place]
 
 
+def has_one_row(x: Any) -> bool:
+    """Tell whether an example is one row of inputs, not a matrix with a row for each state."""
+    try:
+        return not sparse.issparse(x) and np.ndim(x) < 2
+    except ValueError:
+        # Rows of different lengths: reading them as a matrix tells of it.
+        return False
+
+
 def read_array(X: NDArray, needed: Indices | None) -> NDArray[np.float64]:
     """Return the rows of an array (n, R, d) as one matrix, with R rows an example or only those of needed states.
 
