@@ -121,6 +121,11 @@ class DissimilarityObjective:
         objective = build_objective(task, task.with_expected_loss(batch, P), self.weights, Temperature())
         return replace(objective, first=first)
 
+    def blind(self, first: Callable[[int], Planes] | None = None) -> Objective:
+        """Return ½‖w‖² + Σ_i c_i ξ_i(w) for the task's loss of the outputs, which ignores the latents."""
+        objective = build_objective(self.model.task, self.model.batch, self.weights, Temperature())
+        return replace(objective, first=first)
+
     def price(self, P: Vector, theta: Vector) -> float:
         """Return what does not depend on w: (J/2)‖θ‖² − β Σ_i c_i H_i."""
         diversity, _ = self.model.task.diversity(self.model.batch, P)

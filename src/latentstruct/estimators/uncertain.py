@@ -66,7 +66,8 @@ class ModLat(_Uncertain):
     latent_solver : {"lbfgs", "subgradient"}, default="lbfgs"
         Solver for θ; see `Dissimilarity`.
     init, restarts, random_state
-        Where training begins; see `LatentSSVM`. θ begins at 0, where all latents are equally likely.
+        Where training begins; see `LatentSSVM`. From there weights are found by the loss of the outputs alone, and θ
+        begins in their direction; see `Dissimilarity`.
     solver : CCCP or SelfPaced, optional
         Solver for w, by default `CCCP`.
     tol : float, default=1e-3
@@ -168,9 +169,11 @@ class ModLat(_Uncertain):
         self, task: Any, batch: Any, weights: Vector, X: Any, Y: Any, latent_features: Any
     ) -> DissimilarityObjective:
         _require_latent_loss(self, task)
-        for name, top, expected in (("J", math.inf, "a finite number above 0"), ("beta", 1.0, "between 0 and 1")):
+        ranges = (("J", math.inf, "a finite number above 0"), ("beta", 1.0, "a number above 0 and below 1"))
+        for name, top, expected in ranges:
             value = getattr(self, name)
-            if not (isinstance(value, (int, float, np.number)) and 0 < value < top):
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not (number and 0 < value < top):
                 raise InputError(f"{name} must be {expected}, found {value!r}")
         model = self._model(task, batch, latent_features)
 
@@ -260,7 +263,8 @@ class IterativeLSVM(_Uncertain):
         With "convex" the right output has the imputed latent, s(y_i, h_i) instead of max_h s(y_i, h), so that each
         round is one convex problem: what Kumar, Packer & Koller (2012) compare with as LSVM.
     init, restarts, random_state
-        The first latents; see `LatentSSVM`.
+        Where training begins; see `LatentSSVM`. From there weights are found by the loss of the outputs alone, and the
+        latents imputed by them.
     solver : solver, optional
         `CCCP` (the default) or `SelfPaced`; for inner "convex" a convex solver, by default the fastest that fits.
     tol : float, default=1e-3

@@ -280,6 +280,8 @@ def _differences(setting: Setting, quick: bool) -> list[str]:
         "photographs: at length 1 no C of the grid learns them, at length 18 nearly all are learned at C = 1.",
         "LSVM is read as the paper describes it in section 6.1: the best latents, then a convex problem whose loss is "
         "measured against them, in turn; ILSVM solves a latent SSVM instead of the convex problem. "
+        "All three begin with the weights that a latent SSVM finds by the loss of the class alone; the paper does not "
+        "tell where its methods begin. "
         f"{BLIND} is beside the paper: its loss is that of the class alone.",
         "The best loss over C is chosen with the test photographs, as in the paper. The second table has C chosen by "
         "a quarter of the training photographs, whose boxes are known for this alone.",

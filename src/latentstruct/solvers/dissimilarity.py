@@ -27,8 +27,8 @@ from latentstruct.solvers.self_paced import SelfPaced
 LATENT_STEPS, LATENT_PASSES = 100, 10
 # The share of the tolerance at which L-BFGS stops.
 LATENT_PRECISION = 1e-2
-# Shares of the tolerance to which the first convex problem is solved until it is known to say more than w = 0.
-FIRST_PRECISIONS = np.array([1.0, 0.1, 0.01])
+# Multiples of w that θ may begin with: the distribution then favours the latents that w does.
+FIRST_MULTIPLES = (1.0, 4.0, 16.0, 64.0)
 
 
 class OutOfTime(Exception):
@@ -83,6 +83,9 @@ class Kept(NamedTuple):
 class Alternation(BaseSolver):
     """The frame of solvers that improve w under a belief about the latents, then the belief, and so on.
 
+    A start without weights first finds w by the loss of the outputs alone. Under the first belief, be it certain of
+    latents that are only guessed or of none, w would learn that belief, and the belief would then learn nothing from w.
+
     Subclasses define `_begin` and `_improve`.
     """
 
@@ -110,7 +113,7 @@ class Alternation(BaseSolver):
         return getattr(cccp, "inner", None) is None
 
     def _w_solver(self) -> Any:
-        solver = CCCP() if self.solver is None else clone(self.solver)
+        solver = clone(self.solver) if isinstance(self.solver, CCCP | SelfPaced) else CCCP()
         name = "inner__restarts" if isinstance(solver, SelfPaced) else "restarts"
         if isinstance(solver, SelfPaced) and solver.inner is None:
             solver.set_params(inner=CCCP())
@@ -217,10 +220,7 @@ class _Run:
         number, before = 0, math.inf
         while True:
             number += 1
-            solved = self._solve(at, first, number)
-            value = solved.objective + at.belief.price
-            bound = min(solved.lower_bound + at.belief.price, value, at.value)
-            at = Reached(solved.w, at.belief, value, bound) if value < at.value else replace(at, bound=bound)
+            solved, at = self._improve_weights(at, first, number)
             self._offer(at)
             improved = at if solved.reason in LAST else self.settings._improve(self.objective, at, self._left())
             self._offer(improved)
@@ -231,6 +231,23 @@ class _Run:
             if reason:
                 return reason
             at, before = improved, reached
+
+    def _improve_weights(
+        self, at: Reached, first: Callable[[int], Planes] | None, number: int
+    ) -> tuple[Result, Reached]:
+        """Return the result of a search for w, and what it reached."""
+        if math.isinf(at.value):
+            limits = {"tol": self.settings.tol, "max_seconds": max(self._left(), 1e-3)}
+            solver = self.settings._w_solver().set_params(**limits)
+            solved = solver.minimize(self.objective.blind(first), callback=self._watch(at, number))
+            self.calls += solved.oracle_calls
+            # At w = 0 all latents are alike, and the first ones would be forgotten.
+            if solved.w.any() or solved.reason in LAST:
+                return solved, Reached(solved.w, at.belief, self._value(solved.w, at.belief))
+        solved = self._solve(at, first, number)
+        value = solved.objective + at.belief.price
+        bound = min(solved.lower_bound + at.belief.price, value, at.value)
+        return solved, Reached(solved.w, at.belief, value, bound) if value < at.value else replace(at, bound=bound)
 
     def _solve(self, at: Reached, first: Callable[[int], Planes] | None, number: int) -> Result:
         """Improve w, going on with the planes of earlier rounds: another belief changes their heights only."""
@@ -302,6 +319,9 @@ class Dissimilarity(Alternation):
     therefore never rises (exact inference). It stops when a round lowers the objective by less than tol·Σ_i c_i, or
     leaves θ as it was. Where the task tells the losses of planes (`plane_losses`), these are kept from round to round.
 
+    A start without weights first finds w by the loss of the outputs alone. θ begins with the multiple of w (0 among
+    them) that makes the objective lowest, if both have the same features.
+
     Parameters
     ----------
     solver : CCCP or SelfPaced, optional
@@ -351,7 +371,7 @@ class Dissimilarity(Alternation):
         self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None
     ) -> tuple[Belief, Callable[[int], Planes] | None]:
         if theta is None or len(theta) != objective.model.n_weights:
-            theta = np.zeros(objective.model.n_weights)
+            theta = np.zeros(objective.model.n_weights) if w is None else first_theta(objective, w)
         first = objective.first
         return self._belief(objective, theta), None if first is None else lambda _: first(attempt)
 
@@ -363,6 +383,8 @@ class Dissimilarity(Alternation):
     def _improve(self, objective: DissimilarityObjective, at: Reached, seconds: float) -> Reached:
         search = _Search(objective.of_theta(at.w), at.belief.theta, float(objective.weights.sum()), seconds)
         before = search.value
+        if not at.belief.theta.any():
+            search.consider(first_theta(objective, at.w))
         try:
             if self.latent_solver == "lbfgs":
                 descend_by_lbfgs(search, LATENT_PRECISION * self.tol)
@@ -373,7 +395,8 @@ class Dissimilarity(Alternation):
         if search.value >= before:
             return at
         value = search.value * search.scale + 0.5 * float(at.w @ at.w)
-        return replace(at, belief=self._belief(objective, search.theta), value=value, bound=min(at.bound, value))
+        # The bound was that of a problem with another belief.
+        return Reached(at.w, self._belief(objective, search.theta), value)
 
 
 class _Search:
@@ -384,6 +407,12 @@ class _Search:
         self.ends = time.perf_counter() + seconds
         self.theta, self.value = theta, function(theta)[0] / scale
 
+    def consider(self, theta: Vector) -> None:
+        """Go on from these weights if they are better."""
+        value = self.function(theta)[0] / self.scale
+        if value < self.value:
+            self.theta, self.value = theta, value
+
     def __call__(self, theta: Vector) -> tuple[float, Vector]:
         value, gradient = self.function(theta)
         if value / self.scale < self.value:
@@ -391,6 +420,15 @@ class _Search:
         if time.perf_counter() >= self.ends:
             raise OutOfTime
         return value / self.scale, gradient / self.scale
+
+
+def first_theta(objective: DissimilarityObjective, w: Vector) -> Vector:
+    """Return the multiple of w, 0 included, that makes the objective lowest as θ; 0 if Φ are features of their own."""
+    nothing = np.zeros(objective.model.n_weights)
+    if objective.model.features is not None or not w.any():
+        return nothing
+    function = objective.of_theta(w)
+    return min((nothing, *(multiple * w for multiple in FIRST_MULTIPLES)), key=lambda theta: function(theta)[0])
 
 
 def descend_by_lbfgs(search: _Search, precision: float) -> None:
@@ -477,19 +515,10 @@ class Imputation(Alternation):
     def _solve(self, problem: Objective, at: Reached, limits: dict[str, Any], **more: Any) -> Result:
         if self.inner == "cccp":
             return super()._solve(problem, at, limits, **more)
-        begins = problem.first is not None and math.isinf(at.value)
-        convex = problem.linearized_with(problem.first(0)) if begins and problem.first else problem.linearized_at(at.w)
+        guessed = problem.first if math.isinf(at.value) else None
+        convex = problem.linearized_at(at.w) if guessed is None else problem.linearized_with(guessed(0))
         solver = choose_solver(convex) if self.solver is None else clone(self.solver)
-        at_zero = convex.value(np.zeros_like(at.w)) if begins else math.inf
-        calls, state, callback = 0, more["state"], more["callback"]
-        for precision in self.tol * FIRST_PRECISIONS:
-            solver.set_params(**{**limits, "tol": precision})
-            solved = solver.minimize(convex, at.w, state=state, callback=_counting_on(callback, calls))
-            calls, state = calls + solved.oracle_calls, solved.state
-            # At w = 0 all latents are equally good, so what the first ones told would be lost.
-            if at_zero - solved.objective >= solved.gap or solved.reason != "converged":
-                break
-        return replace(solved, oracle_calls=calls)
+        return solver.set_params(**limits).minimize(convex, at.w, **more)
 
     def _keeps(self) -> bool:
         return self.solver is None if self.inner == "convex" else super()._keeps()
@@ -499,11 +528,4 @@ class Imputation(Alternation):
         if np.array_equal(P, at.belief.P):
             return at
         value = objective.given(P).value(at.w)
-        return Reached(at.w, Belief(P, at.belief.theta, 0.0), value, min(at.bound, value))
-
-
-def _counting_on(callback: Callback | None, calls: int) -> Callback | None:
-    """Return the callback that is told of these oracle calls too."""
-    if callback is None:
-        return None
-    return lambda line: callback(replace(line, oracle_calls=calls + line.oracle_calls))
+        return Reached(at.w, Belief(P, at.belief.theta, 0.0), value)
