@@ -17,7 +17,7 @@ README = Path(__file__).parents[1] / "README.md"
 def test_the_python_examples_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 5
     for code in examples:
         exec(compile(code, "README.md", "exec"), {})
     assert (tmp_path / "model" / "model.json").exists()
@@ -29,6 +29,7 @@ def test_the_python_examples_run(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     sentence = "the DT B-NP\ncat NN I-NP\nsat VBD B-VP\n\na DT B-NP\ndog NN I-NP\nran VBD B-VP\n\n"
     (tmp_path / "train.txt").write_text(sentence * 5)
     (tmp_path / "test.txt").write_text(sentence)
@@ -64,7 +65,7 @@ def files(tmp_path, monkeypatch):
 
 
 def write_pictures(folder, rng):
-    """Write three pictures, left half dark and right half light, and their label images with unknown pixels."""
+    """Write pictures, left half dark and right half light, label images with unknown pixels, and photographs."""
     for name in ("images", "labels"):
         (folder / name).mkdir()
     for i in range(3):
@@ -74,6 +75,15 @@ def write_pictures(folder, rng):
         Image.fromarray(np.where(rng.random((40, 60)) < 0.1, 0, labels).astype(np.uint8)).save(
             folder / "labels" / f"{i}.png"
         )
+    (folder / "photos").mkdir()
+    lines = ["file,label,x0,y0,x1,y1"]
+    for i in range(6):
+        photo, label = rng.integers(90, 160, (48, 64, 3)), ("upright", "flat")[i % 2]
+        stripes = 90 * (np.arange(24) % 8 < 4)
+        photo[10:34, 20:44] += stripes[None, :, None] if i % 2 else stripes[:, None, None]
+        Image.fromarray(photo.astype(np.uint8)).save(folder / "photos" / f"{i}.png")
+        lines.append(f"{i}.png,{label},20,10,44,34")
+    (folder / "labels.csv").write_text("\n".join(lines) + "\n")
 
 
 def test_the_commands_run(files):
