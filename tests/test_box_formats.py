@@ -180,6 +180,8 @@ def test_one_label_is_asked_for():
         ("a", "a"),
         ("a.v1", "a.v1"),
         (".png", ""),
+        ("a.TIF", "a"),
+        ("x/a.heic", "a"),
     ],
 )
 def test_names_of_images(file, name):
@@ -200,6 +202,13 @@ def test_boxes_are_cut_off_or_refused(box, width, height):
             fit_boxes(one, width, height)
     else:
         assert fit_boxes(one, width, height).tolist() == [clipped]
+
+
+@pytest.mark.parametrize("bbox", [[9, 2, -5, 4], [2, 9, 4, -5], [2, 2, -5, -5]])
+def test_boxes_of_negative_size(bbox, tmp_path):
+    (one,) = read_coco(in_file(tmp_path, "a.json", coco(annotations=[{"image_id": 1, "category_id": 1, "bbox": bbox}])))
+    with pytest.raises(FormatError, match=r"whose width or height is below 0; expected x0 < x1 and y0 < y1: exchange"):
+        fit_boxes(one, 20, 10)
 
 
 def test_boxes_of_an_image_of_another_size():
@@ -233,10 +242,17 @@ def test_boxes_of_an_image_of_another_size():
         ("file,label,x0,y0,x1,y1\na.png,cat,1,2,3,\n", "a.csv:2: y1 is ''; expected a finite number, or four empty"),
         ("file,label,x0,y0,x1,y1\na.png,cat,1,2,3,nan\n", "a.csv:2: y1 is 'nan'"),
         ("file,label,x0,y0,x1,y1\na.png,cat,1,2,1e999,3\n", "a.csv:2: x1 is '1e999'"),
-        ('file,label\na.png,"cat\n', "a.csv:2: the row cannot be read"),
-        ('file,label\n"a"b.png,cat\n', "a.csv:2: the row cannot be read"),
+        ('file,label\na.png,"cat\n', "a.csv:2: the row that begins here cannot be read"),
+        ('file,label\n"a"b.png,cat\n', "a.csv:2: the row that begins here cannot be read"),
+        ('file,label\n\na.png,cat\n"b.png,cat\nc.png,cat\n', "a.csv:4: the row that begins here cannot be read"),
+        ('file,label\na.png,cat\n"b.png,cat\nc.png",cat,dog\nd.png,cat\n', "a.csv:3: found 3 cells; expected 2"),
+        (
+            bytes(range(256)),
+            "a.csv:1: found a null character, .*; expected a table: save it as CSV in UTF-8, or choose",
+        ),
+        ("file,label\na.png,cat\n".encode("utf-16"), "a.csv:1: found a null character"),
         (b"file,label\na.png,c\xe4t\n", "a.csv:2: found the byte 0xe4, which is not UTF-8"),
-        ("file,label\na.png," + "c" * 200_000 + "\n", "a.csv:2: the row cannot be read"),
+        ("file,label\na.png," + "c" * 200_000 + "\n", "a.csv:2: the row that begins here cannot be read"),
     ],
 )
 def test_tables_with_mistakes(tmp_path, content, message):

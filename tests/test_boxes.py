@@ -1,6 +1,7 @@
 """Boxes, their features and scores, and the photographs that come with boxes."""
 
 import os
+import pickle
 import zipfile
 from collections import Counter
 
@@ -445,11 +446,15 @@ def test_bad_settings_files(change, message):
         ({"geometry": np.nan}, "geometry is nan"),
         ({"geometry": True}, "geometry is True"),
         ({"geometry": "much"}, "geometry is 'much'"),
+        ({"cache": 3}, "cache is 3; expected the path of a folder, or None for no cache"),
+        ({"cache": ""}, "cache is ''; expected the path of a folder"),
     ],
 )
 def test_bad_settings(more, message):
     with pytest.raises(InputError, match=message):
         BoxFeatures(**more).describe(noise())
+    with pytest.raises(InputError, match=message):
+        BoxFeatures(**more).fit([noise()])
 
 
 @pytest.mark.parametrize(
@@ -479,6 +484,10 @@ def test_boxes_for_each_image():
     for images in ([noise()] * 2, iter([noise()] * 2)):
         with pytest.raises(InputError, match="boxes are given for 1 images, but there are"):
             features.transform(images, [[[0, 0, 9, 9]]])
+    with pytest.raises(InputError, match="images are None; expected one for each image"):
+        features.transform(None)
+    with pytest.raises(InputError, match="boxes are 3; expected one for each image"):
+        features.transform([noise()], 3)
     with pytest.raises(InputError, match="box 0 of image 1 is"):
         features.transform([noise()] * 2, [[[0, 0, 9, 9]], [[0, 0, 99, 9]]])
 
@@ -528,6 +537,8 @@ def test_without_candidates_a_box_must_be_equal():
     ("arguments", "message"),
     [
         (([], [], [], []), "there is no image to score"),
+        ((None, [], [], []), "Y_true is None; expected a sequence: give one for each image"),
+        ((["a"], [[0, 0, 1, 1]], ["a"], None), "predicted_boxes is None; expected a sequence"),
         ((["a"], [], ["a"], [[0, 0, 1, 1]]), "true_boxes are 0; expected 1 as Y_true has"),
         ((["a"], [[0, 0, 1, 1]], [], [[0, 0, 1, 1]]), "Y_pred are 0"),
         ((["a"], [[0, 0, 1, 1]], ["a"], []), "predicted_boxes are 0"),
@@ -563,6 +574,12 @@ def write_mammals(home, notes=None):
     return home
 
 
+def same_images(one, other):
+    assert (one.names, one.labels) == (other.names, other.labels)
+    for a, b in zip(one.images, other.images, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_mammals(tmp_path):
     home = write_mammals(tmp_path)
     one = load_mammals(home)
@@ -573,6 +590,7 @@ def test_mammals(tmp_path):
     every = load_mammals(home, several=True)
     assert len(every.images) == 3
     assert every.boxes[1].tolist() == [[5, 5, 50, 45], [0, 0, 9, 9]]
+    same_images(pickle.loads(pickle.dumps(one)), one)
 
 
 @pytest.mark.parametrize(
@@ -618,6 +636,7 @@ def test_animals(tmp_path):
     assert found.boxes[0].tolist() == [[6, 5, 20, 15], [0, 20, 4, 30]]
     assert found.boxes[1].tolist() == [[10, 4, 14, 12]]
     assert [image.shape for image in found.images] == [(30, 40, 3)] * 2
+    same_images(pickle.loads(pickle.dumps(found)), found)
 
 
 def test_animals_that_are_not_there(tmp_path):

@@ -513,7 +513,9 @@ def test_damaged_record(field, value, model, test_data, tmp_path):
     content = json.loads((tmp_path / "model.json").read_text())
     content["extra"][field] = value
     (tmp_path / "model.json").write_text(json.dumps(content))
-    assert "is damaged" in fail("evaluate", tmp_path, *test_data)
+    message = fail("evaluate", tmp_path, *test_data)
+    assert "is damaged" in message
+    assert message.count("train again") == 1
 
 
 def test_features_of_another_model(model, test_data, tmp_path):
@@ -570,3 +572,10 @@ def test_pictures_are_small_files(model, tmp_path):
         warnings.simplefilter("error")
         run("predict", model, tmp_path / "a.jpg", "-o", tmp_path / "out")
     assert os.listdir(tmp_path / "out" / "pictures") == ["a.jpg"]
+
+
+def test_geometry_may_be_left_out(data, tmp_path):
+    run(*train(data, tmp_path, "--geometry", "0"))
+    assert load(tmp_path / "model").task_.n_inputs_ == 324
+    failed = run(*train(data, tmp_path, "--geometry", "-1"), code=2)
+    assert "geometry" in failed.stderr

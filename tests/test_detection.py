@@ -1,6 +1,7 @@
 """Detection against enumeration, losses between boxes, its starts, training and refusals."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 
-from latentstruct import InputError, LatentSSVM, ModLat, Temperature, load
+from latentstruct import CandidateTask, InputError, LatentMulticlass, LatentSSVM, ModLat, Temperature, load
 from latentstruct.box_features import BoxFeatures
 from latentstruct.boxes import overlaps
 from latentstruct.dissimilarity import DissimilarityObjective, LatentModel
@@ -184,6 +187,21 @@ def test_objects_are_found_from_classes_alone(tmp_path):
     assert again.complete(X, Y) == model.complete(X, Y)
 
 
+def test_features_and_model_in_a_pipeline():
+    rng = np.random.default_rng(2)
+    Y = ["upright", "lying"] * 6
+    pictures = [striped(rng, y == "upright")[0] for y in Y]
+    features = BoxFeatures(limit=20, window=24)
+    steps = [("boxes", features), ("model", LatentSSVM(Detection(), C=0.1))]
+    found = Pipeline(steps).fit(pictures, Y).predict(pictures)
+    X = features.transform(pictures)
+    assert found.tolist() == clone(steps[1][1]).fit(X, Y).predict(X).tolist()
+    search = GridSearchCV(Pipeline(steps), {"boxes__limit": [5, 20], "boxes__window": [16, 24]}, cv=2)
+    search.fit(pictures, Y)
+    assert len(search.cv_results_["params"]) == 4
+    assert search.predict(pictures).shape == (12,)
+
+
 @pytest.mark.parametrize("kind", ["overlap", "zero_one"])
 def test_models_that_compare_boxes_are_trained_and_come_back_from_disk(kind, tmp_path):
     rng = np.random.default_rng(1)
@@ -275,8 +293,60 @@ def test_bad_predictions():
         task.completion_planes(batch, [99] * 6)
     with pytest.raises(InputError, match="1 latents are given for 6 images"):
         chosen_boxes(X, [0])
+    with pytest.raises(InputError, match="latents is None; expected a sequence: give one for each image"):
+        chosen_boxes(X, None)
+    with pytest.raises(InputError, match="X is None; expected a sequence"):
+        chosen_boxes(None, [0])
     for wrong in (9, -1, 0.5, "0", None):
         with pytest.raises(InputError, match=f"the latent of example 2 is {wrong}; expected the number of a candidate"):
             chosen_boxes(X, [0, 0, wrong, 0, 0, 0])
     close(chosen_boxes(X, np.zeros(6, dtype=np.int32)), [x.boxes[0] for x in X])
     close(chosen_boxes(X, [0] * 6), [x.boxes[0] for x in X])
+
+
+# Losses between latents
+
+
+class Differ(CandidateTask):
+    """Two outputs with two latents each, and one loss wherever they differ."""
+
+    def __init__(self, loss=None):
+        self.loss = loss
+
+    def candidates(self, x):
+        return [0, 0, 1, 1], list("abab"), x * np.eye(4)
+
+    def pair_loss(self, x, y, h, y_hat, h_hat):
+        return 0.0 if (y, h) == (y_hat, h_hat) else self.loss
+
+
+@pytest.mark.parametrize("wrong", [None, "much", np.nan, np.inf, -1.0, [1.0], np.ones(2), 1j])
+def test_losses_of_latents_that_are_none_name_their_place(wrong):
+    message = re.escape(
+        f"pair_loss at example 0 must be finite and ≥ 0, found {wrong!r} for the output 0 with the latent 'a' against "
+        "0 with 'b': correct pair_loss"
+    )
+    with pytest.raises(InputError, match=message):
+        ModLat(Differ(wrong)).fit([1.0, 2.0], [0, 1])
+    task = Differ(wrong)
+    task.learn([1.0, 2.0], [0, 1])
+    with pytest.raises(InputError, match=message):
+        task.latent_losses(task.prepare([1.0, 2.0], [0, 1]), ["a", "a"], [0, 1], ["b", "a"])
+
+
+@pytest.mark.parametrize("right", [1, True, np.True_, np.float32(1), np.int8(1), np.array(1.0)])
+def test_losses_of_latents_are_numbers_of_any_kind(right):
+    one, other = (ModLat(Differ(loss)).fit([1.0, 2.0], [0, 1]) for loss in (right, 1.0))
+    np.testing.assert_array_equal(one.theta_, other.theta_)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "cure"),
+    [((1, 1), 0.5, "set it to 0"), ((0, 2), -1.0, "correct it"), ((2, 0), np.nan, "correct it")],
+)
+def test_matrices_of_losses_name_the_wrong_entry(place, value, cure):
+    matrix = 1.0 - np.eye(3)
+    matrix[place] = value
+    message = re.escape(f"found {value} at [{place[0]}, {place[1]}]: {cure}")
+    with pytest.raises(InputError, match=message):
+        ModLat(LatentMulticlass(latent_loss=matrix)).fit(np.ones((4, 3, 2)), [0, 1, 0, 1])

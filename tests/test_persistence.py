@@ -26,13 +26,15 @@ from latentstruct import (
     FormatError,
     FrankWolfe,
     InputError,
+    LatentMulticlass,
+    ModLat,
     Multiclass,
     StructuralSVM,
     StructuredEstimator,
     StructuredPerceptron,
     Subgradient,
 )
-from latentstruct.persistence import FITTED, save_model
+from latentstruct.persistence import FITTED, _checksum, save_model
 
 RNG = np.random.default_rng(0)
 Y = np.arange(30) % 3
@@ -494,8 +496,8 @@ def test_deep_nesting(folder):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (np.full(10, np.nan), "must hold one vector of finite float64 weights"),
-        (np.full(10, np.inf), "must hold one vector of finite float64 weights"),
+        (np.full(10, np.nan), "must hold one vector of finite float64 weights, found nan at place 0 in coef: copy"),
+        (np.append(np.zeros(9), np.inf), "found inf at place 9 in coef"),
         (np.zeros((5, 2)), r"found float64 of shape \(5, 2\)"),
         (np.zeros(10, dtype=np.float32), "found float32"),
         (np.zeros(10, dtype=np.int64), "found int64"),
@@ -506,6 +508,40 @@ def test_deep_nesting(folder):
 def test_other_weights(folder, weights, message):
     save_file({"coef": weights}, folder / "weights.safetensors")
     refuse(folder, message)
+
+
+def uncertain(path, **fit):
+    """Save a small model that has weights θ of its latents."""
+    model = ModLat(LatentMulticlass(latent_loss="zero_one"))
+    model.fit(np.random.default_rng(1).normal(size=(6, 3, 2)), np.arange(6) % 2, **fit).save(path)
+    return model
+
+
+def signed(path, **vectors):
+    """Write weights, and their checksum beside the settings."""
+    kept = {name: vector for name, vector in vectors.items() if vector is not None}
+    save_file(kept, path / "weights.safetensors")
+    edit(path, lambda file: file.update(weights_sha256=_checksum(kept)))
+
+
+@pytest.mark.parametrize(
+    ("theta", "message"),
+    [
+        (None, "weights.safetensors has no theta, which a ModLat needs: copy the model again or train again"),
+        (np.zeros(3), "has 3 weights in theta; expected 4 as its task has: copy"),
+        (np.full(4, np.nan), "found nan at place 0 in theta"),
+    ],
+)
+def test_weights_of_latents_are_missed(theta, message, tmp_path):
+    model = uncertain(tmp_path / "model")
+    signed(tmp_path / "model", coef=model.coef_, theta=theta)
+    refuse(tmp_path / "model", message)
+
+
+def test_weights_of_features_of_ones_own_may_be_any_number(tmp_path):
+    model = uncertain(tmp_path / "model", latent_features=RNG.normal(size=(6, 3, 5)))
+    np.testing.assert_array_equal(latentstruct.load(tmp_path / "model").theta_, model.theta_)
+    assert len(model.theta_) == 5
 
 
 def test_weights_under_another_name(folder):

@@ -247,6 +247,14 @@ class BoxFeatures(BaseEstimator):
         self.geometry = geometry
         self.cache = cache
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the parameters; there is nothing to learn, so that neither images nor classes are looked at."""
+        self.check()
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
     def check(self) -> None:
         """Raise unless the parameters fit together."""
         check_grid(1, 1, self.step, self.sizes, self.aspects, self.limit)
@@ -263,6 +271,10 @@ class BoxFeatures(BaseEstimator):
         numeric = isinstance(weight, int | float | np.number) and not isinstance(weight, bool)
         if not (numeric and 0 <= weight < np.inf):
             raise InputError(f"geometry is {weight!r}; expected a finite number of at least 0: correct it")
+        if self.cache is not None and (not isinstance(self.cache, str | os.PathLike) or not os.fspath(self.cache)):
+            raise InputError(
+                f"cache is {self.cache!r}; expected the path of a folder, or None for no cache: correct it"
+            )
 
     @property
     def n_features_(self) -> int:
@@ -341,6 +353,9 @@ class BoxFeatures(BaseEstimator):
         list of DetectionInput
             One for each image.
         """
+        for name, value in (("images", images), ("boxes", () if boxes is None else boxes)):
+            if not isinstance(value, Iterable):
+                raise InputError(f"{name} are {value!r}; expected one for each image: give a list, or an array of them")
         total = len(images) if isinstance(images, Sized) else None
         given = None if boxes is None else list(boxes)
         if given is not None and total is not None and len(given) != total:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.formats.annotated import UNREAD_SUFFIXES
 from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, path_text, show
 
 if TYPE_CHECKING:
@@ -243,23 +244,32 @@ class ImageFiles:
     ----------
     names : list of str
         The names of the images without their extensions, sorted.
+    unread : dict of str to str
+        Names and files of other images, of types that are not read.
     """
 
     def __init__(self, path: FilePath) -> None:
         self.path = Path(path_text(path))
         self._archive: zipfile.ZipFile | None = None
+        self._packed = False
         if not os.path.exists(self.path):
             raise InputError(f"{self.path} does not exist; expected a folder or zip archive of images: check the path")
         if self.path.is_dir():
             found = [entry.name for entry in self.path.iterdir() if entry.is_file()]
         elif self.path.suffix.lower() == ".zip":
-            found = self._open_archive()
+            self._packed = True
+            found = self._list_archive()
         else:
             found = [self.path.name]
         self._members: dict[str, str] = {}
+        self.unread: dict[str, str] = {}
         for member in sorted(found):
             base = Path(member)
-            if base.suffix.lower() not in SUFFIXES or base.name.startswith(".") or "__MACOSX" in member:
+            if base.name.startswith(".") or "__MACOSX" in member:
+                continue
+            if base.suffix.lower() in UNREAD_SUFFIXES:
+                self.unread[base.stem] = member
+            if base.suffix.lower() not in SUFFIXES:
                 continue
             if base.stem in self._members:
                 raise FormatError(
@@ -267,14 +277,41 @@ class ImageFiles:
                     "or rename one"
                 )
             self._members[base.stem] = member
+        # The same image may lie there once more as one that is read.
+        self.unread = {name: member for name, member in self.unread.items() if name not in self._members}
         self.names = sorted(self._members)
         if not self.names:
-            raise FormatError(f"{self.path} has no images; expected files that end in {', '.join(SUFFIXES)}: add them")
+            raise self._without_images()
 
-    def _open_archive(self) -> list[str]:
-        try:
+    def _without_images(self) -> FormatError:
+        if self.unread:
+            why = self.why_unread(next(iter(self.unread)))
+            several = self._packed or self.path.is_dir()
+            return FormatError(f"{self.path} has no images that can be read: {why}" if several else why)
+        inner = " (folders within it are not looked into)" if self.path.is_dir() else ""
+        return FormatError(
+            f"{self.path} has no images; expected files that end in {', '.join(SUFFIXES)}{inner}: add them"
+        )
+
+    def why_unread(self, name: str) -> str:
+        """Return what is wrong with an image of a type that is not read."""
+        return (
+            f"{self._shown(self.unread[name])} is of a type that is not read; expected {', '.join(SUFFIXES[:-1])} or "
+            f"{SUFFIXES[-1]}: convert it"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # An open file cannot be pickled; it is opened again when an image is asked for.
+        return {**self.__dict__, "_archive": None}
+
+    def _open_archive(self) -> zipfile.ZipFile:
+        if self._archive is None:
             self._archive = zipfile.ZipFile(self.path)
-            return [info.filename for info in self._archive.infolist() if not info.is_dir()]
+        return self._archive
+
+    def _list_archive(self) -> list[str]:
+        try:
+            return [info.filename for info in self._open_archive().infolist() if not info.is_dir()]
         except Exception as error:
             raise self._broken(error) from error
 
@@ -295,9 +332,12 @@ class ImageFiles:
 
     def file(self, name: str) -> str:
         """Return the file of an image as messages show it."""
-        if self._archive is not None:
-            return f"{self.path}:{self._members[name]}"
-        return str(self.path / self._members[name] if self.path.is_dir() else self.path)
+        return self._shown(self._members[name])
+
+    def _shown(self, member: str) -> str:
+        if self._packed:
+            return f"{self.path}:{member}"
+        return str(self.path / member if self.path.is_dir() else self.path)
 
     def member(self, name: str) -> str:
         """Return the file of an image within the folder or archive."""
@@ -305,11 +345,12 @@ class ImageFiles:
 
     def raw(self, name: str) -> bytes:
         """Return the contents of the file of an image."""
-        if self._archive is not None:
+        if self._packed:
             try:
-                info = self._archive.getinfo(self._members[name])
+                archive = self._open_archive()
+                info = archive.getinfo(self._members[name])
                 self._check_size(info.file_size, name)
-                with self._archive.open(info) as handle:
+                with archive.open(info) as handle:
                     # The announced size can be a lie.
                     data = handle.read(MAX_BYTES + 1)
             except FormatError:

@@ -28,6 +28,9 @@ FITTED = (
 )
 # Fitted vectors in the weights file: coef always, theta where an estimator has a distribution over latents.
 VECTORS = ("coef", "theta")
+WITH_THETA = ("ModLat",)
+OWN_LATENT_FEATURES = "own_latent_features"
+"""Among the fitted values of a model with θ: whether features of the user gave it another length than the weights."""
 
 ESTIMATORS = (
     "CRF",
@@ -150,7 +153,10 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         },
         type(task).__name__,
         encode(estimator.task_.state(), "state") if hasattr(estimator.task_, "state") else None,
-        {name: encode(getattr(estimator, name), name) for name in FITTED},
+        {
+            **{name: encode(getattr(estimator, name), name) for name in FITTED},
+            **({OWN_LATENT_FEATURES: len(vectors["theta"]) != len(vectors["coef"])} if "theta" in vectors else {}),
+        },
         _checksum(vectors),
         extra,
     )
@@ -212,13 +218,33 @@ def _read_weights(folder: Path) -> dict[str, np.ndarray]:
         raise FormatError(
             f"{folder / WEIGHTS} is damaged or not a weights file ({error!r}): copy the model again or train again"
         ) from error
-    for weights in vectors.values():
-        if weights.ndim != 1 or weights.dtype != np.float64 or not np.isfinite(weights).all():
-            raise FormatError(
-                f"{folder / WEIGHTS} must hold one vector of finite float64 weights, found {weights.dtype} of shape "
-                f"{weights.shape}"
-            )
+    for name, weights in vectors.items():
+        shown = f"{weights.dtype} of shape {weights.shape}"
+        if weights.ndim == 1 and weights.dtype == np.float64:
+            wrong = np.flatnonzero(~np.isfinite(weights))
+            if not len(wrong):
+                continue
+            shown = f"{weights[wrong[0]]} at place {wrong[0]}"
+        raise FormatError(
+            f"{folder / WEIGHTS} must hold one vector of finite float64 weights, found {shown} in {name}: copy the "
+            "model again or train again"
+        )
     return vectors
+
+
+def _check_theta(folder: Path, file: ModelFile, theta: np.ndarray | None, n_features: int) -> None:
+    """Raise unless a model that has a distribution over latents has its weights θ."""
+    if file.estimator not in WITH_THETA:
+        return
+    if theta is None:
+        raise FormatError(
+            f"{folder / WEIGHTS} has no theta, which a {file.estimator} needs: copy the model again or train again"
+        )
+    if file.fitted.get(OWN_LATENT_FEATURES) is False and len(theta) != n_features:
+        raise FormatError(
+            f"{folder / WEIGHTS} has {len(theta)} weights in theta; expected {n_features} as its task has: copy the "
+            "model again or train again"
+        )
 
 
 def load(path: str | Path, task: Any = None) -> Any:
@@ -269,6 +295,7 @@ def load(path: str | Path, task: Any = None) -> Any:
         raise FormatError(
             f"{folder} has {len(weights)} weights but its task needs {n_features}: the files do not belong together"
         )
+    _check_theta(folder, file, vectors.get("theta"), n_features)
     if _checksum(vectors) != file.weights_sha256:
         raise FormatError(
             f"{folder / WEIGHTS} is not the file that {SETTINGS} was written with: copy the model again or train again"

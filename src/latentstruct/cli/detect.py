@@ -25,6 +25,7 @@ from latentstruct.cli.options import (
     UnknownOption,
 )
 from latentstruct.cli.photographs import Photographs, open_labelled, open_unlabelled
+from latentstruct.cli.results import results_in
 from latentstruct.cli.training import Training
 from latentstruct.exceptions import InputError
 from latentstruct.progress import (
@@ -101,6 +102,12 @@ DetectLossOption = Annotated[
         help="What a wrong box costs: overlap, 1 − intersection over union, or zero-one. Not for latent.",
     ),
 ]
+GeometryOption = Annotated[
+    float,
+    typer.Option(
+        min=0.0, help="Weight of place and size of a box: photographs show things in the middle; 0 if yours do not."
+    ),
+]
 CacheOption = Annotated[
     Path | None,
     typer.Option(
@@ -123,6 +130,7 @@ def train_detect(
     C: Annotated[float, typer.Option("-C", metavar="NUMBER", help="Weight of each image against ½‖w‖².")] = 1.0,
     step: Annotated[int, typer.Option(min=1, help="Least distance of neighbouring boxes in pixels.")] = 8,
     boxes: Annotated[int, typer.Option(min=2, help="Most candidate boxes an image.")] = 350,
+    geometry: GeometryOption = 0.5,
     cache: CacheOption = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no features.")] = False,
     skip_bad: SkipBadOption = False,
@@ -137,7 +145,8 @@ def train_detect(
 ) -> None:
     """Learn to find objects from labels that only say what is seen in each image, not where.
 
-    Candidate boxes of several sizes and shapes in a grid over the image get histograms of gradients as features.
+    Candidate boxes of several sizes and shapes in a grid over the image get histograms of gradients, their place and
+    their size as features.
 
     An image has one label; one whose objects have several is refused, or left out with --skip-bad.
 
@@ -151,7 +160,7 @@ def train_detect(
     choices = LatentChoices(output, C, tol, max_rounds, max_seconds, seed)
     choices.check()
     require_vision()
-    features = BoxFeatures(step=step, limit=boxes, cache=choose_cache(cache, no_cache))
+    features = BoxFeatures(step=step, limit=boxes, geometry=geometry, cache=choose_cache(cache, no_cache))
     estimator = make_estimator(model, loss, choices)
     progress = Progress(quiet, n_starts=1)
     data = open_labelled(images, labels, skip_bad)
@@ -344,7 +353,12 @@ def draw_finding(folder: Path, finding: Finding, truth: Any, remark: str) -> Non
     colour = label_colours(range(len(labels)))[labels.index(finding.label)]
     caption = f"{finding.label} {show_number(finding.lead, 2)}{remark}"
     picture = draw_boxes(finding.image, finding.box, [caption], [colour], truth)
-    Image.fromarray(picture).save(folder / f"{finding.name}.jpg", quality=QUALITY)
+    Image.fromarray(picture).save(folder / picture_name(finding.name), quality=QUALITY)
+
+
+def picture_name(name: str) -> str:
+    """Return the file of the picture of an image."""
+    return f"{name}.jpg"
 
 
 def write_cases(
@@ -369,7 +383,8 @@ def restore_features(model: Trained) -> "BoxFeatures":
     try:
         features = BoxFeatures.from_state(model.record.features)
     except InputError as error:
-        raise model.damaged(str(error)) from error
+        # Both say what to do.
+        raise model.damaged(str(error).removesuffix(": train again")) from error
     if features.n_features_ != model.estimator.task_.n_inputs_:
         raise model.damaged("its features do not belong to its weights")
     return features
@@ -412,20 +427,26 @@ class DetectKind(Kind):
         require_vision()
         folder = Path(output)
         check_folder(folder, PREDICTIONS_FILE, "boxes and pictures go into a folder")
+        if (folder / PICTURES).exists() and not (folder / PICTURES).is_dir():
+            raise InputError(
+                f"{folder / PICTURES} is a file; expected a folder or nothing, as pictures go there: rename the file, "
+                "or choose another folder with -o"
+            )
         features, photographs = restore_features(model), open_unlabelled(data, skip_bad)
-        (folder / PICTURES).mkdir(parents=True, exist_ok=True)
         rows: list[dict[str, Any]] = []
-        write_predictions(folder, rows)
         annotations = []
-        for finding in find_objects(model.estimator, features, photographs):
-            file, (height, width) = photographs.files.member(finding.name), finding.image.shape[:2]
-            draw_finding(folder / PICTURES, finding, None, "")
-            one = {"file": file, "label": finding.label, "score": finding.lead, "box": finding.box.tolist()}
-            rows.append({**one, "scores": finding.scores})
-            label = (finding.label,)
-            annotations.append(ImageAnnotation(file, label, finding.box[None], label, (width, height)))
-        write_coco(folder / COCO_FILE, annotations, [row["score"] for row in rows])
-        write_predictions(folder, rows)
+        with results_in(folder, PREDICTIONS_FILE, earlier_pictures(folder)) as made:
+            (made / PICTURES).mkdir()
+            for finding in find_objects(model.estimator, features, photographs):
+                file, (height, width) = photographs.files.member(finding.name), finding.image.shape[:2]
+                draw_finding(made / PICTURES, finding, None, "")
+                one = {"file": file, "label": finding.label, "score": finding.lead, "box": finding.box.tolist()}
+                rows.append({**one, "scores": finding.scores})
+                label = (finding.label,)
+                annotations.append(ImageAnnotation(file, label, finding.box[None], label, (width, height)))
+            write_coco(made / COCO_FILE, annotations, [row["score"] for row in rows])
+            write_predictions(made, rows)
+        say(f"wrote the boxes of {len(rows)} images to {folder}, with pictures of them in {folder / PICTURES}")
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return how many labels and boxes are right."""
@@ -435,10 +456,12 @@ class DetectKind(Kind):
         features, labels = restore_features(model), held_out.labels or ""
         data = open_labelled(held_out.data or "", labels, held_out.skip_bad)
         data.check_known({str(label) for label in model.estimator.classes_}, labels, held_out.allow_unknown)
-        if pictures is not None:
-            pictures.mkdir(parents=True, exist_ok=True)
-            write_cases(pictures, Photographs(data.files, [], [], []), [], [], [])
-        return judge(model.estimator, features, data, pictures)
+        if pictures is None:
+            return judge(model.estimator, features, data)
+        with results_in(pictures, CASES_FILE, earlier_cases(pictures)) as made:
+            found = judge(model.estimator, features, data, made)
+        say(f"wrote pictures of {len(data)} images and {CASES_FILE} to {pictures}")
+        return found
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print losses and shares, a table of the classes and what they are taken for."""
@@ -497,6 +520,27 @@ def write_predictions(folder: Path, rows: list[dict[str, Any]]) -> None:
     from latentstruct.formats.text import write_text
 
     write_text(folder / PREDICTIONS_FILE, record_lines({"images": rows}))
+
+
+def earlier_pictures(folder: Path) -> list[Path]:
+    """Return the pictures that an earlier prediction wrote, as far as its file tells."""
+    import msgspec
+
+    try:
+        raw = (folder / PREDICTIONS_FILE).read_bytes()
+        rows = msgspec.json.decode(raw, type=dict[str, list[dict[str, Any]]]).get("images", [])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
+    return [Path(PICTURES, picture_name(Path(str(row["file"])).stem)) for row in rows if "file" in row]
+
+
+def earlier_cases(folder: Path) -> list[Path]:
+    """Return the pictures that an earlier evaluation wrote, as far as its table tells."""
+    try:
+        rows = (folder / CASES_FILE).read_text(encoding="utf-8").splitlines()[1:]
+    except (OSError, UnicodeDecodeError):
+        return []
+    return [Path(picture_name(Path(row.partition("\t")[0]).stem)) for row in rows]
 
 
 def show_share(share: float | None) -> str:

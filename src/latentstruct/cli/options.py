@@ -1,5 +1,6 @@
 """Options that several commands have."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -163,7 +164,13 @@ class LatentChoices:
     init: str = "task"
 
     def check(self) -> None:
-        """Raise before anything is read if the model cannot be written."""
+        """Raise before anything is read if a number makes no sense or the model cannot be written."""
+        if not 0 < self.C < math.inf:
+            raise InputError(f"-C must be a finite number above 0, found {self.C}: leave it out for the usual one")
+        limits = {"--tol": self.tol, "--max-rounds": self.max_rounds, "--max-seconds": self.max_seconds}
+        for name, value in limits.items():
+            if value is not None and not value > 0:
+                raise InputError(f"{name} must be a number above 0, found {value}: leave it out for the usual one")
         check_folder(self.output, "model.json", "a model is a folder")
 
     def estimator(self, task: Any) -> Any:

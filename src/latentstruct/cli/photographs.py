@@ -76,7 +76,8 @@ def open_labelled(images: str, labels: str, skip_bad: bool) -> Photographs:
 
     files = ImageFiles(images)
     told = {one.name: one for one in read_annotations(labels)}
-    problems = [missing_image(one, files) for name, one in told.items() if name not in files]
+    problems = [missing_image(one, files) for one in told.values() if one.name not in files]
+    problems += [files.why_unread(name) for name in files.unread if name not in told]
     found = Photographs(files, [], [], [])
     for name in files:
         try:
@@ -95,10 +96,13 @@ def open_labelled(images: str, labels: str, skip_bad: bool) -> Photographs:
 
 
 def open_unlabelled(images: str, skip_bad: bool) -> Photographs:
-    """Find images and read each once."""
+    """Find images and read each once, telling of those that are of types that are not read."""
     from latentstruct.images import ImageFiles
 
     files = ImageFiles(images)
+    if files.unread:
+        more = f" (the first of {len(files.unread)} such files)" if len(files.unread) > 1 else ""
+        say(f"left out: {files.why_unread(next(iter(files.unread)))}{more}")
     found, problems = Photographs(files, [], [], []), []
     for name in files:
         try:
@@ -111,7 +115,9 @@ def open_unlabelled(images: str, skip_bad: bool) -> Photographs:
 
 
 def missing_image(one: "ImageAnnotation", files: "ImageFiles") -> str:
-    """Return what is wrong with the label of an image that is not there."""
+    """Return what is wrong with the label of an image that is not there, or is of a type that is not read."""
+    if one.name in files.unread:
+        return f"{one.place}: {files.why_unread(one.name)}"
     return (
         f"{one.place}: there is no image {one.file} in {files.path}; expected one for each label: add the image, or "
         "remove its label"

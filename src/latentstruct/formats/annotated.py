@@ -16,7 +16,11 @@ Boxes = NDArray[np.float64]
 
 OVERHANG = 1.0
 """Pixels by which a box may stand out of its image, as roundings and ways to count pixels differ."""
-IMAGE_SUFFIX = re.compile(r"\.(png|jpe?g|bmp|p[gp]m|gif|tiff?|webp)", re.IGNORECASE)
+UNREAD_SUFFIXES = (".avif", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".svg", ".tif", ".tiff", ".webp")
+"""Of images in formats that are not read: they must not be passed over without a word."""
+IMAGE_SUFFIX = re.compile(
+    rf"\.(png|jpe?g|bmp|p[gp]m|{'|'.join(suffix[1:] for suffix in UNREAD_SUFFIXES)})", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,11 @@ def fit_boxes(annotation: ImageAnnotation, width: int, height: int) -> Boxes:
     ends = np.array([width, height, width, height], dtype=np.float64)
     for box in annotation.boxes:
         shown = show(tuple(float(f"{value:.2f}") for value in box))
+        if (box[2:] < box[:2]).any():
+            raise FormatError(
+                f"{where} has the box {shown} (x0, y0, x1, y1), whose width or height is below 0; expected x0 < x1 and "
+                "y0 < y1: exchange its ends, or remove it"
+            )
         if (box < -OVERHANG).any() or (box > ends + OVERHANG).any():
             raise FormatError(
                 f"{where} has the box {shown} (x0, y0, x1, y1); expected it within the image of {width} × {height} "

@@ -117,21 +117,24 @@ def read_label_table(path: FilePath) -> list[ImageAnnotation]:
     """
     name = source_name(path)
     delimiter = "\t" if extension(path) == ".tsv" else ","
-    lines = (decode_line(raw, name, number) for number, raw in numbered_lines(path))
+    lines = (_table_line(raw, name, number) for number, raw in numbered_lines(path))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     table: _Table | None = None
+    line = 1
     try:
         for cells in reader:
+            # A row is where it begins: with a quote that is not closed it ends anywhere.
+            begins, line = line, reader.line_num + 1
             if not any(cell.strip() for cell in cells):
                 continue
             if table is None:
-                table = _Table(name, _columns(cells, name, reader.line_num, delimiter))
+                table = _Table(name, _columns(cells, name, begins, delimiter))
             else:
-                table.take(cells, reader.line_num)
+                table.take(cells, begins)
     except csv.Error as error:
         raise FormatError(
-            f"{name}:{reader.line_num}: the row cannot be read ({error}); expected cells separated by "
-            f"{show(delimiter)}, with quotes doubled inside quoted cells: correct the row"
+            f"{name}:{line}: the row that begins here cannot be read ({error}); expected cells separated by "
+            f"{show(delimiter)}, with quotes closed, and doubled inside quoted cells: correct the row"
         ) from error
     if table is None or not table.rows:
         raise FormatError(
@@ -139,6 +142,18 @@ def read_label_table(path: FilePath) -> list[ImageAnnotation]:
             "each image: check that this is the right file"
         )
     return table.annotations()
+
+
+def _table_line(raw: bytes, name: str, line: int) -> str:
+    """Decode one line of a table."""
+    if b"\0" in raw:
+        fail(
+            name,
+            line,
+            "found a null character, which text in UTF-8 does not have; expected a table: save it as CSV in UTF-8, or "
+            "choose another file",
+        )
+    return decode_line(raw, name, line)
 
 
 def _columns(cells: list[str], name: str, line: int, delimiter: str) -> list[str]:

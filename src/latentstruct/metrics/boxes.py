@@ -48,12 +48,15 @@ def box_scores(
     InputError
         If there are no images, or not as many of one as of the other.
     """
+    given = {"Y_true": Y_true, "true_boxes": true_boxes, "Y_pred": Y_pred, "predicted_boxes": predicted_boxes}
+    if candidate_boxes is not None:
+        given["candidate_boxes"] = candidate_boxes
+    for name, values in given.items():
+        if not hasattr(values, "__len__"):
+            raise InputError(f"{name} is {values!r}; expected a sequence: give one for each image")
     n = len(Y_true)
     if n == 0:
         raise InputError("there is no image to score; expected at least one: give classes and boxes")
-    given = {"true_boxes": true_boxes, "Y_pred": Y_pred, "predicted_boxes": predicted_boxes}
-    if candidate_boxes is not None:
-        given["candidate_boxes"] = candidate_boxes
     for name, values in given.items():
         if len(values) != n:
             raise InputError(f"{name} are {len(values)}; expected {n} as Y_true has: give one for each image")

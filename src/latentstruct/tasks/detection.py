@@ -234,6 +234,9 @@ def chosen_boxes(X: Sequence[DetectionInput], latents: Sequence[int]) -> Boxes:
     array of shape (n, 4)
         The boxes.
     """
+    for name, values in (("X", X), ("latents", latents)):
+        if not hasattr(values, "__len__"):
+            raise InputError(f"{name} is {values!r}; expected a sequence: give one for each image")
     if len(X) != len(latents):
         raise InputError(f"{len(latents)} latents are given for {len(X)} images: give one for each")
     found = np.empty((len(X), 4))

@@ -140,7 +140,13 @@ class StateLatentLosses(ListedLatentLosses):
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
             raise InputError(f"latent_loss must be {wanted}, found shape {matrix.shape}")
         if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
-            raise InputError("latent_loss must be finite and non-negative with zeros on the diagonal")
+            wrong = ~np.isfinite(matrix) | (matrix < 0) | (np.eye(len(matrix), dtype=bool) & (matrix != 0))
+            h, other = np.argwhere(wrong)[0].tolist()
+            cure = "set it to 0" if h == other else "correct it"
+            raise InputError(
+                f"latent_loss must be finite and non-negative with zeros on the diagonal, found {matrix[h, other]} at "
+                f"[{h}, {other}]: {cure}"
+            )
         return matrix
 
     @property
@@ -293,13 +299,26 @@ class CandidateLatentLosses(ListedLatentLosses):
             pairs.tables = [self._table(batch, i, range(a, b)) for i, (a, b) in enumerate(pairwise(starts))]
         return pairs.tables
 
+    def _checked_loss(self, i: int, x: Any, y: Any, h: Any, y_hat: Any, h_hat: Any) -> float:
+        """Return `pair_loss`, or raise if it is no loss."""
+        found = self.pair_loss(x, y, h, y_hat, h_hat)
+        loss: Any = found[()] if isinstance(found, np.ndarray) and found.ndim == 0 else found
+        # A flag is a number here: whether two latents differ is a loss.
+        if isinstance(loss, (int, float, np.integer, np.floating, np.bool_)) and 0 <= loss < np.inf:
+            return float(loss)
+        raise InputError(
+            f"the losses of pair_loss at example {i} must be finite and ≥ 0, found {found!r} for the output {y!r} with "
+            f"the latent {h!r} against {y_hat!r} with {h_hat!r}: correct pair_loss"
+        )
+
     def _table(self, batch: Any, i: int, span: range) -> NDArray[np.float64]:
         x, y = batch.pairs.X[i], batch.pairs.Y[i]
         true = [c for c in span if batch.true_candidates[c]]
         outputs, latents = batch.outputs, batch.latents
-        table = np.array([[self.pair_loss(x, y, latents[t], outputs[c], latents[c]) for c in span] for t in true])
-        if not np.isfinite(table).all() or (table < 0).any():
-            raise InputError(f"the losses of pair_loss at example {i} must be finite and ≥ 0, found {table}")
+        table = np.empty((len(true), len(span)))
+        for row, t in enumerate(true):
+            for column, c in enumerate(span):
+                table[row, column] = self._checked_loss(i, x, y, latents[t], outputs[c], latents[c])
         own = type(self).pair_loss is not CandidateLatentLosses.pair_loss
         equal = table[np.arange(len(true)), np.array(true) - span.start]
         if own and equal.any():
@@ -367,7 +386,7 @@ class CandidateLatentLosses(ListedLatentLosses):
                     f"{len(found)} outputs or latents are given for {batch.n_examples} examples: give one for each"
                 )
         given = zip(pairs.X, pairs.Y, H_true, Y_pred, H_pred, strict=True)
-        return np.array([self.pair_loss(*one) for one in given])
+        return np.array([self._checked_loss(i, *one) for i, one in enumerate(given)])
 
     def point_distribution(self, batch: Any, latents: Sequence[Any]) -> Vector:
         """Return the distribution that has each example's given latent for certain."""
