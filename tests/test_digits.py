@@ -235,15 +235,28 @@ def test_views_do_not_depend_on_blocks(digits, monkeypatch):
     [
         ({"angles": ()}, r"angles must be at least one finite number"),
         ({"angles": (0.0, np.nan)}, r"angles must be at least one finite number"),
+        ({"angles": "a"}, r"angles must be at least one finite number, found 'a'"),
+        ({"angles": [[0.0], [1.0, 2.0]]}, r"angles must be at least one finite number"),
         ({"n_components": 65}, r"from 1 to 64, the number of pixels, found 65"),
         ({"n_components": 2.0}, r"n_components must be a whole number"),
         ({"scale": 0.0}, r"scale must be a finite number above 0"),
-        ({"constant": np.inf}, r"constant must be finite"),
+        ({"scale": "a"}, r"scale must be a finite number above 0, found 'a'"),
+        ({"scale": None}, r"scale must be a finite number above 0, found None"),
+        ({"constant": np.inf}, r"constant must be a finite number"),
+        ({"constant": "a"}, r"constant must be a finite number, 0 for none, found 'a'"),
+        ({"constant": None}, r"constant must be a finite number, 0 for none, found None"),
     ],
 )
 def test_parameters_that_make_no_sense(digits, change, message):
     with pytest.raises(InputError, match=message):
         RotatedViews(**change).fit(digits[0][:10])
+
+
+def test_images_of_other_types_become_views_as_the_message_says(digits):
+    grey = (255 * digits[0][:20]).astype(np.int64)
+    expected = RotatedViews(n_components=3).fit_transform(grey / 255.0)
+    np.testing.assert_allclose(RotatedViews(n_components=3).fit_transform(grey.astype("uint8")), expected, atol=1e-9)
+    np.testing.assert_allclose(RotatedViews(n_components=3).fit_transform(grey / grey.max()), expected, atol=1e-9)
 
 
 def test_images_that_make_no_sense(digits):
@@ -253,7 +266,12 @@ def test_images_that_make_no_sense(digits):
         (digits[0][:0], r"none of them 0"),
         (digits[0][:3, :7], r"shape \(7, 8\); expected \(8, 8\) as in training"),
         (np.full((2, 8, 8), np.nan), r"not finite"),
-        (np.ones((2, 8, 8), dtype=int), r"int64 values; expected uint8 or floating-point"),
+        (
+            np.ones((2, 8, 8), dtype=int),
+            r"int64 values; expected uint8 from 0 to 255 or floating-point numbers from 0 to",
+        ),
+        (np.ones((2, 8, 8), dtype=bool), r"bool values; .*images.astype\('uint8'\), others by images / images.max"),
+        ([np.ones((8, 8)), np.ones((8, 7))], r"images must all have the same height and width"),
     ):
         with pytest.raises(InputError, match=message):
             views.transform(images)

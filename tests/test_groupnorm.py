@@ -1,5 +1,6 @@
 """Group norms, and the solvers that train with them."""
 
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,20 +11,25 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, minimize
 
 from latentstruct import (
+    CCCP,
     BlockAscent,
+    ConvergenceWarning,
+    HiddenCRF,
     InputError,
     LatentMulticlass,
     LatentSSVM,
     Multiclass,
+    SelfPaced,
     StructuredEstimator,
     Subgradient,
     Temperature,
     build_objective,
 )
+from latentstruct.planes import Plane
 from latentstruct.regularizers import L2, GroupNorm
 from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.solvers.base import first_weights
-from latentstruct.solvers.proximal import Proximal, project_to_simplex
+from latentstruct.solvers.proximal import PlaneModel, Proximal, project_to_simplex
 from latentstruct.testing import check_solver
 
 HARD, SOFT = Temperature(), Temperature(1.0, 1.0)
@@ -166,6 +172,12 @@ class TestGroupNorm:
             (GroupNorm([0, 0, 1, 1, 1], [1.0, np.nan]), "found nan"),
             (GroupNorm([0, 0, 1, 1, 1], [1.0]), r"shape \(1,\), but there are 2 groups"),
             (GroupNorm([0, 0, 1, 1, 1], "much"), "must be numbers"),
+            (GroupNorm([0, 0, 1, 1, 1], None), "weights must be numbers ≥ 0, .*found None"),
+            (GroupNorm([0, 0, 1, 1, 1], [1.0, None]), r"weights must be numbers ≥ 0, .*found \[1.0, None\]"),
+            (GroupNorm([0, 0, 1, 1, 1], [[1.0], [1.0, 2.0]]), "weights must be numbers"),
+            (GroupNorm(np.arange(5) * 10**9), "number 4000000000, but 5 weights have at most 5 groups"),
+            (GroupNorm([0, 0, 1, 1, 5]), "number 5, but 5 weights"),
+            (GroupNorm([0, 0, 1, 1, 1e300]), "whole numbers"),
         ],
     )
     def test_bad_input(self, norm, words):
@@ -184,11 +196,61 @@ class TestProximal:
         rng = np.random.default_rng(seed)
         point = 2.0 * rng.normal(size=6)
         found = project_to_simplex(point)
+        np.testing.assert_allclose(project_to_simplex(point + 1e9), found, atol=1e-5)
         assert found.min() >= 0
         assert found.sum() == pytest.approx(1.0)
         for _ in range(20):
             other = rng.dirichlet(np.ones(6))
             assert (point - found) @ (other - found) <= 1e-12
+
+    @given(seeds, st.sampled_from([1e20, 1e100, 1e290]))
+    @settings(max_examples=30, deadline=None)
+    def test_projection_of_large_numbers(self, seed, scale):
+        point = scale * np.random.default_rng(seed).normal(size=6)
+        np.testing.assert_array_equal(project_to_simplex(point), np.arange(6) == point.argmax())
+
+    @given(seeds)
+    @settings(max_examples=15, deadline=None)
+    def test_level_planes(self, seed):
+        rng = np.random.default_rng(seed)
+        model, offsets = PlaneModel(10, np.ones(3)), rng.normal(size=4)
+        for offset in offsets:
+            model.add(Plane(np.zeros(7), float(offset)))
+        centre, linear, norm = rng.normal(size=7), rng.normal(size=7), random_norm(rng)
+        w = model.step(norm, linear, centre, 0.5, 1e-9)
+        np.testing.assert_array_equal(model.alpha, np.arange(4) == offsets.argmax())
+        np.testing.assert_allclose(w, norm.prox(centre + 2.0 * linear, 2.0))
+
+    @pytest.mark.parametrize("strength", [1e-3, 1.0, 1e3, 1e6])
+    def test_most_states_without_weights(self, strength):
+        X, y = views(np.random.default_rng(0))
+        states = np.zeros((2, 4), dtype=int)
+        states[:, 1] = 1
+        task = LatentMulticlass(weights="state", states=states)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "training ended at w = 0", ConvergenceWarning)
+            model = LatentSSVM(task, regularizer=GroupNorm(weights=strength)).fit(X, y)
+        assert model.objective_ <= len(y) + 1e-9
+        assert model.coef_.any() == (strength < 1e3)
+
+    @pytest.mark.parametrize("groups", [[[0, 1]], np.full(24, -1)], ids=["two weights", "none"])
+    def test_unpenalised_latent_weights(self, groups):
+        X, y = views(np.random.default_rng(0))
+        model = LatentSSVM(LatentMulticlass(weights="state"), regularizer=GroupNorm(groups)).fit(X, y)
+        assert model.objective_ <= 1.0
+        assert model.score(X, y) > 0.9
+
+    def test_without_the_direct_descent(self):
+        objective = latent(np.random.default_rng(1))
+        start = np.random.default_rng(2).normal(size=objective.n_features)
+        every, fewer = (Proximal(1e-2, direct=direct).minimize(objective, start) for direct in (True, False))
+        assert fewer.n_rounds < every.n_rounds
+        assert every.objective <= fewer.objective <= objective.value(start)
+        # Where there are no soft descents the direct one is all there is.
+        alone, same = (Proximal(1e-2, smoothing=(), direct=given).minimize(objective, start) for given in (True, False))
+        np.testing.assert_array_equal(alone.w, same.w)
+        known = convex(np.random.default_rng(0))
+        np.testing.assert_array_equal(Proximal(direct=False).minimize(known).w, Proximal().minimize(known).w)
 
     @given(seeds)
     @settings(max_examples=4, deadline=None)
@@ -306,6 +368,11 @@ class TestAlternatingSubgradient:
     def test_contract(self):
         check_solver(AlternatingSubgradient(max_rounds=50))
 
+    @pytest.mark.parametrize("rate", ["a", None, 0.0, np.nan, np.inf])
+    def test_bad_learning_rate(self, rate):
+        with pytest.raises(InputError, match=f"learning_rate must be a finite number above 0, found {rate!r}"):
+            AlternatingSubgradient(learning_rate=rate).minimize(latent(np.random.default_rng(0)))
+
 
 class TestEstimators:
     def test_auto_is_proximal(self):
@@ -328,6 +395,33 @@ class TestEstimators:
         X, y = classes(np.random.default_rng(0))
         with pytest.raises(InputError, match="½‖w‖²"):
             StructuredEstimator(Multiclass(), regularizer=GroupNorm(np.zeros(12)), solver="bundle").fit(X, y)
+
+    @pytest.mark.parametrize("solver", [CCCP(), CCCP(Proximal()), SelfPaced(), "bundle"])
+    def test_cccp_with_a_group_norm_is_refused(self, solver):
+        X, y = views(np.random.default_rng(0))
+        model = LatentSSVM(LatentMulticlass(weights="state"), solver=solver, regularizer=GroupNorm())
+        with pytest.raises(InputError, match="needs the regulariser ½‖w‖², but it is GroupNorm: use solver='auto'"):
+            model.fit(X, y)
+
+    @pytest.mark.parametrize("kind", [LatentSSVM, HiddenCRF])
+    @pytest.mark.parametrize("regularizer", ["group", GroupNorm, 3], ids=str)
+    def test_what_is_no_regularizer_is_refused(self, kind, regularizer):
+        X, y = views(np.random.default_rng(0))
+        model = kind(LatentMulticlass(weights="state"), regularizer=regularizer)
+        with pytest.raises(InputError, match=r"regularizer must be an object such as GroupNorm\(\)"):
+            model.fit(X, y)
+
+    def test_the_warning_of_zero_weights_names_what_helps(self):
+        X, y = views(np.random.default_rng(0))
+        task = LatentMulticlass(weights="state")
+        with pytest.warns(ConvergenceWarning, match="GroupNorm outweighs the examples.*smaller weights of the regular"):
+            LatentSSVM(task, regularizer=GroupNorm(weights=1e4)).fit(X, y)
+        with pytest.warns(ConvergenceWarning, match=r"w = 0: all examples are of one class \(7\)"):
+            LatentSSVM(task).fit(X, np.full(len(y), 7))
+        with pytest.warns(
+            ConvergenceWarning, match="w = 0: the first latents told nothing about the outputs; try more"
+        ):
+            LatentSSVM(LatentMulticlass()).fit(np.zeros((4, 2, 2)), [0, 1, 0, 1])
 
     def test_task_without_states_is_refused(self):
         X, y = classes(np.random.default_rng(0))

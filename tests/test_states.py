@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import reference
 from latentstruct import (
+    ConvergenceWarning,
     InputError,
     LatentMulticlass,
     LatentSSVM,
@@ -26,6 +27,7 @@ from latentstruct.paths import groupnorm_path, largest_strength
 from latentstruct.plots import plot_path, plot_states
 from latentstruct.regularizers import GroupNorm
 from latentstruct.solvers.proximal import Proximal
+from latentstruct.tasks.states import StateTable
 from latentstruct.testing import check_task
 from test_latent_multiclass import LABELS, MATRIX
 from test_tasks import close, compare
@@ -298,8 +300,9 @@ def test_other_models_have_no_states():
         assert not hasattr(model, "states_")
         with pytest.raises(AttributeError, match=r"has no states_: it is not fitted, or its task.*weights='state'"):
             model.states_  # noqa: B018
-    with pytest.raises(AttributeError, match="has no states_"):
-        views.prune()
+    for model, name in ((plain, "Multiclass"), (views, r"LatentMulticlass\(weights='class'\)")):
+        with pytest.raises(InputError, match=rf"{name} has no states with.*train LatentMulticlass\(weights='state'\)"):
+            model.prune()
     with pytest.raises(AttributeError, match="there is no vector_of_: it is for weights='state', after training"):
         views.task_.vector_of_  # noqa: B018
 
@@ -367,6 +370,11 @@ def test_blocks_of_examples_join(monkeypatch):
         assert model.predict_latent(X) == predicted
 
 
+def test_rows_of_states_of_different_lengths():
+    with pytest.raises(InputError, match=r"states must be an array \(S, H\).* found rows of different lengths"):
+        StateTable.checked([[1], [1, 1]], 2, 2)
+
+
 def path_data(seed, n=40, n_states=3):
     """Two classes that differ in the first feature of one state each, unlike from example to example."""
     rng = np.random.default_rng(seed)
@@ -383,7 +391,7 @@ def test_no_weights_are_better_than_zero_at_the_largest_strength(seed, groups, w
     truth[:S] = np.arange(S)
     task = LatentMulticlass(weights="state", costs=MATRIX, bias=bias, states=kinds)
     task.learn(X, truth)
-    n_groups = int(task.state_groups(groups == "shared_states").max()) + 1
+    n_groups = task.n_state_groups(groups == "shared_states")
     factors = rng.uniform(0.5, 2.0, n_groups) if weighted else None
     highest = largest_strength(task, X, truth, 0.7, groups, factors)
     norm = GroupNorm(groups, highest * (1.0 if factors is None else factors))
@@ -457,12 +465,90 @@ def test_strengths_first_latents_and_the_end_are_the_users():
         ({"regularizer_weights": np.zeros(6)}, "regularizer_weights has a 0, so that there is no smallest strength"),
         ({"regularizer_weights": np.ones(5)}, r"weights has shape \(5,\), but there are 6 groups"),
         ({"X": np.zeros((40, 3, D))}, "X is 0 everywhere"),
+        ({"C": "a"}, "C must be a finite number above 0, found 'a'"),
+        ({"C": 0}, "C must be a finite number above 0, found 0"),
+        ({"C": np.nan}, "C must be a finite number above 0, found nan"),
+        ({"C": 0, "strengths": [1.0]}, "C must be a finite number above 0, found 0"),
+        ({"groups": [[0, 1]]}, r"groups must be 'states' or 'shared_states', found \[\[0, 1\]\]"),
+        ({"groups": "angles"}, "groups must be 'states' or 'shared_states', found 'angles'"),
+        ({"solver": Proximal}, r"solver must be a name or a solver such as Proximal\(\), found <class"),
+        ({"solver": 3}, r"solver must be a name or a solver such as Proximal\(\), found 3"),
+        ({"solver": "best"}, "unknown solver 'best'"),
+        ({"callback": 3}, "callback must be a function of a strength and a model, found 3"),
+        ({"max_seconds": 0}, "max_seconds must be a number above 0, or None for no limit, found 0"),
+        ({"max_seconds": "long"}, "max_seconds must be a number above 0, or None for no limit, found 'long'"),
     ],
 )
 def test_bad_paths(settings, message):
     _, X, Y = path_data(0)
     with pytest.raises(InputError, match=message):
         groupnorm_path(**{"task": LatentMulticlass(weights="state"), "X": X, "Y": Y, **settings})
+
+
+def test_solvers_of_a_path_have_names_too():
+    _, X, Y = path_data(2)
+    task = LatentMulticlass(weights="state")
+    named = [groupnorm_path(task, X, Y, 1.0, [2.0, 5.0], solver=name) for name in ("auto", "proximal", Proximal())]
+    for path in named[1:]:
+        np.testing.assert_array_equal(path.coefs, named[0].coefs)
+
+
+class Interrupting(Proximal):
+    """Is interrupted in the second round where the norm is strong."""
+
+    def minimize(self, objective, w0=None, *, state=None, callback=None):
+        def interrupt(line):
+            if objective.regularizer.weights_[0] >= 1.0 and line.round == 2:
+                raise KeyboardInterrupt
+            return callback is not None and callback(line)
+
+        return super().minimize(objective, w0, state=state, callback=interrupt)
+
+
+def test_an_interrupted_path_keeps_what_it_has():
+    _, X, Y = path_data(1)
+    task, called = LatentMulticlass(weights="state"), []
+    with pytest.warns(ConvergenceWarning) as heard:
+        path = groupnorm_path(
+            task, X, Y, 1.0, [0.1, 1.0, 5.0], solver=Interrupting(), callback=lambda *found: called.append(found[0])
+        )
+    assert "the path stopped early (interrupted) after 2 of 3 strengths" in [str(line.message) for line in heard]
+    assert path.strengths.tolist() == [0.1, 1.0]
+    assert [model.stop_reason_ for model in path.models] == ["converged", "interrupted"]
+    assert called == [0.1]
+
+    def interrupt(strength, model):
+        raise KeyboardInterrupt
+
+    with pytest.warns(ConvergenceWarning, match=r"stopped early \(interrupted\) after 1 of 2 strengths"):
+        assert len(groupnorm_path(task, X, Y, 1.0, [0.1, 1.0], callback=interrupt)) == 1
+
+
+def test_a_path_tells_of_its_progress_and_ends_in_time(capsys):
+    _, X, Y = path_data(1)
+    task = LatentMulticlass(weights="state")
+    path = groupnorm_path(task, X, Y, 1.0, [0.1, 1.0], verbose=True, max_seconds=1e6)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(path) == 2
+    assert lines[1].startswith(
+        f"strength   2 of 2  λ 1  objective {path.objectives[1]:.6g}  {path.n_states[1]} of 6 st"
+    )
+    free = groupnorm_path(task, X, Y, 1.0, [0.1, 1.0])
+    assert capsys.readouterr().out == ""
+    np.testing.assert_array_equal(free.coefs, path.coefs)
+    with pytest.warns(ConvergenceWarning, match=r"the path stopped early \(max_seconds\) after 1 of 2 strengths"):
+        short = groupnorm_path(task, X, Y, 1.0, [0.1, 1.0], max_seconds=1e-9)
+    assert short.model(0).stop_reason_ == "callback"
+    assert len(short) == len(short.strengths) == 1
+
+
+def test_what_cannot_be_drawn():
+    unfitted = LatentSSVM(LatentMulticlass(weights="state"))
+    for model in (3, unfitted):
+        with pytest.raises(InputError, match="model must be fitted with a task whose states have weights of their own"):
+            plot_states(model)
+    with pytest.raises(InputError, match=r"path must be a GroupNormPath, as groupnorm_path returns it, found \[1\]"):
+        plot_path([1])
 
 
 def test_pictures_of_states():

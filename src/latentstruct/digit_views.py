@@ -137,7 +137,10 @@ class RotatedViews(TransformerMixin, BaseEstimator):
 
     def _check_parameters(self, shape: tuple[int, int]) -> Matrix:
         """Return the angles."""
-        angles = np.asarray(self.angles, dtype=np.float64)
+        try:
+            angles = np.asarray(self.angles, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"angles must be at least one finite number, found {self.angles!r}") from error
         if angles.ndim != 1 or len(angles) == 0 or not np.isfinite(angles).all():
             raise InputError(f"angles must be at least one finite number, found {self.angles!r}")
         whole = isinstance(self.n_components, int | np.integer) and not isinstance(self.n_components, bool)
@@ -146,10 +149,10 @@ class RotatedViews(TransformerMixin, BaseEstimator):
                 f"n_components must be a whole number from 1 to {shape[0] * shape[1]}, the number of pixels, found "
                 f"{self.n_components!r}"
             )
-        if not (np.isfinite(self.scale) and self.scale > 0):
+        if not (_is_finite_number(self.scale) and self.scale > 0):
             raise InputError(f"scale must be a finite number above 0, found {self.scale!r}")
-        if not np.isfinite(self.constant):
-            raise InputError(f"constant must be finite, found {self.constant!r}")
+        if not _is_finite_number(self.constant):
+            raise InputError(f"constant must be a finite number, 0 for none, found {self.constant!r}")
         return angles
 
     def transform(self, images: Any, states: Any = None) -> Matrix:
@@ -209,15 +212,25 @@ class RotatedViews(TransformerMixin, BaseEstimator):
         return images, chosen.astype(np.int64)
 
 
+def _is_finite_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and bool(np.isfinite(value))
+
+
 def _check_images(images: Any) -> NDArray[Any]:
     """Return the images as an array (n, height, width) of uint8 or floating-point numbers."""
-    found = np.asarray(images)
+    try:
+        found = np.asarray(images)
+    except ValueError as error:
+        raise InputError(f"images must all have the same height and width: resize them ({error})") from error
     if found.ndim != 3 or 0 in found.shape[1:] or len(found) == 0:
         raise InputError(f"images have the shape {found.shape}; expected (n, height, width), none of them 0")
     if found.dtype == np.uint8:
         return found
     if found.dtype.kind != "f":
-        raise InputError(f"images hold {found.dtype} values; expected uint8 or floating-point numbers: convert them")
+        raise InputError(
+            f"images hold {found.dtype} values; expected uint8 from 0 to 255 or floating-point numbers from 0 to "
+            "1: convert grey values up to 255 by images.astype('uint8'), others by images / images.max()"
+        )
     if not np.isfinite(found).all():
         raise InputError("images hold values that are not finite; expected finite ones: leave these images out")
     return found

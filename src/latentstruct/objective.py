@@ -120,7 +120,7 @@ def build_objective(
     regularizer : Regularizer
         Ω, by default ½‖w‖². One with a method `bind` is asked for its form for this task's weights.
     """
-    regularizer = L2() if regularizer is None else regularizer
+    regularizer = _check_regularizer(L2() if regularizer is None else regularizer)
     if hasattr(regularizer, "bind"):
         regularizer = regularizer.bind(task)
     if rescaling == "slack":
@@ -140,3 +140,14 @@ def build_objective(
         return Objective(regularizer, plus, clamped)
     known = clamped.planes(np.zeros(task.n_features))
     return Objective(regularizer, plus, FixedOracle(known, weights))
+
+
+def _check_regularizer(regularizer: Any) -> Any:
+    """Return the regulariser, if it is one."""
+    methods = ("value", "gradient", "prox")
+    if isinstance(regularizer, type) or not all(callable(getattr(regularizer, name, None)) for name in methods):
+        raise InputError(
+            f"regularizer must be an object such as GroupNorm() or L2(), found {regularizer!r}: give one, or None for "
+            "½‖w‖²"
+        )
+    return regularizer

@@ -1,9 +1,10 @@
 """Models over a range of group-norm strengths: which latent states stay as the regulariser grows."""
 
 import math
+import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,8 @@ from sklearn.base import clone
 from latentstruct.estimators.models import LatentSSVM
 from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.ragged import Vector
-from latentstruct.regularizers import GroupNorm
+from latentstruct.regularizers import STATE_GROUPS, GroupNorm
+from latentstruct.solvers.base import ENDINGS
 from latentstruct.tasks.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.states import ABSENT
 
@@ -80,6 +82,8 @@ def groupnorm_path(
     H: Any = None,
     random_state: int | None = 0,
     callback: Callable[[float, LatentSSVM], bool | None] | None = None,
+    verbose: bool = False,
+    max_seconds: float | None = None,
 ) -> GroupNormPath:
     """Train λ Σ_p a_p‖w^p‖ + C Σ_i (f⁺_i(w) − f⁻_i(w)) for a range of strengths λ.
 
@@ -100,19 +104,25 @@ def groupnorm_path(
         A group for each class and state, or for each state.
     regularizer_weights : array of shape (P,), optional
         a_p, 1 by default.
-    solver : solver, optional
-        `Proximal` by default.
+    solver : name or solver, optional
+        Of all models, as for `LatentSSVM`. `Proximal` by default; see the notes for a faster setting.
     H : sequence of length n, optional
         Latents that the first model, that of the smallest λ, begins with; by default the task's own.
     random_state : int or None, default=0
         Seed of the first latents.
     callback : callable, optional
-        Called with λ and the fitted model after each; a true answer ends the path there.
+        Called with λ and the fitted model after each that was not cut short; a true answer ends the path there.
+    verbose : bool, default=False
+        Whether to print a line for each model.
+    max_seconds : float, optional
+        Limit of the whole path.
 
     Returns
     -------
     GroupNormPath
-        The models, λ ascending.
+        The models, λ ascending. Also after Ctrl-C or `max_seconds`, with a `ConvergenceWarning` and the models up to
+        then: the last may be one whose training was cut short (its ``stop_reason_`` is "interrupted" or "callback"),
+        with the best weights it had.
 
     Notes
     -----
@@ -120,31 +130,111 @@ def groupnorm_path(
     higher than those weights are at its own λ. The opposite way begins near w = 0, where states are alike, and keeps
     what it takes up first: on three pairs of digits (11 strengths each) it never gave an objective below that of a
     single training, while the way up did so in two cases of three.
+
+    ``solver=Proximal(direct=False)`` saves time: used after the first model, a tenth to a third of that of the path.
+    On five pairs of digits (6 strengths each) no objective changed by more than 0.01 %, with all ten digits one of six
+    rose by 5 %. Soft descents are not what to save: without them objectives were up to 1.7 times as high.
     """
     if getattr(task, "weights", None) != "state":
         raise InputError(f"task must be LatentMulticlass(weights='state'), whose states have weights, found {task!r}")
+    _check_settings(C, groups, solver, callback, max_seconds)
+    clock = _Clock(math.inf if max_seconds is None else max_seconds)
     if strengths is None:
         highest = largest_strength(task, X, Y, C, groups, regularizer_weights)
         strengths = _spread(highest, n_strengths, ratio)
     values = _check_strengths(strengths)
     factors = 1.0 if regularizer_weights is None else np.asarray(regularizer_weights, dtype=np.float64)
     models: list[LatentSSVM] = []
-    for strength in values:
-        model = LatentSSVM(
-            task,
-            C=C,
-            solver="auto" if solver is None else clone(solver),
-            random_state=random_state,
-            regularizer=GroupNorm(groups, strength * factors),
-        )
-        start = {"coef_init": models[-1].coef_} if models else {"H": H}
-        with warnings.catch_warnings():
-            # At the end of the path this is what is wanted.
-            warnings.filterwarnings("ignore", "training ended at w = 0", ConvergenceWarning)
-            models.append(model.fit(X, Y, **start))
-        if callback is not None and callback(float(strength), models[-1]):
-            break
+    cause = ""
+    try:
+        for strength in values:
+            norm = GroupNorm(groups, strength * factors)
+            model = LatentSSVM(task, C=C, solver=_solver(solver), random_state=random_state, regularizer=norm)
+            start = {"coef_init": models[-1].coef_} if models else {"H": H}
+            models.append(_fit(model, X, Y, callback=clock.is_late, **start))
+            cause = _cause_to_stop(models, len(values), clock)
+            if verbose:
+                print(_line(strength, models, len(values), clock.seconds()), flush=True)
+            if models[-1].stop_reason_ not in ENDINGS and callback is not None and callback(float(strength), model):
+                break
+            if cause:
+                break
+    except KeyboardInterrupt:
+        if not models:
+            raise
+        cause = "interrupted"
+    if cause:
+        done = f"{len(models)} of {len(values)} strengths"
+        warnings.warn(f"the path stopped early ({cause}) after {done}", ConvergenceWarning, stacklevel=2)
     return GroupNormPath(values[: len(models)], models)
+
+
+@dataclass
+class _Clock:
+    """Time since it was made, and whether that is too much."""
+
+    limit: float
+    began: float = field(default_factory=time.perf_counter)
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def is_late(self, line: Any = None) -> bool:
+        """Tell whether the time is up; also for solvers that ask after each round."""
+        return self.seconds() >= self.limit
+
+
+def _cause_to_stop(models: list[LatentSSVM], n_strengths: int, clock: _Clock) -> str:
+    """Return why the path is to end before its last model is trained, or nothing."""
+    if models[-1].stop_reason_ == "interrupted":
+        return "interrupted"
+    unfinished = models[-1].stop_reason_ == "callback" or len(models) < n_strengths
+    return "max_seconds" if unfinished and clock.is_late() else ""
+
+
+def _fit(model: LatentSSVM, X: Any, Y: Any, **start: Any) -> LatentSSVM:
+    with warnings.catch_warnings():
+        # At the end of the path weights of zero are what is wanted.
+        warnings.filterwarnings("ignore", "training ended at w = 0", ConvergenceWarning)
+        return model.fit(X, Y, **start)
+
+
+def _solver(solver: Any) -> Any:
+    """Return the solver of one model."""
+    if solver is None:
+        return "auto"
+    return solver if isinstance(solver, str) else clone(solver)
+
+
+def _line(strength: float, models: list[LatentSSVM], n_strengths: int, seconds: float) -> str:
+    model = models[-1]
+    return (
+        f"strength {len(models):3d} of {n_strengths}  λ {strength:.4g}  objective {model.objective_:.6g}  "
+        f"{(model.states_ > 0).sum()} of {model.states_.size} states  {seconds:.1f} s"
+    )
+
+
+def _check_settings(C: Any, groups: Any, solver: Any, callback: Any, max_seconds: Any) -> None:
+    _check_C(C)
+    _check_groups(groups)
+    if isinstance(solver, type) or not (solver is None or isinstance(solver, str) or hasattr(solver, "minimize")):
+        raise InputError(f"solver must be a name or a solver such as Proximal(), found {solver!r}")
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback must be a function of a strength and a model, found {callback!r}")
+    if max_seconds is not None and not (isinstance(max_seconds, int | float | np.number) and max_seconds > 0):
+        raise InputError(f"max_seconds must be a number above 0, or None for no limit, found {max_seconds!r}")
+
+
+def _check_C(C: Any) -> None:
+    if not (isinstance(C, int | float | np.number) and math.isfinite(C) and C > 0):
+        raise InputError(f"C must be a finite number above 0, found {C!r}")
+
+
+def _check_groups(groups: Any) -> None:
+    if not (isinstance(groups, str) and groups in STATE_GROUPS):
+        raise InputError(
+            f"groups must be 'states' or 'shared_states', found {groups!r}: train LatentSSVM with GroupNorm for others"
+        )
 
 
 def _spread(highest: float, n_strengths: int, ratio: float) -> Vector:
@@ -182,6 +272,8 @@ def largest_strength(
     task, X, Y, C, groups, regularizer_weights
         As for `groupnorm_path`.
     """
+    _check_C(C)
+    _check_groups(groups)
     task = clone(task)
     task.learn(X, Y)
     batch, norm = task.prepare(X, Y), GroupNorm(groups, 1.0 if regularizer_weights is None else regularizer_weights)

@@ -114,7 +114,12 @@ def plot_states(model: Any, names: Any = None, ax: "Axes | None" = None) -> "Axe
     matplotlib Axes
         The axes drawn on.
     """
-    norms = model.states_
+    norms = getattr(model, "states_", None)
+    if norms is None:
+        raise InputError(
+            f"model must be fitted with a task whose states have weights of their own, such as "
+            f"LatentMulticlass(weights='state'), found {model!r}"
+        )
     n_labels, n_states = norms.shape
     shown = list(range(n_states)) if names is None else list(names)
     if len(shown) != n_states:
@@ -145,6 +150,8 @@ def plot_path(path: Any, ax: "Axes | None" = None) -> "Axes":
     matplotlib Axes
         The axes that the norms are drawn on.
     """
+    if not all(hasattr(path, name) for name in ("strengths", "norms", "n_states", "model")):
+        raise InputError(f"path must be a GroupNormPath, as groupnorm_path returns it, found {path!r}")
     ax = _new_axes(3.6) if ax is None else ax
     norms, classes = path.norms, path.model(0).classes_
     for y, label in enumerate(classes):

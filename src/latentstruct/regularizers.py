@@ -73,7 +73,8 @@ class GroupNorm(BaseEstimator):
 
     Notes
     -----
-    Chen, Batra, Freeman & Johnson (2012), equation (2). Train with `Proximal`, which ``solver="auto"`` chooses.
+    Chen, Batra, Freeman & Johnson (2012), equation (2). Train with `Proximal`, which ``solver="auto"`` chooses. An
+    array (d,) or lists of weights are for one task: a pruned one has fewer weights, while the names fit both.
     """
 
     index_: Indices
@@ -126,12 +127,13 @@ class GroupNorm(BaseEstimator):
     def prox(self, w: Vector, step: float) -> Vector:
         """Return argmin_v ½‖v − w‖² + step·Ω(v): w^p·max(0, 1 − step·λ_p/‖w^p‖), exactly zero if that is 0."""
         norms, shrinkage = self.norms(w), step * self.weights_
-        kept = norms > shrinkage
-        factors = np.zeros_like(norms)
-        factors[kept] = 1.0 - shrinkage[kept] / norms[kept]
+        # One more for weights in no group, from which nothing is taken. Solvers ask for this very often.
+        taken = np.ones(len(norms) + 1)
+        np.divide(shrinkage, norms, out=taken[:-1], where=norms > shrinkage)
         # A norm that underflows is zero, yet without a penalty nothing is to be taken from it.
-        factors[shrinkage == 0] = 1.0
-        return self._scaled(w, factors, 1.0)
+        taken[:-1][shrinkage == 0] = 0.0
+        taken[-1] = 0.0
+        return w * (1.0 - taken)[self.index_]
 
     def lower_bound(self, slope: Vector, offset: float) -> float:
         """Return a value not above min_w Ω(w) + max(0, offset + slope·w); −inf if slope pulls at unpenalised weights.
@@ -171,6 +173,10 @@ def _index(groups: Any, task: Any) -> Indices:
         )
     if index.min(initial=0) < -1:
         raise InputError(f"groups are numbered from 0, with −1 for no group, found {index.min()}")
+    if index.max(initial=0) >= d:
+        raise InputError(
+            f"groups holds the number {index.max()}, but {d} weights have at most {d} groups: number them from 0 on"
+        )
     return index
 
 
@@ -197,7 +203,8 @@ def _index_of_lists(groups: Sequence[Any], d: int) -> Indices:
 def _whole_numbers(values: Any, name: str) -> NDArray[np.int64]:
     try:
         found = np.asarray(values)
-        whole = found.astype(np.int64) if found.dtype.kind in "iuf" and np.isfinite(found).all() else None
+        with np.errstate(invalid="ignore"):
+            whole = found.astype(np.int64) if found.dtype.kind in "iuf" and np.isfinite(found).all() else None
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be whole numbers: {error}") from error
     if found.size == 0:
@@ -210,9 +217,12 @@ def _whole_numbers(values: Any, name: str) -> NDArray[np.int64]:
 def _group_weights(weights: Any, n_groups: int) -> Vector:
     """Return λ of each group, checked."""
     try:
-        found = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        given = np.asarray(weights)
+    except ValueError as error:
         raise InputError(f"weights must be numbers: {error}") from error
+    if given.dtype.kind not in "iuf":
+        raise InputError(f"weights must be numbers ≥ 0, one or one for each group, found {weights!r}")
+    found = given.astype(np.float64)
     if found.ndim and found.shape != (n_groups,):
         raise InputError(f"weights has shape {found.shape}, but there are {n_groups} groups: give one number for each")
     bad = [value for value in found.ravel() if not (math.isfinite(value) and value >= 0)]

@@ -23,6 +23,7 @@ from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.objective import Objective, build_objective
 from latentstruct.protocols import Callback, Prediction, Result, Round, Temperature
 from latentstruct.ragged import Vector
+from latentstruct.regularizers import L2
 from latentstruct.solvers import (
     CCCP,
     LBFGS,
@@ -37,7 +38,7 @@ from latentstruct.solvers.auto import choose_solver
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.cccp import choose_descent
 from latentstruct.solvers.dissimilarity import Alternation
-from latentstruct.solvers.proximal import Proximal
+from latentstruct.solvers.proximal import Proximal, wants_proximal
 from latentstruct.tasks.base import require_one_latent_each
 from latentstruct.tasks.inputs import check_matrix
 
@@ -147,11 +148,20 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
             # Where the difference of convex functions is beyond a solver, CCCP gives it convex problems.
             beyond = "convex" in solver.needs or (isinstance(solver, LBFGS) and not objective.minus.smooth)
             solver = CCCP(solver) if beyond else solver
+            self._require_fit(solver, objective)
         limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
         # A convex objective has one minimum, wherever one starts.
         if self.restarts is not None and "convex" not in objective.properties:
             limits[self._restarts_of(solver)] = self.restarts
         return solver.set_params(**{name: value for name, value in limits.items() if value is not None})
+
+    def _require_fit(self, solver: BaseSolver, objective: Objective) -> None:
+        """Raise where CCCP would be given a regulariser whose convex problems it solves badly."""
+        if isinstance(solver, CCCP | SelfPaced) and wants_proximal(objective):
+            raise InputError(
+                f"solver={self.solver!r} trains latent variables by CCCP, which needs the regulariser ½‖w‖², but it is "
+                f"{type(objective.regularizer).__name__}: use solver='auto'"
+            )
 
     def _named_solver(self, objective: Objective) -> BaseSolver:
         if isinstance(self.solver, str):
@@ -339,12 +349,7 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
 
     def _warn(self, result: Result, solver: BaseSolver) -> None:
         if result.reason == "converged" and self.task_.latent and np.abs(self.coef_).max(initial=0.0) < 1e-9:
-            warnings.warn(
-                "training ended at w = 0: the first latents told nothing about the outputs; try more restarts, better "
-                "first latents (init, H or coef_init) or a larger C",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+            warnings.warn(f"training ended at w = 0: {self._cause_of_zero()}", ConvergenceWarning, stacklevel=4)
         wide = self.relative_gap_ > solver.tol if math.isfinite(result.gap) else isinstance(solver, LBFGS)
         unfinished = result.reason == "stalled" and wide
         if unfinished or result.reason in ("max_rounds", "max_seconds", "interrupted"):
@@ -356,6 +361,20 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _cause_of_zero(self) -> str:
+        """Return why all weights may be zero, and what to do."""
+        classes: Any = self.task_.classes_ if getattr(self.task_, "classifies", False) else ()
+        if len(classes) == 1:
+            return f"all examples are of one class ({classes[0]}), which nothing is to be told from; give others too"
+        better = "more restarts, better first latents (init, H or coef_init) or a larger C"
+        regularizer = getattr(self, "regularizer", None)
+        if regularizer is None or isinstance(regularizer, L2):
+            return f"the first latents told nothing about the outputs; try {better}"
+        return (
+            f"{type(regularizer).__name__} outweighs the examples, or the first latents told nothing about the "
+            f"outputs; try smaller weights of the regulariser, {better}"
+        )
 
     def _decoded(self, X: Any) -> Sequence[Prediction]:
         check_is_fitted(self, "coef_")

@@ -68,9 +68,18 @@ class StateSelection:
         estimator
             A fitted estimator of the same kind. Its ``task_.needed_states_`` tells which inputs it reads: X may hold
             those of all states or only these; latents keep their numbers. Fitted again, it trains with the kept states
-            only. What is known of its training (``objective_``, ``history_`` …) is that of this model.
+            only. What is known of its training (``objective_``, ``history_`` …) is that of this model. Its task has
+            fewer weights: a `GroupNorm` whose groups are an array (d,) or lists of weights fits no more when it is
+            fitted again (the names "states" and "shared_states" do), and a `ModLat` wants ``latent_features`` of the
+            kept states only.
         """
         check_is_fitted(self, "coef_")
+        if getattr(self.task_, "table_", None) is None:
+            weights = getattr(self.task_, "weights", None)
+            found = type(self.task_).__name__ + ("" if weights is None else f"(weights={weights!r})")
+            raise InputError(
+                f"{found} has no states with weights of their own to prune: train LatentMulticlass(weights='state')"
+            )
         norms = self.states_
         if zeros not in ("keep", "drop"):
             raise InputError(f"zeros must be 'keep' or 'drop', found {zeros!r}")

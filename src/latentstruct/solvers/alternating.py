@@ -1,6 +1,9 @@
 """The alternating coordinate and subgradient descent of Chen, Batra, Freeman and Johnson, to compare with."""
 
+import math
 from typing import Any
+
+import numpy as np
 
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
@@ -50,8 +53,9 @@ class AlternatingSubgradient(BaseSolver):
         """Raise unless objective and parameters fit."""
         super().check(objective)
         self._check_at_least(1, "restarts")
-        if not self.learning_rate > 0:
-            raise InputError(f"learning_rate must be above 0, found {self.learning_rate!r}")
+        rate = self.learning_rate
+        if not (isinstance(rate, int | float | np.number) and 0 < rate < math.inf):
+            raise InputError(f"learning_rate must be a finite number above 0, found {rate!r}")
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
         return first_weights(objective, attempt)

@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +37,8 @@ LOOSEST = 1e-3
 INNER_STEPS = 1000
 # The bundle ends when its model promises less than this share of the tolerance.
 PRECISION = 0.1
+# Largest squared slope of planes that are taken for level.
+FLAT = 1e-200
 
 
 @dataclass
@@ -107,9 +109,12 @@ def _step(objective: Objective, point: Point, highest: float) -> Point | None:
 def project_to_simplex(point: Vector) -> Vector:
     """Return the nearest point whose entries are ≥ 0 and sum to 1."""
     descending = np.sort(point)[::-1]
-    excess = (np.cumsum(descending) - 1.0) / np.arange(1, len(point) + 1)
-    last = int(np.flatnonzero(descending > excess)[-1])
-    return np.maximum(point - excess[last], 0.0)
+    # A shift of all entries changes nothing, but beside large ones the 1 would be lost in rounding.
+    highest = descending[0]
+    descending = descending - highest
+    excess = (descending.cumsum() - 1.0) / np.arange(1, len(point) + 1)
+    last = np.count_nonzero(descending > excess) - 1
+    return np.maximum(point - highest - excess[last], 0.0)
 
 
 class PlaneModel:
@@ -183,7 +188,13 @@ class PlaneModel:
         def minimiser(alpha: Vector) -> Vector:
             return regularizer.prox(pull - (alpha @ slopes) / proximity, 1.0 / proximity)
 
-        length = proximity / max(float(np.linalg.eigvalsh(slopes @ slopes.T)[-1]), 1e-300)
+        bend = float(np.linalg.eigvalsh(slopes @ slopes.T)[-1])
+        if bend < FLAT:
+            # Level planes: the highest is the model, wherever w goes.
+            alpha = np.zeros(len(offsets))
+            alpha[offsets.argmax()] = 1.0
+            return self._settle(alpha, minimiser)
+        length = proximity / bend
         alpha, ahead, momentum = self.alpha, self.alpha, 1.0
         w = minimiser(alpha)
         for number in range(INNER_STEPS):
@@ -201,6 +212,10 @@ class PlaneModel:
                 heights = offsets + slopes @ w
                 if heights.max() - float(alpha @ heights) <= gap:
                     break
+        return self._settle(alpha, minimiser)
+
+    def _settle(self, alpha: Vector, minimiser: Callable[[Vector], Vector]) -> Vector:
+        """Keep the multipliers, and return the weights that follow from them."""
         self.alpha = alpha
         self.idle = np.where(alpha > 0, 0, self.idle + 1)
         return minimiser(alpha)
@@ -233,6 +248,9 @@ class Proximal(BaseSolver):
     restarts : int, default=1
         Number of starts where the objective is not convex; the best is kept. They differ by the first latents
         (`Objective.first`), so not when w0 is given.
+    direct : bool, default=True
+        Whether a descent by the bundle at once follows the soft ones. It takes the most time, and is seldom the
+        one that finds the lowest result where w0 comes from a similar objective.
 
     Notes
     -----
@@ -250,6 +268,7 @@ class Proximal(BaseSolver):
         smoothing: tuple[float, ...] = (1.0, 0.1),
         max_planes: int = 60,
         restarts: int = 1,
+        direct: bool = True,
     ) -> None:
         self.tol = tol
         self.max_rounds = max_rounds
@@ -257,6 +276,7 @@ class Proximal(BaseSolver):
         self.smoothing = smoothing
         self.max_planes = max_planes
         self.restarts = restarts
+        self.direct = direct
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -278,11 +298,13 @@ class Proximal(BaseSolver):
         model = state if isinstance(state, PlaneModel) and state.rescale(objective.plus.weights) else None
         model = PlaneModel(self.max_planes, objective.plus.weights) if model is None else model
         monitor.state = model
+        direct = self.direct
         for temperature in () if "convex" in objective.properties else self.smoothing:
             cooled = None if monitor.reason else self._cool(objective, monitor, w, temperature)
+            direct = direct or cooled is None
             if cooled is not None and not monitor.reason:
                 self._descend_hard(objective, monitor, cooled, model)
-        if not monitor.reason:
+        if not monitor.reason and (direct or "convex" in objective.properties or not len(self.smoothing)):
             self._descend_hard(objective, monitor, w, model)
         monitor.reason = monitor.reason or ("stalled" if math.isfinite(monitor.gap) else "converged")
 

@@ -27,6 +27,7 @@ from latentstruct.tasks.states import (
     StateBatch,
     StatePredictions,
     StateTable,
+    as_table,
     has_one_row,
     read_array,
     read_matrices,
@@ -115,7 +116,7 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
             raise InputError(f"bias must be finite, found {self.bias!r}")
         if self.states is None:
             return
-        shape = np.shape(self.states)
+        shape = as_table(self.states).shape
         if self.weights != "state" or len(shape) != 2 or self.n_states not in (None, shape[1]):
             raise InputError(
                 f"states has shape {shape}, which needs weights='state' and an array (S, H) with H = n_states, found "

@@ -55,6 +55,17 @@ class Candidates:
         return np.flatnonzero(np.diff(self.y, prepend=-1))
 
 
+def as_table(kinds: Any) -> NDArray[Any]:
+    """Return a table of states as an array, if all its rows have the same length."""
+    try:
+        return np.asarray(kinds)
+    except ValueError as error:
+        raise InputError(
+            f"states must be an array (S, H), one row a class and one column a state, found rows of different lengths: "
+            f"give all rows one number for each state ({error})"
+        ) from error
+
+
 class StateTable:
     """The states of each class, where states have weights of their own.
 
@@ -84,7 +95,7 @@ class StateTable:
         """Make the table of S classes and H states from what a user gave, all states if None."""
         if kinds is None:
             return cls(np.ones((n_labels, n_states), dtype=np.int64))
-        table = np.asarray(kinds)
+        table = as_table(kinds)
         if table.shape != (n_labels, n_states) or table.dtype.kind not in "iu":
             raise InputError(
                 f"states must be whole numbers of shape ({n_labels}, {n_states}), one row a class and one column a "
