@@ -108,7 +108,15 @@ def follow_path(data: DigitPair, sizes: Sizes, say: Callable[[str], None]) -> li
     task = LatentMulticlass(n_states=N_ANGLES, weights="state")
     began = time.process_time()
     with limits_on_purpose():
-        path = groupnorm_path(task, data.X, data.y, C / len(data.y), strengths=sizes.strengths, solver=_solver(sizes))
+        path = groupnorm_path(
+            task,
+            data.X,
+            data.y,
+            C / len(data.y),
+            strengths=sizes.strengths,
+            solver=_solver(sizes),
+            callback=lambda strength, model: say(f"λ = {strength:g}: {int((model.states_ > 0).sum())} states"),
+        )
     took = (time.process_time() - began) / len(sizes.strengths)
     found = []
     for k, strength in enumerate(path.strengths):
