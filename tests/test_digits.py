@@ -476,7 +476,7 @@ def test_experiment_with_many_digits(in_place_of_mnist, monkeypatch):
     sizes = groupnorm_mnist.Sizes(60, 80, 4, (3.0, 0.3), 60, 0.03)
     said = []
     found = groupnorm_mnist.run(sizes=sizes, say=said.append)
-    assert len(said) == 6
+    assert len(said) == 8
     accuracy, angles = found.tables
     assert [row[0] for row in accuracy.rows][2:] == [
         groupnorm_mnist.SEPARATE,
