@@ -380,14 +380,8 @@ def restore_features(model: Trained) -> "BoxFeatures":
     """Return the features a model was trained with."""
     from latentstruct.box_features import BoxFeatures
 
-    try:
-        features = BoxFeatures.from_state(model.record.features)
-    except InputError as error:
-        # Both say what to do.
-        raise model.damaged(str(error).removesuffix(": train again")) from error
-    if features.n_features_ != model.estimator.task_.n_inputs_:
-        raise model.damaged("its features do not belong to its weights")
-    return features
+    found: BoxFeatures = model.restored(BoxFeatures.from_state)
+    return found
 
 
 class DetectKind(Kind):

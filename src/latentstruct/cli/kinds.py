@@ -24,7 +24,18 @@ class Trained:
 
     def damaged(self, why: str) -> FormatError:
         """Return the error of a model whose parts contradict each other."""
-        return FormatError(f"{self.path} is damaged ({why}): train again")
+        # What went wrong inside may name the same cure.
+        return FormatError(f"{self.path} is damaged ({why.removesuffix(': train again')}): train again")
+
+    def restored(self, restore: Callable[[Any], Any]) -> Any:
+        """Return the features a model was trained with, made from their record; raise if they are not its own."""
+        try:
+            features = restore(self.record.features)
+        except InputError as error:
+            raise self.damaged(str(error)) from error
+        if features.n_features_ != self.estimator.task_.n_inputs_:
+            raise self.damaged("its features do not belong to its weights")
+        return features
 
 
 @dataclass(frozen=True)

@@ -452,13 +452,8 @@ def restore_features(model: Trained) -> "PatchFeatures":
     """Return the features a model was trained with."""
     from latentstruct.image_features import PatchFeatures
 
-    try:
-        features = PatchFeatures().restore(model.record.features)
-    except InputError as error:
-        raise model.damaged(str(error)) from error
-    if features.n_features_ != model.estimator.task_.n_inputs_:
-        raise model.damaged("its features do not belong to its weights")
-    return features
+    found: PatchFeatures = model.restored(PatchFeatures().restore)
+    return found
 
 
 class SegmentKind(Kind):
