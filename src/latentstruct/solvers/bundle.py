@@ -17,6 +17,10 @@ from latentstruct.solvers.base import BaseSolver, Monitor
 # The QP over the planes is solved to this share of the gap that is wanted.
 QP_SHARE = 1e-3
 STALLED_ROUNDS = 200
+# The proximal term is right while the next step promises between these shares of the gap; else it changes by a factor.
+LEAST_PROMISE, MOST_PROMISE = 0.2, 0.5
+PROXIMITY_FACTOR = 1.5
+PROXIMITY_RANGE = (0.1, 1e8)
 
 
 @dataclass
@@ -134,6 +138,15 @@ class PlaneBundle:
         solve_simplex_qp(gram, gains, alpha, min(1e-10 * scale, precision), 100 * k + 1000)
         multipliers.alpha = alpha
 
+    def adapt(self, promise: float, kept: bool) -> None:
+        """Change the proximal term by the share of the gap that a step promised, and whether it kept that promise."""
+        lowest, highest = PROXIMITY_RANGE
+        proximity = self.near.proximity
+        if promise < LEAST_PROMISE and proximity > lowest:
+            self.near.proximity = max(proximity / PROXIMITY_FACTOR, lowest)
+        elif promise > MOST_PROMISE and not kept and 0.0 < proximity < highest:
+            self.near.proximity = min(proximity * PROXIMITY_FACTOR, highest)
+
     def combination(self, multipliers: Multipliers) -> Plane:
         """Return Σ α_k (b_k + g_k·w) as one plane."""
         k = self.size
@@ -172,14 +185,20 @@ class Bundle(BaseSolver):
     max_rounds, max_seconds : number
         Limits.
     proximity : float, default=10.0
-        Weight ρ of the proximal term ρ/2‖w − v‖²; 0 gives plain 1-slack cutting planes. v moves to w when the
-        objective fell by a tenth of what the model promised (a serious step), else only the model improves. On
+        Weight ρ of the proximal term ρ/2‖w − v‖² in the first round; 0 gives plain 1-slack cutting planes. v moves to w
+        when the objective fell by a tenth of what the model promised (a serious step), else only the model improves. On
         handwritten words ρ = 10 halves the rounds.
     max_planes : int, default=200
         Planes kept in the bundle (memory max_planes · d).
     cached_planes : int, default=0
         Planes remembered for each example. If above 0, a round is answered from them while that cuts the model by
         a tenth of the gap, and the exact oracle is asked only otherwise.
+    adaptive : bool, optional
+        Whether ρ changes from round to round. It grows where a step promised more than half of the gap and failed, as
+        it went too far, and shrinks where a step promises less than a fifth, as it is too short. With F1 and the ROC
+        area of 4000 rows as losses that saves the more the larger C is: 88 rounds against 136 and 44 against 159 at
+        C = 1e4, 147 against 563 and 60 against more than 600 at 1e5. With many small structures it takes up to 1.8
+        times the rounds (classes of digits at C = 100), so by default it is done where there is one example only.
     """
 
     needs = frozenset({"convex", "l2"})
@@ -192,6 +211,7 @@ class Bundle(BaseSolver):
         proximity: float = 10.0,
         max_planes: int = 200,
         cached_planes: int = 0,
+        adaptive: bool | None = None,
     ) -> None:
         self.tol = tol
         self.max_rounds = max_rounds
@@ -199,6 +219,7 @@ class Bundle(BaseSolver):
         self.proximity = proximity
         self.max_planes = max_planes
         self.cached_planes = cached_planes
+        self.adaptive = adaptive
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -221,7 +242,7 @@ class Bundle(BaseSolver):
         centre, plane = w, oracle.total(w)
         value = self._value(plane, linear, w)
         monitor.offer(w, value)
-        progress = Progress()
+        progress, adaptive = Progress(), objective.n_examples == 1 if self.adaptive is None else self.adaptive
         while True:
             monitor.certified = monitor.certified and plane.exact
             bundle.add(plane)
@@ -238,7 +259,10 @@ class Bundle(BaseSolver):
             plane = oracle.total(w)
             reached = self._value(plane, linear, w)
             monitor.offer(w, reached)
-            if value - reached >= 0.1 * (value - expected):
+            promised, serious = value - expected, value - reached >= 0.1 * (value - expected)
+            if adaptive:
+                bundle.adapt(promised / max(value - monitor.lower_bound, 1e-300), serious)
+            if serious:
                 centre, value = w, reached
 
     def _bundle(self, objective: Objective, linear: Plane, state: PlaneBundle | None) -> PlaneBundle:
