@@ -126,7 +126,7 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
         tags = super().__sklearn_tags__()
         if getattr(self.task, "classifies", False):
             tags.estimator_type = "classifier"
-            tags.classifier_tags = ClassifierTags()
+            tags.classifier_tags = ClassifierTags(multi_class=not getattr(self.task, "binary", False))
         return tags
 
     @property
@@ -277,6 +277,10 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
         if Y is None:
             raise InputError("Y is missing: training needs one output for each example")
         task = clone(self.task)
+        if sample_weight is not None and getattr(task, "whole_set", False):
+            raise InputError(
+                f"sample_weight is given, but {type(task).__name__} takes the whole set for one example: leave it out"
+            )
         task.learn(X, Y)
         batch = task.prepare(X, Y)
         objective = compose(task, batch, self._weights(batch.n_examples, sample_weight))
@@ -300,6 +304,9 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
         if callback is None and self.verbose:
             callback = print_round
         result = solver.minimize(objective, w0, state=state, callback=callback)
+        if hasattr(task, "settle"):
+            # What training leaves open, for instance the threshold of a ranking.
+            task.settle(batch, result.w)
         self.task_ = task
         self._take(result)
         self._state = (fingerprint, result.state) if self.warm_start else None
@@ -472,7 +479,7 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
         """Return the loss Δ(y_i, ŷ_i[, ĥ_i]) of each example's prediction."""
         check_is_fitted(self, "coef_")
         if not self.task_.latent:
-            return self.task_.loss(Y, self.predict(X))
+            return self.task_.loss(Y, self._judged(X))
         decoded = self._decoded(X)
         return self.task_.loss(Y, [found.y for found in decoded], [found.h for found in decoded])
 
@@ -480,8 +487,13 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
         """Return the task's quality measure of the predictions (accuracy for labels)."""
         if Y is None:
             raise InputError("Y is missing: a score compares predictions with the true outputs")
-        predicted = self.predict(X)
-        return self.task_.score(Y, predicted, sample_weight)
+        judged = self._judged(X)
+        return self.task_.score(Y, judged, sample_weight)
+
+    def _judged(self, X: Any) -> Any:
+        """Return what losses and scores are taken from: the predictions, or the scores of a task that ranks."""
+        check_is_fitted(self, "coef_")
+        return self.decision_function(X) if getattr(self.task_, "judges_scores", False) else self.predict(X)
 
     def save(self, path: str | Path) -> None:
         """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`)."""
@@ -501,4 +513,7 @@ def _solver_names(solver: Any) -> str:
 
 
 def _state_of(task: Any) -> Any:
+    """Return what fixes the meaning of a task's weights."""
+    if hasattr(task, "learned_state"):
+        return task.learned_state()
     return task.state() if hasattr(task, "state") else None

@@ -1,0 +1,282 @@
+"""Quality of a two-class classifier as a whole: by its contingency table, or by the order of its scores.
+
+Examples with equal scores have no order of their own. Every measure of scores is its exact mean over all orders of
+tied examples, so that the order of a file never counts; at the threshold itself an example counts as negative.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from latentstruct.exceptions import InputError
+from latentstruct.metrics.ranking import average_precision, precision_at_k
+from latentstruct.ragged import Vector
+
+__all__ = [
+    "Contingency",
+    "contingency",
+    "error_rate",
+    "f_beta",
+    "measure_scores",
+    "prbep",
+    "recall_at_k",
+    "roc_area",
+]
+
+
+class Contingency(NamedTuple):
+    """How often each true class met each predicted class.
+
+    Parameters
+    ----------
+    a, b, c, d : int
+        True positives, false positives (predicted positive, truly negative), false negatives, true negatives.
+    """
+
+    a: int
+    b: int
+    c: int
+    d: int
+
+    @property
+    def precision(self) -> float:
+        """The share a / (a + b) of the predicted positives that are positive; 0 if there are none."""
+        return self.a / (self.a + self.b) if self.a + self.b else 0.0
+
+    @property
+    def recall(self) -> float:
+        """The share a / (a + c) of the positives that are found; 0 if there are none."""
+        return self.a / (self.a + self.c) if self.a + self.c else 0.0
+
+    @property
+    def error_rate(self) -> float:
+        """The share (b + c) / n of wrong predictions; 0 of none."""
+        return (self.b + self.c) / sum(self) if sum(self) else 0.0
+
+    def f_beta(self, beta: float = 1.0) -> float:
+        """Return (1 + β²) a / ((1 + β²) a + b + β² c), 0 if nothing is or is predicted positive."""
+        square = check_beta(beta) ** 2
+        total = (1.0 + square) * self.a + self.b + square * self.c
+        return (1.0 + square) * self.a / total if total else 0.0
+
+
+def check_beta(beta: Any) -> float:
+    """Return β as a number, refusing what is not positive and finite."""
+    numeric = isinstance(beta, int | float | np.integer | np.floating) and not isinstance(beta, bool)
+    # Whose square is a positive finite number too.
+    if not numeric or not 1e-150 < beta < 1e150:
+        raise InputError(
+            f"beta is {beta!r}; expected a positive finite number: take 1 for F1, more to weigh recall, less to weigh "
+            "precision"
+        )
+    return float(beta)
+
+
+def _positives(y: Any, what: str) -> NDArray[np.bool_]:
+    """Return truth or prediction as booleans."""
+    found = np.asarray(y)
+    if found.ndim != 1 or (found.dtype.kind != "b" and not np.isin(found, (0, 1)).all()):
+        raise InputError(
+            f"found {what} of shape {found.shape} and type {found.dtype}; expected one True (positive) or False for "
+            "each example: compare the labels with the positive one, such as y == 'spam'"
+        )
+    return found.astype(bool)
+
+
+def _truth_and_scores(y: Any, scores: Any) -> tuple[NDArray[np.bool_], Vector]:
+    """Return truth and scores of the same length."""
+    truth = _positives(y, "truth")
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"scores must be numbers: {error}") from error
+    if truth.shape != values.shape:
+        raise InputError(
+            f"found truth of shape {truth.shape} and scores of shape {values.shape}; expected one score for each "
+            "example: give both for the same examples"
+        )
+    if not np.isfinite(values).all():
+        raise InputError("scores contain NaN or infinity; expected finite numbers: replace or remove them")
+    return truth, values
+
+
+def contingency(y_true: Any, y_pred: Any) -> Contingency:
+    """Count how often each true class meets each predicted class.
+
+    Parameters
+    ----------
+    y_true, y_pred : bool array of shape (n,)
+        Whether an example is positive, and whether it is predicted to be; 0 and 1 serve too.
+
+    Returns
+    -------
+    Contingency
+        (a, b, c, d): true positives, false positives, false negatives, true negatives.
+    """
+    truth, predicted = _positives(y_true, "truth"), _positives(y_pred, "predictions")
+    if truth.shape != predicted.shape:
+        raise InputError(
+            f"found {len(truth)} true and {len(predicted)} predicted labels; expected as many of both: give both for "
+            "the same examples"
+        )
+    a, n_positive, n_predicted = int((truth & predicted).sum()), int(truth.sum()), int(predicted.sum())
+    return Contingency(a, n_predicted - a, n_positive - a, len(truth) - n_positive - n_predicted + a)
+
+
+def f_beta(y_true: Any, y_pred: Any, beta: float = 1.0) -> float:
+    """Return F_β = (1 + β²) a / ((1 + β²) a + b + β² c).
+
+    Parameters
+    ----------
+    y_true, y_pred : bool array of shape (n,)
+        Whether an example is positive, and whether it is predicted to be.
+    beta : float, default=1.0
+        How much more recall counts than precision.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 if nothing is and nothing is predicted positive.
+    """
+    return contingency(y_true, y_pred).f_beta(beta)
+
+
+def error_rate(y_true: Any, y_pred: Any) -> float:
+    """Return the share (b + c) / n of wrong predictions.
+
+    Parameters
+    ----------
+    y_true, y_pred : bool array of shape (n,)
+        Whether an example is positive, and whether it is predicted to be.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+    """
+    return contingency(y_true, y_pred).error_rate
+
+
+def recall_at_k(y: Any, scores: Any, k: int) -> float:
+    """Return the share of all positives that is among the k examples of the highest scores.
+
+    Parameters
+    ----------
+    y : bool array of shape (n,)
+        Whether an example is positive.
+    scores : array of shape (n,)
+        Higher is more likely positive; tied examples count by their mean over all orders.
+    k : int
+        How many examples are looked at; all of them if there are fewer.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 without positives.
+    """
+    truth, values = _truth_and_scores(y, scores)
+    found = precision_at_k(truth, values, k) * k
+    return float(min(found / truth.sum(), 1.0)) if truth.any() else 0.0
+
+
+def prbep(y: Any, scores: Any) -> float:
+    """Return the break-even point of precision and recall: the precision of the n₊ examples of the highest scores.
+
+    As many examples are predicted positive as are positive, so that precision and recall are the same.
+
+    Parameters
+    ----------
+    y : bool array of shape (n,)
+        Whether an example is positive; n₊ are.
+    scores : array of shape (n,)
+        Higher is more likely positive; tied examples count by their mean over all orders.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 without positives.
+    """
+    truth, values = _truth_and_scores(y, scores)
+    return precision_at_k(truth, values, int(truth.sum())) if truth.any() else 0.0
+
+
+def roc_area(y: Any, scores: Any) -> float:
+    """Return the area under the ROC curve: the share of (positive, negative) pairs in the right order, ties as half.
+
+    With the mean ranks r of tied scores it is (Σ_{i positive} r_i − n₊(n₊ + 1)/2) / (n₊ n₋).
+
+    Parameters
+    ----------
+    y : bool array of shape (n,)
+        Whether an example is positive.
+    scores : array of shape (n,)
+        Higher is more likely positive.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    InputError
+        If there are no positives or no negatives, so that there is no pair.
+    """
+    truth, values = _truth_and_scores(y, scores)
+    n_positive = int(truth.sum())
+    n_pairs = n_positive * (len(truth) - n_positive)
+    if not n_pairs:
+        raise InputError(
+            f"found {n_positive} positive examples of {len(truth)}; expected some of both classes, for the ROC area "
+            "counts pairs of them: add examples of the missing class"
+        )
+    return float(rankdata(values)[truth].sum() - n_positive * (n_positive + 1) / 2) / n_pairs
+
+
+def measure_scores(
+    y_true: Any, scores: Any, threshold: float = 0.0, beta: float = 1.0, k: int | None = None
+) -> dict[str, Any]:
+    """Return all measures of a classifier by the scores it gave.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        Whether an example is positive.
+    scores : array of shape (n,)
+        Higher is more likely positive.
+    threshold : float, default=0.0
+        Examples above it are predicted positive.
+    beta : float, default=1.0
+        A further F_β is given as ``fbeta`` if this is not 1.
+    k : int, optional
+        ``precision@k`` and ``recall@k`` are given if it is.
+
+    Returns
+    -------
+    dict
+        ``n_examples``, ``contingency`` (a dict of a, b, c, d), ``error``, ``precision``, ``recall``, ``f1``,
+        ``fbeta``, ``prbep``, ``rocarea``, ``average_precision``, ``precision@k``, ``recall@k`` with the number for k.
+        What is not defined without positives, or without negatives, is None.
+    """
+    truth, values = _truth_and_scores(y_true, scores)
+    table = contingency(truth, values > threshold)
+    some = bool(truth.any())
+    found: dict[str, Any] = {
+        "n_examples": len(truth),
+        "contingency": table._asdict(),
+        "error": table.error_rate,
+        "precision": table.precision,
+        "recall": table.recall if some else None,
+        "f1": table.f_beta() if some else None,
+    }
+    if check_beta(beta) != 1.0:
+        found["fbeta"] = table.f_beta(beta) if some else None
+    found["prbep"] = prbep(truth, values) if some else None
+    found["rocarea"] = roc_area(truth, values) if some and not truth.all() else None
+    found["average_precision"] = average_precision(truth, values) if some else None
+    if k is not None:
+        found[f"precision@{k}"] = precision_at_k(truth, values, k)
+        found[f"recall@{k}"] = recall_at_k(truth, values, k) if some else None
+    return found

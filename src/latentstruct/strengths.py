@@ -1,0 +1,39 @@
+"""How strong training for a measure must be to compare with a conventional SVM."""
+
+from latentstruct.exceptions import InputError
+
+__all__ = ["comparable_strength"]
+
+
+def comparable_strength(loss: str, n_examples: int, n_positive: int, k: int | None = None) -> float:
+    """Return the C of `Measure` that weighs a mistake as a conventional SVM with C = 1 does.
+
+    A conventional SVM minimises ½‖u‖² + Σ_i hinge(y_i u·x_i). Where a wrong label costs about δ of the measure and
+    moves the mean features by 1/n, the margin of the measure is nδ times that of the hinge: with w = nδ u,
+    ½‖w‖² + C·δ Σ_i hinge is n²δ² (½‖u‖² + C/(n²δ) Σ_i hinge), so that C = n²δ compares with 1. Measures of the order
+    of pairs have features of pairs, each with the same weight as in the loss; a positive example then weighs C/n₊.
+
+    Parameters
+    ----------
+    loss : str
+        A loss that `Measure` knows by name.
+    n_examples, n_positive : int
+        n, and n₊ ≥ 1.
+    k : int, optional
+        For ``"precision@k"``.
+
+    Returns
+    -------
+    float
+        n for ``"error"``, n²/k for ``"precision@k"``, n₊ for ``"rocarea"`` and ``"average_precision"``, else n²/n₊.
+    """
+    if not 1 <= n_positive <= n_examples:
+        raise InputError(
+            f"found {n_positive} positive examples of {n_examples}; expected at least one: give examples of both "
+            "classes"
+        )
+    if loss == "error":
+        return float(n_examples)
+    if loss in ("rocarea", "average_precision"):
+        return float(n_positive)
+    return n_examples**2 / (k if loss == "precision@k" and k is not None else n_positive)
