@@ -1,0 +1,89 @@
+"""Sequences with tracks: letters, and what else is known of each position."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.exceptions import InputError
+
+AMINO_ACIDS = "ARNDCQEGHILKMFPSTWYVBZX"
+"""The letters of proteins in the order of NCBI's matrices; B is D or N, Z is E or Q, X is any."""
+
+
+class SequenceTracks(NamedTuple):
+    """A sequence of L letters and further tracks of the same length.
+
+    Attributes
+    ----------
+    letters : str
+        One letter for each position; lower case counts as upper case (in ASCII).
+    structure : str, optional
+        Secondary structure, one letter for each position (for instance H, E and L).
+    accessibility : str, optional
+        Class of solvent accessibility, one letter for each position.
+    profile : ndarray of shape (L, P), optional
+        Numbers for each position, as the scores of the 20 amino acids in a PSI-BLAST profile.
+    """
+
+    letters: str
+    structure: str | None = None
+    accessibility: str | None = None
+    profile: NDArray[np.float64] | None = None
+
+
+class AlignmentInput(NamedTuple):
+    """Two sequences to align; a plain string stands for a sequence without further tracks."""
+
+    a: SequenceTracks | str
+    b: SequenceTracks | str
+
+
+def check_sequence(value: Any, name: str) -> SequenceTracks:
+    """Return a sequence with upper-case letters and checked tracks, or raise an error that names `name`."""
+    tracks = SequenceTracks(value) if isinstance(value, str) else value
+    if not isinstance(tracks, SequenceTracks) or not isinstance(tracks.letters, str):
+        raise InputError(f"{name} is {type(value).__name__}, expected a string or SequenceTracks: give its letters")
+    size = len(tracks.letters)
+    if size == 0:
+        raise InputError(f"{name} is empty, expected at least one letter: remove the pair")
+    for track in ("structure", "accessibility"):
+        found = getattr(tracks, track)
+        if found is None:
+            continue
+        if not isinstance(found, str):
+            raise InputError(f"the {track} of {name} is {type(found).__name__}, expected a string: give its letters")
+        if len(found) != size:
+            raise InputError(
+                f"the {track} of {name} has {len(found)} letters but the sequence has {size}: give one letter for each "
+                "position"
+            )
+    profile = None if tracks.profile is None else _check_profile(tracks.profile, size, name)
+    # Outside ASCII, upper case may have more letters than lower case.
+    letters = tracks.letters.upper() if tracks.letters.isascii() else tracks.letters
+    return tracks._replace(letters=letters, profile=profile)
+
+
+def _check_profile(value: Any, size: int, name: str) -> NDArray[np.float64]:
+    try:
+        profile = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the profile of {name} must be numbers of shape (L, P): {error}") from error
+    if profile.ndim != 2 or len(profile) != size or profile.shape[1] == 0:
+        raise InputError(
+            f"the profile of {name} has shape {profile.shape}, expected ({size}, P): give one line for each position"
+        )
+    if not np.isfinite(profile).all():
+        raise InputError(f"the profile of {name} contains NaN or infinity: replace or remove these values")
+    return profile
+
+
+def check_pairs(X: Any) -> list[tuple[SequenceTracks, SequenceTracks]]:
+    """Return checked pairs of sequences, or raise an error that names the pair and the sequence."""
+    pairs = []
+    for i, pair in enumerate(X):
+        if not isinstance(pair, tuple | list) or isinstance(pair, SequenceTracks) or len(pair) != 2:
+            raise InputError(f"pair {i} of X is {type(pair).__name__}, expected two sequences: give a tuple (a, b)")
+        a, b = (check_sequence(value, f"sequence {side} of pair {i}") for side, value in zip("ab", pair, strict=True))
+        pairs.append((a, b))
+    return pairs
