@@ -11,7 +11,7 @@ from latentstruct.formats.meme import check_probabilities
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["can_plot", "plot_logo", "plot_path", "plot_states", "require_plots"]
+__all__ = ["can_plot", "plot_logo", "plot_path", "plot_states", "plot_substitutions", "require_plots"]
 
 COLOURS = {"A": "#2a9d3f", "C": "#2464c4", "G": "#e8a317", "T": "#cc2b2b"}
 THINNEST = 1e-3
@@ -168,6 +168,40 @@ def plot_path(path: Any, ax: "Axes | None" = None) -> "Axes":
     counts.locator_params(axis="y", integer=True)
     counts.set_ylabel("states kept (dashed)")
     counts.spines["top"].set_visible(False)
+    return ax
+
+
+def plot_substitutions(matrix: Any, letters: str, ax: "Axes | None" = None) -> "Axes":
+    """Draw a substitution matrix, red for letters that may replace each other and blue for those that may not.
+
+    Parameters
+    ----------
+    matrix : array of shape (K, K)
+        The score of each pair of letters.
+    letters : str of length K
+        The letters of rows and columns.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+    """
+    scores = np.asarray(matrix, dtype=np.float64)
+    if not letters or scores.shape != (len(letters), len(letters)) or not np.isfinite(scores).all():
+        raise InputError(
+            f"matrix has the shape {scores.shape}; expected finite numbers ({len(letters)}, {len(letters)}), a row and "
+            f"a column for each of the letters {letters!r}: give the scores of these letters"
+        )
+    ax = _new_axes(6.2) if ax is None else ax
+    largest = float(np.abs(scores).max()) or 1.0
+    image = ax.imshow(scores, cmap="RdBu_r", vmin=-largest, vmax=largest)
+    for side in (ax.xaxis, ax.yaxis):
+        side.set_ticks(range(len(letters)), list(letters))
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0, labelsize="small")
+    ax.figure.colorbar(image, ax=ax, label="score", shrink=0.8)
     return ax
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
@@ -67,8 +67,9 @@ def read_fasta(path: FilePath) -> Sequences:
     descriptions: list[str] = []
     sequences: list[str] = []
     header_lines: dict[str, int] = {}
-    for line, header, parts in _records(path, name):
+    for line, header, lines in fasta_records(numbered_lines(path), name):
         title, _, description = header.partition(" ")
+        parts = [_letters(content, name, number) for number, content in lines if content]
         if title in header_lines:
             fail(
                 name,
@@ -87,10 +88,31 @@ def read_fasta(path: FilePath) -> Sequences:
     return Sequences(names, descriptions, sequences)
 
 
-def _records(path: FilePath, name: str) -> Iterator[tuple[int, str, list[bytes]]]:
-    """Yield the line, the header and the checked letters of each record."""
-    begun: tuple[int, str, list[bytes]] | None = None
-    for number, raw in numbered_lines(path):
+class Record(NamedTuple):
+    """One record as it stands in a file: the line and the words of its header, and the lines below it, counted."""
+
+    line: int
+    header: str
+    lines: list[tuple[int, bytes]]
+
+
+def fasta_records(lines: Iterable[tuple[int, bytes]], name: str) -> Iterator[Record]:
+    """Yield the records of a FASTA file, whatever its letters.
+
+    Parameters
+    ----------
+    lines : iterable of (int, bytes)
+        The lines of the file and their numbers.
+    name : str
+        What messages call the file.
+
+    Yields
+    ------
+    Record
+        Header and lines without white space at their ends; empty lines are kept.
+    """
+    begun: Record | None = None
+    for number, raw in lines:
         content = raw.rstrip()
         if content.startswith(b">"):
             if begun is not None:
@@ -98,11 +120,10 @@ def _records(path: FilePath, name: str) -> Iterator[tuple[int, str, list[bytes]]
             header = " ".join(decode_line(content[1:], name, number).split())
             if not header:
                 fail(name, number, "the header has no name; expected '>name description': give the sequence a name")
-            begun = number, header, []
-            continue
-        if not content:
-            continue
-        if begun is None:
+            begun = Record(number, header, [])
+        elif begun is not None:
+            begun.lines.append((number, content))
+        elif content:
             shown = show(content[:40].decode("utf-8", "backslashreplace"))
             fail(
                 name,
@@ -110,7 +131,6 @@ def _records(path: FilePath, name: str) -> Iterator[tuple[int, str, list[bytes]]
                 f"found {shown} before the first header; expected a line that begins with '>': add the header, or let "
                 "the file's name end in .gz if it is compressed",
             )
-        begun[2].append(_letters(content, name, number))
     if begun is not None:
         yield begun
 

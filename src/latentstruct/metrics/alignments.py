@@ -1,0 +1,140 @@
+"""Scores of predicted alignments: how many of the true matches were found."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.exceptions import InputError
+
+__all__ = ["alignment_scores", "modeler_scores", "q_scores"]
+
+
+def _check_matches(matches: Any, where: str) -> NDArray[np.int64]:
+    """Return the positions (m, 2) of one alignment."""
+    found = np.asarray(matches)
+    if found.size == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
+        raise InputError(
+            f"{where} has the shape {found.shape} and type {found.dtype}; expected whole numbers (m, 2), the aligned "
+            "positions of both sequences: give one row for each match"
+        )
+    if (found[0] < 0).any() or (np.diff(found.astype(np.int64), axis=0) <= 0).any():
+        raise InputError(
+            f"the positions of {where} do not increase; expected both columns to increase from 0 or more: sort the "
+            "matches, and align each position once"
+        )
+    return found.astype(np.int64)
+
+
+def _check_both(true: Sequence[Any], predicted: Sequence[Any]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Return true and predicted matches of each pair."""
+    if len(true) != len(predicted):
+        raise InputError(
+            f"there are {len(predicted)} predicted alignments; expected {len(true)} as in the truth: predict the same "
+            "pairs"
+        )
+    if not len(true):
+        raise InputError("there is no alignment to score; expected at least one pair: give true and predicted ones")
+    return [
+        (_check_matches(y, f"true alignment {i}"), _check_matches(found, f"predicted alignment {i}"))
+        for i, (y, found) in enumerate(zip(true, predicted, strict=True))
+    ]
+
+
+def _count_found(y: NDArray[np.int64], found: NDArray[np.int64], tolerance: int) -> int:
+    """Return how many rows (i, j) of `y` have a row (i, j') in `found` with |j' − j| ≤ tolerance."""
+    _, in_y, in_found = np.intersect1d(y[:, 0], found[:, 0], assume_unique=True, return_indices=True)
+    return int((np.abs(y[in_y, 1] - found[in_found, 1]) <= tolerance).sum())
+
+
+def q_scores(true: Sequence[Any], predicted: Sequence[Any], tolerance: int = 0) -> NDArray[np.float64]:
+    """Return the Q-score of each pair: the share of true matches that were predicted up to a shift.
+
+    A true match (i, j) is found if the predicted alignment has (i, j') with |j' − j| ≤ tolerance. Tolerance 4 gives
+    the Q₄-score, 1 minus the loss that alignments are trained for.
+
+    Parameters
+    ----------
+    true, predicted : sequences of n int arrays of shape (m, 2)
+        The aligned positions of both sequences, both columns increasing.
+    tolerance : int, default=0
+        The largest shift, at least 0.
+
+    Returns
+    -------
+    array of shape (n,)
+        From 0 to 1; 1 where there is no true match.
+
+    Raises
+    ------
+    InputError
+        If the alignments do not match or are not of this form.
+
+    Examples
+    --------
+    >>> q_scores([[(0, 0), (1, 1), (5, 2)]], [[(0, 0), (1, 3)]], tolerance=2).round(3).tolist()
+    [0.667]
+    """
+    if tolerance < 0:
+        raise InputError(
+            f"tolerance is {tolerance!r}; expected 0 or more: choose the largest shift that counts as right"
+        )
+    both = _check_both(true, predicted)
+    return np.array([_count_found(y, found, tolerance) / len(y) if len(y) else 1.0 for y, found in both])
+
+
+def modeler_scores(true: Sequence[Any], predicted: Sequence[Any]) -> NDArray[np.float64]:
+    """Return the modeler's score of each pair: the share of predicted matches that are true.
+
+    Parameters
+    ----------
+    true, predicted : sequences of n int arrays of shape (m, 2)
+        The aligned positions of both sequences, both columns increasing. Matches where the reference is silent count
+        as wrong.
+
+    Returns
+    -------
+    array of shape (n,)
+        From 0 to 1; 1 where nothing was predicted.
+
+    Raises
+    ------
+    InputError
+        If the alignments do not match or are not of this form.
+    """
+    both = _check_both(true, predicted)
+    return np.array([_count_found(y, found, 0) / len(found) if len(found) else 1.0 for y, found in both])
+
+
+def alignment_scores(
+    true: Sequence[Any], predicted: Sequence[Any], tolerances: Sequence[int] = (0, 4)
+) -> dict[str, Any]:
+    """Compare predicted alignments with the true ones.
+
+    Parameters
+    ----------
+    true, predicted : sequences of n int arrays of shape (m, 2)
+        The aligned positions of both sequences, both columns increasing.
+    tolerances : sequence of int, default=(0, 4)
+        The largest shifts that count as right.
+
+    Returns
+    -------
+    dict
+        "n_pairs" and "n_matches": the numbers of pairs and of true matches; "q": the mean Q-score over pairs at each
+        tolerance; "modeler": the mean share of predicted matches that are true.
+
+    Raises
+    ------
+    InputError
+        If the alignments do not match or are not of this form.
+    """
+    return {
+        "n_pairs": len(true),
+        "n_matches": sum(map(len, true)),
+        "q": {int(shift): float(q_scores(true, predicted, shift).mean()) for shift in tolerances},
+        "modeler": float(modeler_scores(true, predicted).mean()),
+    }
