@@ -1,0 +1,490 @@
+"""Parse trees: constituents of a sentence by a grammar that is read off trees."""
+
+import warnings
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from latentstruct.exceptions import InputError
+from latentstruct.kernels import annotations, inside_outside, parsing_counts
+from latentstruct.kernels import parsing as kernels
+from latentstruct.kernels.parsing import Derivations, Scores
+from latentstruct.planes import Plane, Planes
+from latentstruct.protocols import Mode, Prediction, Temperature
+from latentstruct.ragged import Indices, Vector
+from latentstruct.tasks.base import check_examples, require_labels, require_one_latent_each
+from latentstruct.tasks.chosen_loss import ChosenLossTask
+from latentstruct.tasks.grammar import Grammar, Unknown, compile_rules, relative_frequencies, weight_layout
+from latentstruct.tasks.parsing_batch import (
+    ParsingBatch,
+    annotate,
+    check_sentences,
+    check_trees,
+    derived_tree,
+    flat_tree,
+    lay_out_sentences,
+    lay_out_trees,
+)
+from latentstruct.tasks.parsing_losses import Answer, compare_trees, f1_loss, search_f1
+from latentstruct.tasks.span_features import SpanFeatures
+from latentstruct.trees import constituents, without_unary_cycles
+
+LARGE_CHART = 2**30
+"""Bytes of one sentence's chart above which a warning tells its size."""
+CHUNK = 64
+MOST_SPLITS = 8
+
+
+class Parsing(ChosenLossTask):
+    """Constituency parsing: s(y) = Σ of the weights of the rules, words and spans of a tree y.
+
+    The grammar is read off the training trees: after chains of single children that come back to a label are cut
+    short (A over B over A is A), trees are brought to binary form (see `latentstruct.trees.binarise`), and every
+    binary rule, unary rule, pair of word and tag, and root symbol has a weight. A span may have one of the chains of
+    single children seen in training above it, or none, so that a tree has one derivation. Inference is CKY, and
+    inside-outside for sums.
+
+    Parameters
+    ----------
+    features : {"rules", "spans"}, default="rules"
+        "spans" adds weights for each constituent's label with the first and last word, the words just outside, the
+        tags of all these where tags are given, and the class of its length, for those pairs that occur in training.
+    loss : {"hamming", "f1"}, default="hamming"
+        Constituents are labelled spans; tags and artificial nodes do not count, the root does. With p predicted, g true
+        and h right ones, "hamming" is Δ = p + g − 2h, the number of wrong and of missing constituents, and "f1" is
+        Δ = 1 − 2h/(p + g).
+    splits : int, default=1
+        k sub-symbols of each symbol, if above 1: y is the tree with plain labels, and the latent h its sub-symbols.
+    markov : int or None, default=1
+        How many of the children before it an artificial symbol tells; None for all.
+    rare : int, default=1
+        Words seen at most this often share their weights with unknown ones.
+    unknown : {"suffix", "class", "one"}, default="suffix"
+        By what unknown words are told apart: class of spelling (number, mark, capital, lower) and suffix, class only,
+        or not at all.
+    exact_words : int, default=0
+        Sentences of at most this many words are searched exactly for the loss "f1", at a cost that grows fast.
+
+    Notes
+    -----
+    X is a list of sentences, each a list of words or of pairs (word, tag), whose tag is then taken as given; Y is a
+    list of `latentstruct.trees.Tree`. A sentence without a derivation is answered by a flat tree: the most frequent
+    root label over its words, with the score −inf.
+
+    "f1" is maximised among the answers for linear losses cost·p − gain·h, found by repeated linearisation; planes are
+    then marked inexact, and only the hard max is known. Sub-symbols are pooled together with trees: at ε_y = ε_h. A
+    tree is predicted with its best sub-symbols, at all temperatures: the sum over them has no efficient maximum.
+
+    A latent is an array of sub-symbol numbers, one for each node of the tree in binary form, in preorder.
+
+    Weights are those of binary rules, unary rules, lexical entries, roots and spans, in this order; rule r over
+    sub-symbols a → b c has number ((r·k + a)·k + b)·k + c in its block, and likewise for the others.
+
+    Examples
+    --------
+    >>> from latentstruct.trees import Tree
+    >>> tree = Tree("S", (Tree("N", ("dogs",)), Tree("V", ("bark",))))
+    >>> task = Parsing()
+    >>> task.learn([["dogs", "bark"]], [tree])
+    >>> task.n_features
+    4
+    """
+
+    decodes_in_threads = True
+
+    def __init__(
+        self,
+        features: Literal["rules", "spans"] = "rules",
+        loss: Literal["hamming", "f1"] = "hamming",
+        splits: int = 1,
+        markov: int | None = 1,
+        rare: int = 1,
+        unknown: Unknown = "suffix",
+        exact_words: int = 0,
+    ) -> None:
+        self.features = features
+        self.chosen_loss = loss
+        self.splits = splits
+        self.markov = markov
+        self.rare = rare
+        self.unknown = unknown
+        self.exact_words = exact_words
+
+    def _check_parameters(self) -> None:
+        for name, value, choices in (
+            ("features", self.features, ("rules", "spans")),
+            ("loss", self.chosen_loss, ("hamming", "f1")),
+            ("unknown", self.unknown, ("suffix", "class", "one")),
+        ):
+            if value not in choices:
+                raise InputError(f"{name} is {value!r}; expected one of {', '.join(choices)}: choose one of these")
+        for name, number, low, high in (
+            ("splits", self.splits, 1, MOST_SPLITS),
+            ("markov", 0 if self.markov is None else self.markov, 0, None),
+            ("rare", self.rare, 0, None),
+            ("exact_words", self.exact_words, 0, None),
+        ):
+            whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+            if not whole or number < low or (high is not None and number > high):
+                limit = "on" if high is None else f"to {high}"
+                raise InputError(
+                    f"{name} is {number!r}; expected a whole number from {low} {limit}: choose one of these"
+                )
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Read the grammar, and what features there are, off the trees."""
+        self._check_parameters()
+        check_examples(X, Y)
+        tokens = check_sentences(X)
+        trees = check_trees(Y, tokens)
+        grammar = Grammar.learn(trees, self.markov, self.rare, self.unknown)
+        spans = SpanFeatures.none()
+        if self.features == "spans":
+            numbers = {label: k for k, label in enumerate(grammar.labels)}
+            gold = (constituents(without_unary_cycles(tree)) for tree in trees)
+            spans = SpanFeatures.learn(
+                grammar, tokens, [[(one.start, one.end, numbers[one.label]) for one in row] for row in gold]
+            )
+        self._set(grammar, spans)
+
+    def _set(self, grammar: Grammar, spans: SpanFeatures) -> None:
+        spans.check(len(grammar.labels))
+        self.grammar_, self.spans_ = grammar, spans
+        self.rules_ = compile_rules(grammar, self.splits)
+        self.layout_ = weight_layout(grammar, self.splits)
+        self.most_steps_ = max((len(chain) - 1 for chain in grammar.chains), default=0)
+        self.n_features = self.layout_.end + len(spans.pairs)
+        self.latent = self.splits > 1
+
+    def state(self) -> dict[str, Any]:
+        """Return what `learn` found, for saving."""
+        return {"grammar": self.grammar_.state(), "spans": self.spans_.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self._check_parameters()
+        self._set(Grammar.from_state(state["grammar"]), SpanFeatures.from_state(state["spans"]))
+
+    def prepare(self, X: Any, Y: Any = None) -> ParsingBatch:
+        """Validate sentences and trees and lay them out flat."""
+        check_examples(X, Y)
+        tokens = check_sentences(X)
+        trees = None if Y is None else check_trees(Y, tokens)
+        self._announce_size(max(len(sentence) for sentence in tokens))
+        gold = None
+        if trees is not None:
+            gold = lay_out_trees(self.grammar_, [self.grammar_.derive(tree, f"Y[{k}]") for k, tree in enumerate(trees)])
+        spans = [constituents(without_unary_cycles(tree)) for tree in trees or ()]
+        sentences = lay_out_sentences(self.grammar_, self.splits, tokens, spans)
+        return ParsingBatch(tokens, sentences, self.spans_.lay_out(self.grammar_, tokens, self.layout_.end), gold)
+
+    def _announce_size(self, longest: int) -> None:
+        size = 20 * longest**2 * len(self.rules_.root)
+        if size > LARGE_CHART:
+            warnings.warn(
+                f"a sentence has {longest} words, whose chart takes {size / 2**30:.1f} GiB with the grammar's "
+                f"{len(self.rules_.root)} symbols: leave out or cut sentences of that length if memory is short",
+                stacklevel=3,
+            )
+
+    def _scores(self, batch: ParsingBatch, w: Vector) -> Scores:
+        rules, sentences, spans = self.rules_, batch.sentences, batch.spans
+        chain = np.empty(len(rules.top))
+        kernels.score_chains(rules, w, chain)
+        tables = []
+        for attributes in (spans.starts, spans.ends, spans.lengths[:, None]):
+            table = np.zeros((len(attributes), len(self.grammar_.labels)))
+            if len(spans.starts):
+                kernels.score_boundaries(attributes, spans, w, table)
+            tables.append(table)
+        return Scores(
+            w[rules.weight],
+            chain,
+            np.where(rules.root >= 0, w[rules.root], -np.inf),
+            np.where(sentences.choice_weight >= 0, w[sentences.choice_weight], 0.0),
+            *tables,
+        )
+
+    def _best(
+        self, batch: ParsingBatch, scores: Scores, rows: Indices, costs: Vector, gains: Vector
+    ) -> tuple[Vector, Derivations]:
+        """Return values and best derivations with cost·p − gain·h added to the scores."""
+        found, values = self._room(batch, rows), np.empty(len(rows))
+        kernels.best_trees(batch.sentences, batch.spans, self.rules_, scores, rows, costs, gains, values, found)
+        return values, found
+
+    def _room(self, batch: ParsingBatch, rows: Indices) -> Derivations:
+        """Return room for the largest derivations that some sentences may have."""
+        size = int(((2 * batch.lengths[rows] - 1) * (1 + self.most_steps_)).sum())
+        return Derivations(np.empty(len(rows) + 1, dtype=np.int64), *(np.empty(size, dtype=np.int64) for _ in range(5)))
+
+    def _features_of(self, batch: ParsingBatch, derivations: Derivations, rows: Indices) -> sparse.csr_array:
+        """Return the features of derivations as CSR rows (k, d)."""
+        widest = 1 + batch.spans.starts.shape[1] + batch.spans.ends.shape[1] + 1
+        column = np.empty(len(rows) + widest * int(derivations.offsets[-1]), dtype=np.int64)
+        pointers = np.empty(len(rows) + 1, dtype=np.int64)
+        size = kernels.derivation_atoms(derivations, batch.sentences, batch.spans, self.rules_, rows, pointers, column)
+        matrix = sparse.csr_array((np.ones(size), column[:size].copy(), pointers), shape=(len(rows), self.n_features))
+        matrix.sum_duplicates()
+        return matrix
+
+    def _counts(self, batch: ParsingBatch, derivations: Derivations, rows: Indices) -> tuple[Vector, Vector]:
+        """Return the numbers of predicted and of right constituents."""
+        predicted, right = np.empty(len(rows)), np.empty(len(rows))
+        kernels.count_constituents(derivations, batch.sentences, self.rules_, rows, predicted, right)
+        return predicted, right
+
+    def _pooling(self, temperature: Temperature) -> float:
+        """Return the one temperature of trees and sub-symbols, or raise."""
+        if self.latent and temperature.output != temperature.latent:
+            raise InputError(
+                f"Parsing with splits pools trees and sub-symbols together, but temperatures {tuple(temperature)} were "
+                "asked: use equal ones, as LatentSSVM and HiddenCRF do"
+            )
+        if temperature.output > 0 and self.chosen_loss == "f1":
+            raise InputError(
+                f"the loss 'f1' is known for the hard max only, but temperature {temperature.output} was asked: use "
+                "loss='hamming', or StructuralSVM"
+            )
+        return temperature.output
+
+    def planes(
+        self,
+        batch: ParsingBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        rows: Indices | None = None,
+    ) -> Planes:
+        """Return one supporting plane for each asked sentence."""
+        require_labels(batch, mode)
+        pooling = self._pooling(temperature)
+        rows = np.arange(batch.n_examples) if rows is None else np.asarray(rows, dtype=np.int64)
+        if mode == "clamped":
+            return self._clamped_planes(batch, w, pooling, rows)
+        if pooling > 0:
+            return self._soft_planes(batch, w, mode, pooling, rows)
+        scores = self._scores(batch, w)
+        if mode == "augmented" and self.chosen_loss == "f1":
+            return self._f1_planes(batch, w, scores, rows)
+        scale = float(mode == "augmented")
+        values, found = self._best(batch, scores, rows, np.full(len(rows), scale), np.full(len(rows), 2.0 * scale))
+        offsets = np.where(np.isfinite(values), 0.0, -np.inf)
+        if mode == "augmented":
+            predicted, right = self._counts(batch, found, rows)
+            offsets = predicted + batch.n_gold[rows] - 2.0 * right
+            values = values + batch.n_gold[rows]
+        return Planes.from_matrix(self._features_of(batch, found, rows), offsets, values)
+
+    def _f1_planes(self, batch: ParsingBatch, w: Vector, scores: Scores, rows: Indices) -> Planes:
+        """Search max s + Δ for Δ = 1 − 2h/(p + g), exactly where sentences are short."""
+        short = batch.lengths[rows] <= self.exact_words
+        answers = []
+        if short.any():
+            answers.append(self._exact_f1(batch, scores, rows[short]))
+        if not short.all() or len(rows) == 0:
+            answers.append(self._searched_f1(batch, w, scores, rows[~short]))
+        parts, losses = zip(*answers, strict=True)
+        back = np.argsort(np.concatenate([np.flatnonzero(short), np.flatnonzero(~short)]))
+        slopes, offsets = sparse.vstack(parts, format="csr")[back], np.concatenate(losses)[back]
+        return Planes.from_matrix(slopes, offsets, slopes @ w + offsets, exact=bool(short.all()))
+
+    def _exact_f1(self, batch: ParsingBatch, scores: Scores, rows: Indices) -> tuple[sparse.csr_array, Vector]:
+        found = self._room(batch, rows)
+        parsing_counts.best_f1_trees(batch.sentences, batch.spans, self.rules_, scores, rows, self.most_steps_, found)
+        losses = f1_loss(*self._counts(batch, found, rows), batch.n_gold[rows])
+        return self._features_of(batch, found, rows), losses
+
+    def _searched_f1(
+        self, batch: ParsingBatch, w: Vector, scores: Scores, rows: Indices
+    ) -> tuple[sparse.csr_array, Vector]:
+        def ask(places: Indices, costs: Vector, gains: Vector) -> Answer:
+            _, found = self._best(batch, scores, rows[places], costs, gains)
+            return self._features_of(batch, found, rows[places]), *self._counts(batch, found, rows[places])
+
+        truth = self._features_of(batch, self._best_known(batch, w, rows), rows)
+        return search_f1(ask, truth, batch.n_gold[rows], w)
+
+    def _chosen(self, batch: ParsingBatch, w: Vector, rows: Indices) -> NDArray[np.int64]:
+        """Return the best sub-symbols of the known trees of some rows, at the places of all nodes."""
+        trees = batch.trees()
+        chosen = np.zeros(len(trees.kind), dtype=np.int64)
+        if self.latent:
+            annotations.best_annotations(trees, rows, self.splits, self._blocks, w, np.empty(len(rows)), chosen)
+        return chosen
+
+    @property
+    def _blocks(self) -> NDArray[np.int64]:
+        return np.array([self.layout_.unary, self.layout_.lexical, self.layout_.root])
+
+    def _best_known(self, batch: ParsingBatch, w: Vector, rows: Indices) -> Derivations:
+        return annotate(batch.trees(), rows, self._chosen(batch, w, rows), self.splits, self.layout_)
+
+    def _clamped_planes(self, batch: ParsingBatch, w: Vector, pooling: float, rows: Indices) -> Planes:
+        known = self._best_known(batch, w, rows)
+        features = self._features_of(batch, known, rows)
+        if not self.latent or pooling == 0:
+            return Planes.from_matrix(features, np.zeros(len(rows)), features @ w)
+        parts, values = [], []
+        for some in np.split(np.arange(len(rows)), range(CHUNK, len(rows), CHUNK)):
+            slopes, value = self._pooled_known(batch, w, pooling, rows[some], np.ones(len(some)), together=False)
+            parts.append(sparse.csr_array(slopes))
+            values.append(value)
+        # What spans add does not depend on sub-symbols.
+        spans = features[:, self.layout_.end :]
+        pooled = np.concatenate(values) + spans @ w[self.layout_.end :]
+        slopes = sparse.hstack([sparse.vstack(parts)[:, : self.layout_.end], spans], format="csr")
+        return Planes.from_matrix(slopes, pooled - slopes @ w, pooled)
+
+    def _pooled_known(
+        self, batch: ParsingBatch, w: Vector, pooling: float, rows: Indices, weights: Vector, together: bool
+    ) -> tuple[NDArray[np.float64], Vector]:
+        """Return expected features of the known trees and ε log Z over their sub-symbols, without those of spans."""
+        slopes, values = np.zeros((1 if together else len(rows), self.n_features)), np.empty(len(rows))
+        annotations.pool_annotations(
+            batch.trees(), rows, self.splits, self._blocks, w, pooling, weights, together, values, slopes
+        )
+        return slopes, values
+
+    def _pooled(
+        self,
+        batch: ParsingBatch,
+        scores: Scores,
+        mode: Mode,
+        pooling: float,
+        rows: Indices,
+        weights: Vector,
+        together: bool,
+    ) -> tuple[NDArray[np.float64], Vector, Vector]:
+        """Return expected features times weights, ε log Z and expected losses of some sentences."""
+        slopes = np.zeros((1 if together else len(rows), self.n_features))
+        values, losses = np.empty(len(rows)), np.empty(len(rows))
+        scale = float(mode == "augmented")
+        inside_outside.pool_trees(
+            batch.sentences,
+            batch.spans,
+            self.rules_,
+            scores,
+            rows,
+            scale,
+            2.0 * scale,
+            pooling,
+            weights,
+            together,
+            values,
+            losses,
+            slopes,
+        )
+        constant = scale * batch.n_gold[rows]
+        return slopes, values + constant, losses + constant
+
+    def _soft_planes(self, batch: ParsingBatch, w: Vector, mode: Mode, pooling: float, rows: Indices) -> Planes:
+        scores, parts, values = self._scores(batch, w), [], []
+        for some in np.split(rows, range(CHUNK, len(rows), CHUNK)):
+            slopes, value, _ = self._pooled(batch, scores, mode, pooling, some, np.ones(len(some)), together=False)
+            parts.append(sparse.csr_array(slopes))
+            values.append(value)
+        matrix, pooled = sparse.vstack(parts, format="csr"), np.concatenate(values)
+        return Planes.from_matrix(matrix, pooled - matrix @ w, pooled)
+
+    def total(self, batch: ParsingBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
+        """Return the weighted sum of all sentences' planes."""
+        pooling = self._pooling(temperature)
+        if pooling == 0 or (mode == "clamped" and not self.latent):
+            return super().total(batch, w, mode, temperature, weights)
+        require_labels(batch, mode)
+        rows, expected = np.arange(batch.n_examples), 0.0
+        if mode == "clamped":
+            slopes, values = self._pooled_known(batch, w, pooling, rows, weights, together=True)
+            spans = self._features_of(batch, self._best_known(batch, w, rows), rows)[:, self.layout_.end :]
+            slopes[0, self.layout_.end :] = weights @ spans
+            values = values + spans @ w[self.layout_.end :]
+        else:
+            slopes, values, losses = self._pooled(
+                batch, self._scores(batch, w), mode, pooling, rows, weights, together=True
+            )
+            expected = float(weights @ losses) if mode == "augmented" else 0.0
+        offset = float(weights @ values) - float(slopes[0] @ w)
+        return Plane(slopes[0], offset, entropy=offset - expected)
+
+    def decode(self, batch: ParsingBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the best tree of each sentence with original labels, and its sub-symbols if there are several.
+
+        A sentence without a derivation has the flat tree of the most frequent root label, no sub-symbols and the score
+        −inf.
+        """
+        rows, nothing = np.arange(batch.n_examples), np.zeros(batch.n_examples)
+        values, found = self._best(batch, self._scores(batch, w), rows, nothing, nothing)
+        kinds, symbols = found.kind.tolist(), found.symbol // self.splits
+        answers = []
+        for k, (start, end) in enumerate(pairwise(found.offsets.tolist())):
+            if start == end:
+                answers.append(Prediction(flat_tree(self.grammar_, batch.tokens[k]), None, float(values[k])))
+                continue
+            words = [token if isinstance(token, str) else token[0] for token in batch.tokens[k]]
+            tree = derived_tree(self.grammar_, kinds[start:end], symbols[start:end].tolist(), words)
+            latent = found.symbol[start:end] % self.splits if self.latent else None
+            answers.append(Prediction(tree, latent, float(values[k])))
+        return answers
+
+    def complete(self, batch: ParsingBatch, w: Vector) -> list[NDArray[np.int64]]:
+        """Return the best sub-symbols of each known tree."""
+        require_labels(batch, "clamped")
+        chosen = self._chosen(batch, w, np.arange(batch.n_examples))
+        return np.split(chosen, batch.trees().offsets[1:-1])
+
+    def completion_planes(self, batch: ParsingBatch, latents: Sequence[Any]) -> Planes:
+        """Return the features of the known trees with the given sub-symbols as planes."""
+        require_labels(batch, "clamped")
+        require_one_latent_each(batch, latents)
+        sizes = np.diff(batch.trees().offsets).tolist()
+        for k, (latent, size) in enumerate(zip(latents, sizes, strict=True)):
+            given = np.asarray(latent)
+            fits = given.shape == (size,) and given.dtype.kind in "iu"
+            if not fits or given.min() < 0 or given.max() >= self.splits:
+                raise InputError(
+                    f"latents[{k}] is {latent!r}; expected {size} whole numbers from 0 to {self.splits - 1}, one for "
+                    "each node of the tree in binary form: give what complete() returns"
+                )
+        chosen = np.concatenate([np.asarray(latent, dtype=np.int64) for latent in latents])
+        rows = np.arange(batch.n_examples)
+        features = self._features_of(batch, annotate(batch.trees(), rows, chosen, self.splits, self.layout_), rows)
+        return Planes.from_matrix(features, np.zeros(len(rows)), np.zeros(len(rows)))
+
+    def random_latents(self, batch: ParsingBatch, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+        """Return sub-symbols drawn uniformly for each node of each known tree."""
+        trees = batch.trees()
+        return np.split(rng.integers(0, self.splits, len(trees.kind)), trees.offsets[1:-1])
+
+    def pcfg_weights(self, X: Any, Y: Any) -> Vector:
+        """Return the weights of the probabilistic grammar by counts: log P(rule | parent), shape (d,).
+
+        Rules, chains of single children taken step by step, words given tags, and roots have their relative
+        frequencies in the trees given, which may be others than those of training if the grammar derives them; what
+        was never counted has the frequency of half an occurrence. Weights of spans are 0. Each tag of rare words, and
+        each sub-symbol, has an equal share.
+
+        Parameters
+        ----------
+        X, Y : collections of length n
+            Sentences and trees.
+        """
+        return relative_frequencies(self.grammar_, self.prepare(X, Y).trees(), self.splits, self.n_features)
+
+    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
+        """Return Δ(y_i, ŷ_i) for each sentence; sub-symbols cost nothing."""
+        gold, predicted, right = compare_trees(Y_true, Y_pred)
+        if self.chosen_loss == "f1":
+            return f1_loss(predicted, right, gold)
+        return predicted + gold - 2.0 * right
+
+    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
+        """Return the labelled F1 over the constituents of all sentences: 2 Σh/Σ(p + g), 1 if there are none."""
+        gold, predicted, right = compare_trees(Y_true, Y_pred)
+        weights = np.ones(len(gold)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        both = float(weights @ (gold + predicted))
+        return 2.0 * float(weights @ right) / both if both > 0 else 1.0
