@@ -1,0 +1,338 @@
+"""Trees in brackets, as treebanks write them, and the sentences that are to be parsed."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.trees import Tree
+
+__all__ = ["Token", "format_tree", "parse_trees", "read_sentences", "read_trees", "write_trees"]
+
+ENCODINGS = ("utf-8", "latin-1")
+EMPTY_LABEL = "-NONE-"
+
+_PIECE = re.compile(r"[()]|[^\s()]+")
+_WORD = re.compile(r"\S+")
+_CLOSING = ")"
+
+Token = str | tuple[str, str]
+"""A word, or a word with its tag."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A bracket that is not closed yet: its label (None before the first piece), its line and what it holds."""
+
+    line: int
+    trees: list[Tree]
+    label: str | None = None
+    words: tuple[str, ...] = ()
+    had_trees: bool = False
+
+
+def read_trees(
+    path: FilePath,
+    encoding: str = "utf-8",
+    lemmas: bool = False,
+    empty_labels: Collection[str] = (EMPTY_LABEL,),
+    empty_words: Collection[str] = (),
+) -> list[Tree]:
+    """Read trees such as ``(S (NP (DT the) (NN dog)) (VP (VB barks)))``.
+
+    Trees may stand several in a line or over several lines, and each may be wrapped in a bracket without a label, as
+    in the Penn Treebank. A bracket with a word is a preterminal and holds nothing else.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
+    encoding : {"utf-8", "latin-1"}, default="utf-8"
+        The encoding of the file.
+    lemmas : bool, default=False
+        Whether a lemma may follow each word, as in ``(NNS dogs dog)``; it is dropped.
+    empty_labels : collection of str, default=("-NONE-",)
+        Labels of preterminals that stand for nothing in the sentence: they are dropped with the brackets and trees
+        that then hold no word.
+    empty_words : collection of str, default=()
+        Words that do so.
+
+    Returns
+    -------
+    list of Tree
+        The trees in the order of the file.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or encoding.
+    FormatError
+        If the file is not of this format or holds no tree.
+    """
+    name = source_name(path)
+    trees = list(parse_trees(numbered_lines(path), name, encoding, lemmas, empty_labels, empty_words))
+    if not trees:
+        raise FormatError(
+            f"{name}:1: found no tree; expected brackets such as (S (NP (NN dogs)) (VP (VB bark))): check that this is "
+            "the right file"
+        )
+    return trees
+
+
+def parse_trees(
+    lines: Iterable[tuple[int, bytes]],
+    name: str,
+    encoding: str = "utf-8",
+    lemmas: bool = False,
+    empty_labels: Collection[str] = (EMPTY_LABEL,),
+    empty_words: Collection[str] = (),
+) -> Iterator[Tree]:
+    """Yield the trees of numbered lines; see `read_trees`.
+
+    Parameters
+    ----------
+    lines : iterable of (int, bytes)
+        The lines with their numbers.
+    name : str
+        What errors call the source.
+    encoding, lemmas, empty_labels, empty_words
+        As for `read_trees`.
+    """
+    if encoding not in ENCODINGS:
+        raise InputError(f"encoding is {encoding!r}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
+    begun: list[_Open] = []
+    for number, raw in lines:
+        text = decode_line(raw, name, number) if encoding == "utf-8" else raw.decode("latin-1")
+        for piece in _PIECE.findall(text):
+            if piece == "(":
+                _open(begun, name, number)
+            elif piece != _CLOSING:
+                _add_word(begun, piece, lemmas, name, number)
+            else:
+                if not begun:
+                    fail(name, number, "found ')' without '(' before it; expected balanced brackets: remove it")
+                closed = _close(begun.pop(), not begun, empty_labels, empty_words, name)
+                if begun and closed is not None:
+                    begun[-1].trees.append(closed)
+                elif closed is not None:
+                    yield closed
+    if begun:
+        fail(
+            name,
+            begun[-1].line,
+            f"the bracket ({begun[-1].label or ''} is never closed; expected a ')' for each of the "
+            f"{len(begun)} brackets that are open at the end of the file: add what is missing",
+        )
+
+
+def _open(begun: list[_Open], name: str, line: int) -> None:
+    """Open a bracket within the last one."""
+    if begun:
+        outer = begun[-1]
+        if outer.words:
+            fail(
+                name,
+                line,
+                f"found '(' after the word {show(outer.words[0])} in one bracket; expected brackets or one word in it: "
+                "put the word into a bracket with its tag",
+            )
+        if outer.label is None:
+            if len(begun) > 1:
+                fail(name, outer.line, "found a bracket without a label; expected (LABEL …): give it a label")
+            outer.label = ""
+        outer.had_trees = True
+    begun.append(_Open(line, []))
+
+
+def _add_word(begun: list[_Open], piece: str, lemmas: bool, name: str, line: int) -> None:
+    """Take a piece of text for the label of the last bracket or for its word."""
+    if not begun:
+        fail(
+            name,
+            line,
+            f"found {show(piece)} outside all brackets; expected '(': put it into a tree, or, if this file holds "
+            "sentences, give trees",
+        )
+    inner = begun[-1]
+    if inner.label is None:
+        inner.label = piece
+        return
+    if inner.had_trees or not inner.label:
+        fail(
+            name,
+            line,
+            f"found the word {show(piece)} beside brackets in ({inner.label}; expected it in a bracket of its own: put "
+            "it into one with its tag",
+        )
+    if len(inner.words) == 1 + lemmas:
+        fail(
+            name,
+            line,
+            f"found {show(piece)} after {show(inner.words[-1])} in ({inner.label}; expected one word"
+            f"{' and its lemma' if lemmas else ''} in a bracket: give every word a bracket with its tag"
+            f"{'' if lemmas else ', or ask for lemmas if these are such'}",
+        )
+    inner.words += (piece,)
+
+
+def _close(
+    inner: _Open, outermost: bool, empty_labels: Collection[str], empty_words: Collection[str], name: str
+) -> Tree | None:
+    """Return the tree of a bracket, None if it holds no word of the sentence."""
+    if inner.label is None or (not inner.words and not inner.had_trees):
+        fail(
+            name,
+            inner.line,
+            f"found the bracket ({inner.label or ''}) with nothing in it; expected (TAG word) or "
+            "(LABEL (TAG word) …): remove it or give it words",
+        )
+    if inner.words:
+        dropped = inner.label in empty_labels or inner.words[0] in empty_words
+        return None if dropped else Tree(inner.label, (inner.words[0],))
+    if not inner.trees:
+        return None
+    if inner.label:
+        return Tree(inner.label, tuple(inner.trees))
+    assert outermost
+    if len(inner.trees) > 1:
+        fail(
+            name,
+            inner.line,
+            f"found {len(inner.trees)} trees in one bracket without a label; expected one: give the bracket a label "
+            "such as ROOT, or give each tree a bracket of its own",
+        )
+    return inner.trees[0]
+
+
+def format_tree(tree: Tree) -> str:
+    """Return a tree in brackets on one line.
+
+    Brackets within words and labels are written as ``-LRB-`` and ``-RRB-``, as in the Penn Treebank.
+
+    Parameters
+    ----------
+    tree : Tree
+        The tree, however deep.
+
+    Returns
+    -------
+    str
+        Text such as ``(S (NP (DT the) (NN dog)) (VP (VB barks)))``.
+
+    Raises
+    ------
+    InputError
+        If a word or label is empty or has blanks in it, or a node has no child.
+
+    Examples
+    --------
+    >>> format_tree(Tree("NP", (Tree("DT", ("the",)), Tree("NN", ("dog",)))))
+    '(NP (DT the) (NN dog))'
+    """
+    parts: list[str] = []
+    waiting: list[Tree | str | None] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if node is None:
+            parts.append(_CLOSING)
+        elif isinstance(node, str):
+            parts.append(f" {_written(node, 'word')}")
+        else:
+            if not node.children:
+                raise InputError(
+                    f"the node {show(node.label)} has no child; expected a word or nodes: remove it, or give it some"
+                )
+            parts.append(f"{' (' if parts else '('}{_written(node.label, 'label')}")
+            waiting.append(None)
+            waiting.extend(reversed(node.children))
+    return "".join(parts)
+
+
+def _written(text: str, what: str) -> str:
+    """Return a word or label as it stands in a file."""
+    if not _WORD.fullmatch(text):
+        raise InputError(
+            f"a {what} is {show(text)}; expected text without blanks and line ends: replace them, by _ for instance"
+        )
+    return text.replace("(", "-LRB-").replace(")", "-RRB-")
+
+
+def write_trees(path: FilePath, trees: Iterable[Tree]) -> None:
+    """Write trees, one a line.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
+    trees : iterable of Tree
+        The trees; see `format_tree` for how they are written.
+    """
+    write_text(path, "".join(f"{format_tree(tree)}\n" for tree in trees))
+
+
+def read_sentences(path: FilePath, tagged: bool = False, encoding: str = "utf-8") -> list[list[Token]]:
+    """Read sentences, one a line, with blanks between the words.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. Empty lines are passed over.
+    tagged : bool, default=False
+        Whether each word has its tag, as in ``dogs/NNS``; the last slash separates.
+    encoding : {"utf-8", "latin-1"}, default="utf-8"
+        The encoding of the file.
+
+    Returns
+    -------
+    list of list of str or of (str, str)
+        The words, or the words with their tags.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or encoding.
+    FormatError
+        If a tag is missing, a line is a tree, or the file holds no word.
+    """
+    if encoding not in ENCODINGS:
+        raise InputError(f"encoding is {encoding!r}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
+    name = source_name(path)
+    sentences: list[list[Token]] = []
+    for number, raw in numbered_lines(path):
+        text = decode_line(raw, name, number) if encoding == "utf-8" else raw.decode("latin-1")
+        words = _WORD.findall(text)
+        if _is_tree(words):
+            fail(
+                name,
+                number,
+                f"found the tree {show(text.strip())}; expected a sentence: give its words only, or, to the command, "
+                "trees in a file whose name ends in .mrg",
+            )
+        if words:
+            sentences.append([_split_tag(word, name, number) if tagged else word for word in words])
+    if not sentences:
+        raise FormatError(f"{name}:1: found no word; expected one sentence a line: check that this is the right file")
+    return sentences
+
+
+def _is_tree(pieces: list[str]) -> bool:
+    """Tell whether the pieces of a line between blanks are a whole tree.
+
+    Sentences may have brackets too, but as words of their own, or around words without brackets.
+    """
+    closed = bool(pieces) and pieces[-1].endswith("))") and _CLOSING not in pieces
+    if not closed or not pieces[0].startswith("(") or not any(piece[:1] == "(" != piece for piece in pieces):
+        return False
+    try:
+        return any(True for _ in parse_trees([(1, " ".join(pieces).encode())], "", lemmas=True))
+    except FormatError:
+        return False
+
+
+def _split_tag(token: str, name: str, line: int) -> tuple[str, str]:
+    """Return the word and the tag of a token."""
+    word, _, tag = token.rpartition("/")
+    if not word or not tag:
+        fail(name, line, f"found {show(token)}; expected a word and its tag such as dogs/NNS: tag every word")
+    return word, tag
