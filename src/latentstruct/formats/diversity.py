@@ -1,0 +1,169 @@
+"""Queries with candidate documents and their subtopics as JSON lines: one query a line.
+
+.. code-block:: json
+
+    {"query": "392",
+     "documents": [{"id": "d1", "text": "Robots in space …", "title": "Robots", "subtopics": ["space"]},
+                   {"id": "d2", "words": ["robot", "surgery"], "subtopics": ["medicine", "nanorobots"]}]}
+
+(here on several lines to be read; in a file each query has one.) A document has a ``text``, which is cut into words, or
+a list of ``words``; all else may be left out. Words of a text are runs of letters and digits, in small letters; listed
+words are taken as they are. A ``title``, cut in the same way, is kept apart. A subtopic is a text or a whole number.
+
+Choices are written as JSON lines too: the query and the identities of the chosen documents, best first; a document
+without an ``id`` has its number, from 0.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+
+__all__ = ["DiversityQuery", "read_diversity", "split_words", "write_choices"]
+
+_WORD = re.compile(r"[^\W_]+")
+_PLACE = re.compile(r"(?P<what>.*?) - at `\$\.?(?P<where>.*)`")
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    """A candidate as it stands in a file."""
+
+    id: str | int | None = None
+    text: str | None = None
+    words: list[str] | None = None
+    title: str = ""
+    subtopics: list[str | int] | None = None
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    """A line of a file."""
+
+    documents: list[_Document]
+    query: str | int | None = None
+
+
+@dataclass(frozen=True)
+class DiversityQuery:
+    """A query with its candidate documents.
+
+    Parameters
+    ----------
+    query : str or int
+        Its name, the number of its line if there is none.
+    ids : list of n str or int
+        The names of the documents, their numbers from 0 where there are none.
+    words, titles : lists of n lists of str
+        The words of the documents and of their titles, in their order.
+    subtopics : list of n lists of str or int, or None
+        The subtopics of the documents; None if no document says any.
+    """
+
+    query: str | int
+    ids: list[str | int]
+    words: list[list[str]]
+    titles: list[list[str]]
+    subtopics: list[list[str | int]] | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def split_words(text: str) -> list[str]:
+    """Return the runs of letters and digits of a text, in small letters."""
+    return _WORD.findall(text.lower())
+
+
+def read_diversity(path: FilePath) -> list[DiversityQuery]:
+    """Read queries, one a line.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. Empty lines are skipped.
+
+    Returns
+    -------
+    list of DiversityQuery
+        The queries; each has a document.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    FormatError
+        If the file is not of this format.
+    """
+    name = source_name(path)
+    decoder = msgspec.json.Decoder(_Record)
+    queries = []
+    for number, raw in numbered_lines(path):
+        if raw.strip():
+            queries.append(_query(_decode(decoder, raw, name, number), name, number))
+    if not queries:
+        raise FormatError(
+            f'{name}:1: found no query; expected one a line, such as {{"query": "robots", "documents": [{{"text": '
+            '"robots in space", "subtopics": ["space"]}]}: check that this is the right file'
+        )
+    return queries
+
+
+def _decode(decoder: msgspec.json.Decoder[_Record], raw: bytes, name: str, line: int) -> _Record:
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        match = _PLACE.fullmatch(str(error))
+        what, where = (match["what"], f" at {match['where']}") if match else (str(error), "")
+        fail(name, line, f"the query does not have the expected form{where} ({what.replace('`', '')}): correct it")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        decode_line(raw, name, line)
+        fail(name, line, f"the line is not JSON ({error}); expected a whole query on each line: correct it")
+
+
+def _query(record: _Record, name: str, line: int) -> DiversityQuery:
+    if not record.documents:
+        fail(name, line, "the query has no documents; expected at least one: remove the line or add documents")
+    ids: dict[str | int, None] = {}
+    for k, document in enumerate(record.documents):
+        if (document.text is None) == (document.words is None):
+            found = "neither a text nor words" if document.text is None else "both a text and words"
+            fail(
+                name, line, f"document {k} has {found}; expected one of them: give text, or words that are cut already"
+            )
+        own = k if document.id is None else document.id
+        if own in ids:
+            fail(name, line, f"found the document {show(own)} twice; expected different ids: rename or remove one")
+        ids[own] = None
+    known = any(document.subtopics is not None for document in record.documents)
+    return DiversityQuery(
+        line if record.query is None else record.query,
+        list(ids),
+        [split_words(d.text or "") if d.words is None else d.words for d in record.documents],
+        [split_words(d.title) for d in record.documents],
+        [d.subtopics or [] for d in record.documents] if known else None,
+    )
+
+
+def write_choices(path: FilePath, queries: Sequence[DiversityQuery], choices: Sequence[Any]) -> None:
+    """Write the chosen documents as JSON lines: ``{"query": "392", "chosen": ["d2", "d1"]}``.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
+    queries : sequence of n DiversityQuery
+        The queries.
+    choices : sequence of n integer arrays of shape (k,)
+        Documents of each query, counted from 0, best first.
+    """
+    if len(queries) != len(choices):
+        raise InputError(f"{len(choices)} choices are given for {len(queries)} queries: give one for each")
+    lines = [
+        msgspec.json.encode({"query": query.query, "chosen": [query.ids[int(j)] for j in chosen]}).decode() + "\n"
+        for query, chosen in zip(queries, choices, strict=True)
+    ]
+    write_text(path, "".join(lines))

@@ -1,0 +1,182 @@
+"""Quality of diverse subsets: which subtopics of a query's documents the chosen ones cover."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from latentstruct.exceptions import InputError
+from latentstruct.ragged import Indices
+
+__all__ = ["DiversityScores", "diversity_scores", "expected_random_loss", "subtopic_loss", "subtopic_recall"]
+
+Holders = dict[Hashable, list[int]]
+
+
+def is_choice(y: Any) -> bool:
+    """Tell whether an output names documents, as predictions do, instead of listing subtopics."""
+    return isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iu"
+
+
+def subtopic_holders(y: Any, name: str) -> Holders:
+    """Return the documents that hold each subtopic.
+
+    Parameters
+    ----------
+    y : sequence of n collections of hashables, or array or sparse array of shape (n, S)
+        The subtopics of each document; of a matrix those whose entries are not 0.
+    name : str
+        What messages call it.
+    """
+    if sparse.issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.dtype.kind in "biuf"):
+        matrix = sparse.coo_array(y)
+        held: Holders = {}
+        for document, subtopic in sorted(zip(*(c.tolist() for c in matrix.coords), strict=True)):
+            held.setdefault(subtopic, []).append(document)
+        return held
+    if isinstance(y, str | bytes | Mapping) or not hasattr(y, "__len__") or not hasattr(y, "__iter__"):
+        raise InputError(
+            f"{name} is {y!r}; expected a list with a collection of subtopics for each document: wrap them"
+        )
+    holders: Holders = {}
+    for document, subtopics in enumerate(y):
+        if isinstance(subtopics, str | bytes) or not hasattr(subtopics, "__iter__"):
+            raise InputError(
+                f"{name} has {subtopics!r} for document {document}; expected a collection of subtopics such as "
+                "['space', 'medicine']: put even a single subtopic into a list"
+            )
+        try:
+            for subtopic in dict.fromkeys(subtopics):
+                holders.setdefault(subtopic, []).append(document)
+        except TypeError as error:
+            raise InputError(
+                f"{name} has a subtopic of document {document} that cannot be compared ({error}): use numbers, strings "
+                "or tuples"
+            ) from error
+    return holders
+
+
+def count_documents(y: Any) -> int:
+    """Return the number of documents that an output lists subtopics for."""
+    return int(y.shape[0]) if hasattr(y, "shape") else len(y)
+
+
+def check_choice(chosen: Any, n_documents: int | None, name: str) -> Indices:
+    """Return chosen documents as an array of different numbers."""
+    documents: NDArray = np.asarray(chosen)
+    if documents.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if documents.ndim != 1 or documents.dtype.kind not in "iu":
+        raise InputError(f"{name} is {chosen!r}; expected the numbers of the chosen documents, counted from 0")
+    documents = documents.astype(np.int64)
+    if documents.min() < 0 or (n_documents is not None and documents.max() >= n_documents):
+        wrong = documents[(documents < 0) | (documents >= (n_documents or np.inf))][0]
+        raise InputError(f"{name} holds {wrong}; expected documents from 0 to {n_documents or '…'} (the last excluded)")
+    if len(np.unique(documents)) != len(documents):
+        raise InputError(f"{name} is {documents.tolist()}; expected different documents: name each of them once")
+    return documents
+
+
+def _shares_covered(y: Any, chosen: Any, weighted: bool) -> float:
+    """Return the covered share of the subtopics, 1 if there are none."""
+    holders = subtopic_holders(y, "the truth")
+    documents = set(check_choice(chosen, count_documents(y), "the choice").tolist())
+    total = covered = 0
+    for held in holders.values():
+        weight = len(held) if weighted else 1
+        total += weight
+        covered += weight * (not documents.isdisjoint(held))
+    return covered / total if total else 1.0
+
+
+def subtopic_loss(y: Any, chosen: Any) -> float:
+    """Return the weighted share of subtopics that no chosen document holds.
+
+    Parameters
+    ----------
+    y : sequence of n collections of hashables, or array of shape (n, S)
+        The subtopics of each candidate document.
+    chosen : array of shape (k,)
+        Different documents, counted from 0.
+
+    Returns
+    -------
+    float
+        In [0, 1]; a subtopic weighs as many as the candidates that hold it. 0 if there are no subtopics.
+    """
+    return 1.0 - _shares_covered(y, chosen, weighted=True)
+
+
+def subtopic_recall(y: Any, chosen: Any) -> float:
+    """Return the share of subtopics that a chosen document holds, each counted once; 1 if there are none.
+
+    This is the subtopic recall of Zhai, Cohen and Lafferty (2003); `y` and `chosen` as in `subtopic_loss`.
+    """
+    return _shares_covered(y, chosen, weighted=False)
+
+
+def expected_random_loss(y: Any, k: int) -> float:
+    """Return the mean of `subtopic_loss` over all choices of k documents.
+
+    A subtopic of m among n documents is missed with probability C(n − m, k)/C(n, k).
+
+    Parameters
+    ----------
+    y : sequence of n collections of hashables, or array of shape (n, S)
+        The subtopics of each candidate document.
+    k : int
+        How many documents are chosen; all of them if there are fewer.
+    """
+    sizes = np.array([len(held) for held in subtopic_holders(y, "the truth").values()], dtype=np.float64)
+    if not len(sizes):
+        return 0.0
+    n = count_documents(y)
+    steps = np.arange(min(k, n))[:, None]
+    missed = np.prod(np.maximum(n - sizes - steps, 0.0) / (n - steps), axis=0)
+    return float(sizes @ missed / sizes.sum())
+
+
+@dataclass(frozen=True)
+class DiversityScores:
+    """Means over queries.
+
+    Attributes
+    ----------
+    n_queries, n_without_subtopics : int
+        How many queries there are, and how many of them have nothing to cover; these count 0 (loss) and 1 (recall).
+    loss, recall : float
+        Of the choices; see `subtopic_loss` and `subtopic_recall`.
+    random_loss : float
+        The expected loss of as many documents chosen at random.
+    """
+
+    n_queries: int
+    n_without_subtopics: int
+    loss: float
+    recall: float
+    random_loss: float
+
+
+def diversity_scores(Y: Sequence[Any], choices: Sequence[Any]) -> DiversityScores:
+    """Return the mean quality of chosen subsets.
+
+    Parameters
+    ----------
+    Y : sequence of n outputs
+        Subtopics of each query's documents.
+    choices : sequence of n arrays of shape (k,)
+        The chosen documents of each query.
+    """
+    if len(Y) != len(choices) or not len(Y):
+        raise InputError(f"{len(choices)} choices are given for {len(Y)} queries: give one for each, and at least one")
+    pairs = list(zip(Y, choices, strict=True))
+    return DiversityScores(
+        len(Y),
+        sum(not subtopic_holders(y, "the truth") for y in Y),
+        float(np.mean([subtopic_loss(y, chosen) for y, chosen in pairs])),
+        float(np.mean([subtopic_recall(y, chosen) for y, chosen in pairs])),
+        float(np.mean([expected_random_loss(y, len(chosen)) for y, chosen in pairs])),
+    )

@@ -1,0 +1,426 @@
+"""Diverse subsets: k documents of a query that together cover as many of its subtopics as possible."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from latentstruct.exceptions import InputError
+from latentstruct.kernels import diversity as kernels
+from latentstruct.kernels.diversity import Coverage
+from latentstruct.metrics.diversity import (
+    check_choice,
+    count_documents,
+    is_choice,
+    subtopic_holders,
+    subtopic_loss,
+)
+from latentstruct.planes import Plane, Planes
+from latentstruct.protocols import Mode, Prediction, Temperature
+from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.tasks.base import BaseTask, check_examples, require_hard_max, require_labels
+from latentstruct.tasks.inputs import check_matrix
+
+SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8)
+SEARCHED = {"auto": 1000, True: 2**62, False: 0}
+"""How many nodes branch and bound may visit for one query."""
+TIE = 1e-9
+"""Weight of words beside subtopics in the choice of y*: too small to outweigh a subtopic."""
+LOSS_FACTORS = {"free": 0.0, "augmented": -1.0}
+
+
+class CandidateDocuments(NamedTuple):
+    """Candidates of a query whose titles are to have features of their own; both as `DiverseSubset` takes them."""
+
+    words: Any
+    titles: Any
+
+
+def document_words(x: Any, name: str) -> sparse.csc_array:
+    """Return how much of each word the documents hold, (n, V), from a matrix or lists of words."""
+    if sparse.issparse(x) or isinstance(x, np.ndarray):
+        matrix = sparse.csc_array(check_matrix(x, name))
+    else:
+        matrix = _counted(x, name)
+    if matrix.nnz and matrix.data.min() < 0.0:
+        raise InputError(f"{name} has the value {matrix.data.min():g}; expected counts or weights of at least 0")
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
+
+
+def _counted(x: Any, name: str) -> sparse.csc_array:
+    if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
+        raise InputError(f"{name} is {x!r}; expected a matrix (documents, words) or a list of the documents' words")
+    vocabulary: dict[Any, int] = {}
+    rows, columns, values = [], [], []
+    n_documents = 0
+    for j, document in enumerate(x):
+        n_documents += 1
+        if isinstance(document, str | bytes) or not isinstance(document, Iterable):
+            raise InputError(
+                f"document {j} of {name} is {document!r}; expected its words as a list or their counts as a mapping: "
+                "split texts into words first, for instance with str.split"
+            )
+        try:
+            counts = document if isinstance(document, Mapping) else Counter(document)
+            columns += [vocabulary.setdefault(word, len(vocabulary)) for word in counts]
+            values += [float(count) for count in counts.values()]
+        except (TypeError, ValueError) as error:
+            raise InputError(f"document {j} of {name} cannot be counted ({error}): give hashable words") from error
+        rows += [j] * len(counts)
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} has a count that is not finite: give finite numbers of at least 0")
+    return sparse.csc_array((values, (rows, columns)), shape=(n_documents, max(1, len(vocabulary))))
+
+
+@dataclass
+class DiverseBatch:
+    """Candidates of all queries as a coverage problem, with the choices that stand for the truth."""
+
+    coverage: Coverage
+    totals: Vector
+    most_nodes: int
+    truth: NDArray[np.int64] | None
+
+    @property
+    def n_examples(self) -> int:
+        """Number of queries."""
+        return len(self.totals)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the subtopics are known."""
+        return self.truth is not None
+
+    def is_approximate(self, temperature: Temperature) -> bool:
+        """Tell whether all queries are answered greedily."""
+        return self.most_nodes == 0
+
+
+class QueryElements(NamedTuple):
+    """The elements of one query: holders (documents of each), counts (E, B), bins (E,), losses (E,)."""
+
+    n_documents: int
+    holders: list[NDArray[np.int64]]
+    counts: NDArray[np.float64]
+    bins: Indices
+    losses: Vector
+
+
+def stack_elements(parts: Sequence[QueryElements]) -> Coverage:
+    """Lay the elements of all queries out one after the other, and transpose them."""
+    documents = offsets_from_lengths(part.n_documents for part in parts)
+    elements = offsets_from_lengths(len(part.holders) for part in parts)
+    shifted = [held + start for part, start in zip(parts, documents, strict=False) for held in part.holders]
+    holders = np.concatenate([np.zeros(0, dtype=np.int64), *shifted])
+    holders_at = offsets_from_lengths(len(held) for held in shifted)
+    by_document = np.argsort(holders, kind="stable")
+    covers = np.repeat(np.arange(len(shifted)), np.diff(holders_at))[by_document]
+    covers_at = offsets_from_lengths(np.bincount(holders, minlength=int(documents[-1])))
+    counts, bins, losses = (np.concatenate(flat) for flat in zip(*(part[2:] for part in parts), strict=True))
+    return Coverage(documents, elements, covers_at, covers, holders_at, holders, counts, bins, losses)
+
+
+class DiverseSubset(BaseTask):
+    """Choose k documents that cover the subtopics of a query: s(y) = Σ_{v ∈ V(y)} w·φ(v, x) / |V(x)|.
+
+    V(y) are the words of the chosen documents, each counted once, and V(x) those of all candidates: the score is the
+    mean benefit of the candidates' words, of which uncovered ones have none, whatever the length of the documents is.
+    φ(v, x) says how common a word is among the candidates, so that no vocabulary is learned: φ_t(v, x) = 1 if at least
+    a share t of them hold v. With several `levels`, a word that a document holds more of is also covered at those
+    levels, with weights of their own; titles, where given, are one more level.
+
+    The loss is the share of subtopics that no chosen document holds, each weighted by the number of candidates that
+    hold it: Δ(y) = Σ_{t not covered} n_t / Σ_t n_t; 0 if there are none.
+
+    Parameters
+    ----------
+    k : int, default=5
+        How many documents are chosen. A query with fewer candidates is refused.
+    shares : sequence of float, default=(0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8)
+        Ascending thresholds t of the share of candidates that hold a word; 0 is a feature that every word has.
+    levels : sequence of float, default=(0,)
+        A document covers a word at a level if it holds more of it than that: at level 0 any word it has, at level 2
+        with counts only words that it has three times.
+    titles : bool, default=False
+        Whether candidates are given as `CandidateDocuments`, whose titles are a level of their own; else titles are
+        not looked at.
+    exact : {"auto", True, False}, default="auto"
+        Whether to prove by branch and bound that no subset is better. True does so however long it takes, up to
+        (n choose k) steps. "auto" gives up after 1000 nodes for a query, which is enough for some tens of documents;
+        then and with False the answer is marked inexact. False takes the greedy choice, which has at least a share
+        1 − 1/e of the best score if no word has a negative benefit.
+
+    Notes
+    -----
+    X is a sequence of queries, each an array or sparse array (n_i, V_i) of counts or weights ≥ 0, or a list with the
+    words of each document (any hashables; a mapping from words to counts serves too). Columns need not mean the same in
+    two queries. Y is a sequence of subtopics: a list with a collection of hashables for each document, or an
+    indicator matrix (n_i, S_i); an integer array (m,) names documents that should be chosen instead, each then a
+    subtopic of its own. Outputs are integer arrays (k,) of documents in the order of greedy choice.
+
+    The true output y* is the choice of k documents with the smallest loss, found as predictions are; among equal ones
+    that with the most words, then the first in the list. Where k documents cannot cover all subtopics Δ(y*) is above 0,
+    and C·Δ(y*) is a constant part of the objective, which changes no weights. In training y* is a second start of the
+    search, so that the augmented value is never below the true output's. ``loss(Y, Y)`` is Δ(y*), which no choice can
+    go below where the search is exact.
+
+    Weight number b·T + t belongs to threshold t and level b, the title being the last level.
+
+    References
+    ----------
+    Y. Yue and T. Joachims, Predicting diverse subsets using structural SVMs, ICML 2008.
+
+    Examples
+    --------
+    >>> from latentstruct import StructuralSVM
+    >>> X = [[["robot", "space"], ["robot", "space", "mars"], ["robot", "surgery"], ["robot", "surgery", "doctor"]]]
+    >>> Y = [[["space"], ["space"], ["medicine"], ["medicine"]]]
+    >>> model = StructuralSVM(DiverseSubset(k=2), C=10.0).fit(X, Y)
+    >>> sorted(model.predict(X)[0].tolist())
+    [1, 3]
+    >>> model.score(X, Y)
+    1.0
+    """
+
+    def __init__(
+        self,
+        k: int = 5,
+        shares: Sequence[float] = SHARES,
+        levels: Sequence[float] = (0.0,),
+        titles: bool = False,
+        exact: Any = "auto",
+    ) -> None:
+        self.k = k
+        self.shares = shares
+        self.levels = levels
+        self.titles = titles
+        self.exact = exact
+
+    def _set(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
+            raise InputError(
+                f"k is {self.k!r}; expected a whole number of at least 1: choose how many documents to take"
+            )
+        if self.exact not in ("auto", True, False):
+            raise InputError(f"exact is {self.exact!r}; expected 'auto', True or False: leave it out for 'auto'")
+        self.shares_ = self._ascending(self.shares, "shares", 1.0)
+        self.levels_ = self._ascending(self.levels, "levels", np.inf)
+        self.n_blocks_ = len(self.levels_) + bool(self.titles)
+        self.n_features = self.n_blocks_ * len(self.shares_)
+
+    @staticmethod
+    def _ascending(values: Any, name: str, most: float) -> Vector:
+        try:
+            found = np.array(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{name} is {values!r}; expected ascending numbers: {error}") from error
+        if found.ndim != 1 or not len(found) or not ((found >= 0) & (found <= most) & np.isfinite(found)).all():
+            raise InputError(f"{name} is {values!r}; expected finite numbers from 0 to {most:g}, at least one")
+        if (np.diff(found) <= 0).any():
+            raise InputError(f"{name} is {values!r}; expected ascending numbers: sort them and drop repeated ones")
+        return found
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Check the parameters, and that there is a subtopic to cover; nothing is learned from the data."""
+        check_examples(X, Y)
+        self._set()
+        if not any(len(y) if is_choice(y) else subtopic_holders(y, f"Y[{i}]") for i, y in enumerate(Y)):
+            raise InputError("no document in Y has a subtopic; expected some to be covered: check the subtopics")
+
+    def state(self) -> dict[str, Any]:
+        """Return what `learn` found, for saving."""
+        return {"n_features": self.n_features}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self._set()
+        if int(state["n_features"]) != self.n_features:
+            raise InputError(f"the model has {state['n_features']} features, but its levels make {self.n_features}")
+
+    def feature_names(self) -> list[str]:
+        """Return what each weight is for."""
+        blocks = ["words" if level == 0 else f"words above {level:g}" for level in self.levels_]
+        blocks += ["title words"] if self.titles else []
+        return [f"{block} in at least {100 * t:g} % of the documents" for block in blocks for t in self.shares_]
+
+    def prepare(self, X: Any, Y: Any = None) -> DiverseBatch:
+        """Validate candidates and subtopics and find the true outputs."""
+        check_examples(X, Y)
+        truths = [None] * len(X) if Y is None else list(Y)
+        parts = [self._elements(x, y, i) for i, (x, y) in enumerate(zip(X, truths, strict=True))]
+        totals = np.array([float(part.losses.any()) for part in parts])
+        batch = DiverseBatch(stack_elements(parts), totals, SEARCHED[self.exact], None)
+        if Y is not None:
+            ties = np.zeros((self.n_blocks_, len(self.shares_) + 1))
+            ties[0] = TIE
+            batch.truth, _ = self._choose(batch, ties, 1.0, np.arange(len(parts)))
+        return batch
+
+    def _layers(self, x: Any, name: str) -> tuple[list[sparse.csc_array], int]:
+        """Return which documents cover which words, (n, V), at each level, and the number of words."""
+        given = isinstance(x, CandidateDocuments)
+        if self.titles and not given:
+            raise InputError(f"{name} has no titles, but titles is True: give CandidateDocuments(words, titles)")
+        words = document_words(x.words if given else x, name)
+        layers = [words > level if level else words for level in self.levels_.tolist()]
+        if self.titles:
+            layers.append(document_words(x.titles, f"the titles of {name}"))
+            if layers[-1].shape[0] != words.shape[0]:
+                raise InputError(
+                    f"{name} has {words.shape[0]} documents but {layers[-1].shape[0]} titles: give each document a "
+                    "title, if need be an empty one"
+                )
+        if words.shape[0] < self.k:
+            raise InputError(
+                f"{name} has {words.shape[0]} documents, but k is {self.k}: choose a smaller k, or leave the query out"
+            )
+        return [sparse.csc_array(layer) for layer in layers], int(np.count_nonzero(np.diff(words.indptr)))
+
+    def _elements(self, x: Any, y: Any, i: int) -> QueryElements:
+        layers, n_words = self._layers(x, f"X[{i}]")
+        n_documents = int(layers[0].shape[0])
+        groups: dict[bytes, NDArray[np.float64]] = {}
+        for b, layer in enumerate(layers):
+            indices, indptr = np.ascontiguousarray(layer.indices, dtype=np.int64), layer.indptr.tolist()
+            for start, stop in pairwise(indptr):
+                if stop > start:
+                    held = indices[start:stop].tobytes()
+                    groups.setdefault(held, np.zeros(self.n_blocks_))[b] += 1.0
+        subtopics = [] if y is None else self._subtopics(y, n_documents, i)
+        holders = [np.frombuffer(held, dtype=np.int64) for held in groups]
+        sizes = np.array([len(held) for held in holders], dtype=np.float64)
+        bins = np.searchsorted(n_documents * self.shares_ - 1e-9, sizes, side="right")
+        weights = np.array([len(held) for held in subtopics], dtype=np.float64)
+        nothing = np.zeros((len(subtopics), self.n_blocks_))
+        return QueryElements(
+            n_documents,
+            holders + [np.array(held, dtype=np.int64) for held in subtopics],
+            np.concatenate([np.reshape(list(groups.values()), (-1, self.n_blocks_)) / max(1, n_words), nothing]),
+            np.concatenate([bins, np.zeros(len(subtopics), dtype=np.int64)]),
+            np.concatenate([np.zeros(len(holders)), weights / max(1.0, weights.sum())]),
+        )
+
+    @staticmethod
+    def _subtopics(y: Any, n_documents: int, i: int) -> list[list[int]]:
+        """Return the documents of each subtopic."""
+        if is_choice(y):
+            return [[j] for j in check_choice(y, n_documents, f"Y[{i}]").tolist()]
+        holders = subtopic_holders(y, f"Y[{i}]")
+        if count_documents(y) != n_documents:
+            raise InputError(
+                f"X[{i}] has {n_documents} documents, but Y[{i}] has subtopics for {count_documents(y)}: give a "
+                "collection for each document, if need be an empty one"
+            )
+        return list(holders.values())
+
+    def _table(self, w: Vector) -> NDArray[np.float64]:
+        """Return the benefit of a word by level and number of thresholds reached, shape (B, T + 1)."""
+        table = np.zeros((self.n_blocks_, len(self.shares_) + 1))
+        np.cumsum(w.reshape(self.n_blocks_, -1), axis=1, out=table[:, 1:])
+        return table
+
+    def _choose(
+        self, batch: DiverseBatch, table: NDArray[np.float64], loss_factor: float, asked: Indices
+    ) -> tuple[NDArray[np.int64], bool]:
+        """Return the chosen documents of the asked queries, shape (m, k), and whether all are proven to be best."""
+        chosen, proven = np.empty((len(asked), self.k), dtype=np.int64), np.empty(len(asked), dtype=np.bool_)
+        known = batch.truth if batch.truth is not None and loss_factor < 0 else np.zeros((0, self.k), dtype=np.int64)
+        kernels.choose(batch.coverage, asked, table, loss_factor, batch.most_nodes, known, chosen, proven)
+        return chosen, bool(proven.all())
+
+    def _chosen(self, batch: DiverseBatch, w: Vector, mode: Mode, asked: Indices) -> tuple[NDArray[np.int64], bool]:
+        if mode == "clamped":
+            assert batch.truth is not None
+            return batch.truth[asked], True
+        return self._choose(batch, self._table(w), LOSS_FACTORS[mode], asked)
+
+    def planes(
+        self,
+        batch: DiverseBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        rows: Indices | None = None,
+    ) -> Planes:
+        """Return one plane for each asked query; exact if all choices are proven to be best, or clamped."""
+        require_labels(batch, mode)
+        require_hard_max(self, temperature)
+        asked = np.arange(batch.n_examples) if rows is None else rows
+        chosen, exact = self._chosen(batch, w, mode, asked)
+        slopes, covered = np.empty((len(asked), self.n_features)), np.empty(len(asked))
+        kernels.choice_features(batch.coverage, asked, chosen, self.n_blocks_, slopes, covered)
+        offsets = np.maximum(batch.totals[asked] - covered, 0.0) if mode == "augmented" else np.zeros(len(asked))
+        return Planes.from_matrix(slopes, offsets, offsets + slopes @ w, exact)
+
+    def total(self, batch: DiverseBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
+        """Return the weighted sum of all queries' planes."""
+        require_labels(batch, mode)
+        require_hard_max(self, temperature)
+        chosen, exact = self._chosen(batch, w, mode, np.arange(batch.n_examples))
+        slope, covered = np.zeros(self.n_features), np.empty(batch.n_examples)
+        kernels.total_features(batch.coverage, chosen, weights, self.n_blocks_, slope, covered)
+        losses = np.maximum(batch.totals - covered, 0.0) if mode == "augmented" else np.zeros(batch.n_examples)
+        return Plane(slope, float(weights @ losses), exact=exact)
+
+    def decode(self, batch: DiverseBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the chosen documents of each query, best first."""
+        require_hard_max(self, temperature)
+        asked = np.arange(batch.n_examples)
+        chosen, _ = self._chosen(batch, w, "free", asked)
+        slopes, covered = np.empty((len(asked), self.n_features)), np.empty(len(asked))
+        kernels.choice_features(batch.coverage, asked, chosen, self.n_blocks_, slopes, covered)
+        return [Prediction(y, None, score) for y, score in zip(chosen, (slopes @ w).tolist(), strict=True)]
+
+    def choose_by(self, X: Any, benefit: Callable[[Vector], Any]) -> list[NDArray[np.int64]]:
+        """Choose documents by a fixed benefit of words, as baselines do, in place of learned weights.
+
+        Parameters
+        ----------
+        X : sequence of queries
+            As in training.
+        benefit : function of array (m,) returning array (m,)
+            The benefit of words by the share of candidates that hold them; 1 for all is the number of distinct words.
+
+        Returns
+        -------
+        list of integer arrays of shape (k,)
+            The chosen documents of each query, best first.
+        """
+        task = DiverseSubset(self.k, (0.0,), (0.0,), exact=self.exact)
+        task._set()
+        batch = task.prepare(X)
+        coverage = batch.coverage
+        sizes = np.diff(coverage.documents)[np.repeat(np.arange(len(X)), np.diff(coverage.elements))]
+        value = np.asarray(benefit(np.diff(coverage.holders_at) / sizes), dtype=np.float64)
+        if value.shape != sizes.shape or not np.isfinite(value).all():
+            raise InputError(f"benefit returned {value!r}; expected a finite number for each of {len(sizes)} shares")
+        batch.coverage = coverage._replace(counts=coverage.counts * value[:, None])
+        return [prediction.y for prediction in task.decode(batch, np.ones(1), Temperature())]
+
+    def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
+        """Return the weighted share of subtopics that each choice misses; subtopics as Y_pred stand for y*."""
+        losses = np.empty(len(Y_true))
+        for i, (y, chosen) in enumerate(zip(Y_true, Y_pred, strict=True)):
+            if is_choice(y):
+                wanted = check_choice(y, None, f"Y_true[{i}]").tolist()
+                found = check_choice(chosen, None, f"Y_pred[{i}]").tolist()
+                losses[i] = len(set(wanted) - set(found)) / max(1, len(wanted))
+            else:
+                losses[i] = subtopic_loss(y, chosen if is_choice(chosen) else self._best_choice(chosen, i))
+        return losses
+
+    def _best_choice(self, y: Any, i: int) -> NDArray[np.int64]:
+        """Return a choice of documents with the smallest loss."""
+        task = DiverseSubset(self.k, (0.0,), exact=self.exact)
+        task._set()
+        n_documents = count_documents(y)
+        batch = task.prepare([sparse.csr_array((n_documents, 1))], [y])
+        assert batch.truth is not None
+        return batch.truth[0]
