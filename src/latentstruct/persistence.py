@@ -29,6 +29,8 @@ FITTED = (
 # Fitted vectors in the weights file: coef always, theta where an estimator has a distribution over latents.
 VECTORS = ("coef", "theta")
 WITH_THETA = ("ModLat",)
+PART = "part."
+"""Before the names of arrays in the weights file that an estimator keeps besides: see its `saved_parts`."""
 OWN_LATENT_FEATURES = "own_latent_features"
 """Among the fitted values of a model with θ: whether features of the user gave it another length than the weights."""
 
@@ -36,6 +38,7 @@ ESTIMATORS = (
     "CRF",
     "HiddenCRF",
     "IterativeLSVM",
+    "KernelStructuralSVM",
     "LatentSSVM",
     "MarginalSSVM",
     "MinEntropySSVM",
@@ -140,6 +143,8 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         )
     params = estimator.get_params(deep=False)
     vectors = {name: getattr(estimator, f"{name}_") for name in VECTORS if hasattr(estimator, f"{name}_")}
+    arrays, values = estimator.saved_parts() if hasattr(estimator, "saved_parts") else ({}, {})
+    vectors |= {PART + name: np.ascontiguousarray(array) for name, array in arrays.items()}
     task = params.pop("task")
     own = PARTS.get(type(task).__name__) is type(task)
     file = ModelFile(
@@ -155,6 +160,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         encode(estimator.task_.state(), "state") if hasattr(estimator.task_, "state") else None,
         {
             **{name: encode(getattr(estimator, name), name) for name in FITTED},
+            **{name: encode(value, name) for name, value in values.items()},
             **({OWN_LATENT_FEATURES: len(vectors["theta"]) != len(vectors["coef"])} if "theta" in vectors else {}),
         },
         _checksum(vectors),
@@ -172,7 +178,8 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
 
 def _checksum(vectors: dict[str, np.ndarray]) -> str:
     sums = hashlib.sha256()
-    for name in VECTORS:
+    parts = sorted(name for name in vectors if name.startswith(PART))
+    for name in (*VECTORS, *parts):
         if name in vectors:
             sums.update(np.ascontiguousarray(vectors[name]).data)
     return sums.hexdigest()
@@ -210,15 +217,18 @@ def read_settings(path: str | Path) -> ModelFile:
 
 
 def _read_weights(folder: Path) -> dict[str, np.ndarray]:
-    """Return the vectors of a model: "coef" always, others of `VECTORS` where it has them."""
+    """Return the vectors of a model: "coef" always, others of `VECTORS` and parts where it has them."""
     try:
         found = load_file(folder / WEIGHTS)
-        vectors = {"coef": found["coef"], **{name: found[name] for name in VECTORS if name in found}}
+        vectors = {"coef": found["coef"], **{name: found[name] for name in found if name in VECTORS}}
+        vectors |= {name: array for name, array in found.items() if name.startswith(PART)}
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise FormatError(
             f"{folder / WEIGHTS} is damaged or not a weights file ({error!r}): copy the model again or train again"
         ) from error
     for name, weights in vectors.items():
+        if name.startswith(PART):
+            continue
         shown = f"{weights.dtype} of shape {weights.shape}"
         if weights.ndim == 1 and weights.dtype == np.float64:
             wrong = np.flatnonzero(~np.isfinite(weights))
@@ -302,5 +312,22 @@ def load(path: str | Path, task: Any = None) -> Any:
         )
     estimator.task_, estimator.history_ = estimator.task, []
     for name, vector in vectors.items():
-        setattr(estimator, f"{name}_", vector)
+        if name in VECTORS:
+            setattr(estimator, f"{name}_", vector)
+    if hasattr(estimator, "restore_parts"):
+        _restore_parts(folder, file, estimator, vectors)
     return estimator
+
+
+def _restore_parts(folder: Path, file: ModelFile, estimator: Any, vectors: dict[str, np.ndarray]) -> None:
+    """Hand an estimator what its `saved_parts` had returned."""
+    arrays = {name.removeprefix(PART): array for name, array in vectors.items() if name.startswith(PART)}
+    try:
+        estimator.restore_parts(arrays, {name: decode(value) for name, value in file.fitted.items()})
+    except FormatError as error:
+        raise FormatError(f"{folder}: {error}") from error
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise FormatError(
+            f"{folder} lacks what a {file.estimator} needs besides its weights ({error!r}): copy the model again or "
+            "train again"
+        ) from error

@@ -1,0 +1,477 @@
+"""Structural SVMs with kernels: classes, classes with latent states, and measures of whole sets."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from latentstruct.estimators.base import BaseStructuredEstimator, print_round
+from latentstruct.estimators.kernel_rows import RowLayout, n_vectors, with_inputs
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.kernel_maps import (
+    NAMES,
+    FeatureRows,
+    GramRows,
+    Kernel,
+    KernelRows,
+    check_kernel,
+    expand,
+    factorise,
+    resolve_gamma,
+)
+from latentstruct.objective import Objective, build_objective
+from latentstruct.protocols import Callback, Prediction, Temperature
+from latentstruct.ragged import Indices, Vector
+from latentstruct.solvers.sampled_cuts import SampledCuts, descend_latent
+from latentstruct.tasks.inputs import InputRows, check_matrix
+from latentstruct.tasks.latent_multiclass import LatentMulticlass
+from latentstruct.tasks.measure import Measure
+from latentstruct.tasks.multiclass import Multiclass
+
+EXACT_ROWS = 8000
+"""Rows up to which ``cuts="auto"`` trains exactly."""
+EXACT_BYTES = 4e9
+SAMPLE = 500
+"""Rows of a sampled cut where nothing else was asked."""
+NEGLIGIBLE = 1e-9
+"""Share of the largest coefficient below which rounding left a row that supports nothing."""
+
+
+def _is_latent(estimator: Any) -> bool:
+    return bool(getattr(estimator.task, "latent", False))
+
+
+class KernelStructuralSVM(BaseStructuredEstimator):
+    """Structural SVM whose weights are functions w_v(x) = Σ_r a_rv κ(x_r, x) of the inputs.
+
+    The objective is ½Σ_v‖w_v‖² + C Σ_i [max_y (Δ_i(y) + s(y)) − s(y_i)] of `StructuralSVM` (with latent states that
+    of `LatentSSVM`, trained by CCCP), where each inner product w_v·x has become w_v(x) and ‖w_v‖² = Σ a_rv a_sv
+    κ(x_r, x_s). A linear kernel gives the linear model.
+
+    Parameters
+    ----------
+    task : Multiclass, LatentMulticlass or Measure
+        The structure. Its bias stays a constant feature: it adds bias² to the kernel.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
+        exp(−γ‖x − x'‖²), x·x', (γ x·x' + c₀)^degree, tanh(γ x·x' + c₀), or a function of matrices (n, d) and (m, d)
+        that returns (n, m). With "precomputed", X is the matrix (n, n) of the training rows in `fit` and
+        (m, n) against the training rows afterwards; not for LatentMulticlass. Kernels that are found not to be positive
+        semi-definite, as "sigmoid" often is not, are refused.
+    gamma : {"scale", "auto"} or float, default="scale"
+        γ: 1/(d·variance of X), 1/d or a number.
+    degree : int, default=3
+        Of "poly".
+    coef0 : float, default=1.0
+        c₀ of "poly" and "sigmoid".
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    cuts : {"auto", "all"} or int, default="auto"
+        "all" trains exactly: rows get explicit coordinates with the kernel's inner products, and any solver trains the
+        linear model in these. A number trains by cuts made of so many sampled rows (`SampledCuts`), without
+        certificate, in memory that grows with n only. "auto" takes "all" up to 8000 rows or if max_basis is given, and
+        500 beyond.
+    basis_tol : float, default=1e-8
+        What a row may lack in its coordinates, as a share of the largest κ(x, x).
+    max_basis : int, optional
+        Most coordinates, and so rows in the solution; the objective is then that of the best weights that these rows
+        span, found in memory n · max_basis.
+    solver, tol, max_rounds, max_seconds
+        As in `StructuralSVM`. Sampled cuts are a solver of their own (`solver` must stay "auto"); their tol is 0.01 by
+        default, and their gap an estimate.
+    init, restarts, random_state
+        Where training with latent states begins, as in `LatentSSVM`; random_state is also the seed of samples.
+    verbose : bool, default=False
+        Print a line for each round.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (B,)
+        Numbers of the training rows in the solution; with latent states the rows of all states of all examples are
+        counted one after the other.
+    support_vectors_ : ndarray or csr_array of shape (B, d), or None
+        These rows; None if the kernel is precomputed.
+    dual_coef_ : ndarray of shape (B, V)
+        a_rv.
+    coef_ : ndarray of shape (B·V,) or (B·V + V,)
+        The same as one vector, and the weights of the constant feature.
+    n_basis_ : int
+        B.
+    kernel_error_ : float
+        Trace of K − L Lᵀ for the coordinates L (n, rank); 0 with sampled cuts, which take K as it is. The objective
+        is exact in any case; a bound holds for L Lᵀ, and is not called certified if max_basis cut the rank short.
+    sampled_ : bool
+        Whether cuts were sampled: then `lower_bound_`, `gap_` and "converged" are estimates, and never certified.
+    gamma_ : float
+        γ, 1 if the kernel is precomputed.
+
+    Notes
+    -----
+    Time is N r² multiplications for coordinates of rank r, which is at most N. A cheaper road to the same kernel goes
+    by scikit-learn's approximate feature maps and the linear model; it is the one for large data with small rank.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from latentstruct import Multiclass, StructuralSVM
+    >>> X, y = load_iris(return_X_y=True)
+    >>> KernelStructuralSVM(Multiclass(), gamma=0.5, C=10.0).fit(X, y).score(X, y) > 0.97
+    True
+
+    The cheap road, with 50 random rows as the basis (`RBFSampler` in the place of `Nystroem` takes random Fourier
+    features instead):
+
+    >>> from sklearn.kernel_approximation import Nystroem
+    >>> from sklearn.pipeline import make_pipeline
+    >>> rbf = Nystroem(gamma=0.5, n_components=50, random_state=0)
+    >>> make_pipeline(rbf, StructuralSVM(Multiclass(), C=10.0)).fit(X, y).score(X, y) > 0.97
+    True
+    """
+
+    warm_start = False
+
+    def __init__(
+        self,
+        task: Any,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        C: float = 1.0,
+        cuts: Any = "auto",
+        basis_tol: float = 1e-8,
+        max_basis: int | None = None,
+        solver: Any = "auto",
+        init: str = "task",
+        restarts: int | None = None,
+        random_state: int | None = 0,
+        tol: float | None = None,
+        max_rounds: int | None = None,
+        max_seconds: float | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.task = task
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.C = C
+        self.cuts = cuts
+        self.basis_tol = basis_tol
+        self.max_basis = max_basis
+        self.solver = solver
+        self.init = init
+        self.restarts = restarts
+        self.random_state = random_state
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that folds of a precomputed kernel are cut both ways."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return tags
+
+    @property
+    def dual_coef_(self) -> NDArray[np.float64]:
+        """Coefficients of the support rows, (B, V)."""
+        if not hasattr(self, "support_"):
+            raise AttributeError(f"this {type(self).__name__} has no dual_coef_: it is not fitted")
+        return self.coef_[: len(self.support_) * n_vectors(self.task_)].reshape(len(self.support_), -1)
+
+    @property
+    def n_basis_(self) -> int:
+        """Number of support rows."""
+        if not hasattr(self, "support_"):
+            raise AttributeError(f"this {type(self).__name__} has no n_basis_: it is not fitted")
+        return len(self.support_)
+
+    @property
+    def states_(self) -> NDArray[np.float64]:
+        """Not defined: the states of a kernel model have no weights of their own to be measured."""
+        raise AttributeError("a kernel model has no states_: use LatentSSVM to compare and prune states")
+
+    def prune(self, *args: Any, **kwargs: Any) -> Self:
+        """Not defined for kernels: raise an error that says so."""
+        raise InputError("a kernel model has no states to prune: use LatentSSVM to compare and prune states")
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.task, Multiclass | LatentMulticlass | Measure):
+            raise InputError(
+                f"KernelStructuralSVM knows Multiclass, LatentMulticlass and Measure, found {self.task!r}: use one of "
+                "these, or a feature map such as scikit-learn's Nystroem before a linear model"
+            )
+        named = isinstance(self.kernel, str) and self.kernel in NAMES
+        if not named and not callable(self.kernel):
+            raise InputError(f"kernel must be one of {', '.join(NAMES)} or a function, found {self.kernel!r}")
+        if self.kernel == "precomputed" and self.task.latent:
+            raise InputError(
+                "kernel='precomputed' has no form for the states of LatentMulticlass: give the kernel as a function of "
+                "two matrices of rows"
+            )
+        self._check_whole("cuts", self.cuts in ("auto", "all"), "'auto', 'all' or ")
+        self._check_whole("max_basis", self.max_basis is None, "None or ")
+        self._check_whole("restarts", self.restarts is None, "None or ")
+        self._check_whole("degree", self.kernel != "poly", "")
+        for name, least in (("coef0", -np.inf), ("basis_tol", 0.0)):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value >= least):
+                above = "" if least < 0 else ", at least 0"
+                raise InputError(f"{name} must be a finite number{above}, found {value!r}")
+
+    def _check_whole(self, name: str, fine: bool, others: str) -> None:
+        value = getattr(self, name)
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+        if not whole and not fine:
+            raise InputError(f"{name} must be {others}a whole number of at least 1, found {value!r}")
+
+    def fit(  # type: ignore[override]
+        self, X: Any, Y: Any, sample_weight: Any = None, callback: Callback | None = None, H: Any = None
+    ) -> Self:
+        """Train on examples X with outputs Y.
+
+        Parameters
+        ----------
+        X, Y : collections of length n
+            As the task describes them, or X the kernel matrix (n, n) if it is precomputed.
+        sample_weight : array of shape (n,), optional
+            Factors of C for the examples; not for `Measure`.
+        callback : callable, optional
+            Called with a `Round` after each round; a true answer stops training with the best weights so far.
+        H : sequence of length n, optional
+            Latent states to begin with.
+
+        Returns
+        -------
+        self
+            Also after Ctrl-C, with the best weights so far.
+        """
+        self._check_parameters()
+        if Y is None:
+            raise InputError("Y is missing: training needs one output for each example")
+        task = clone(self.task)
+        task.learn(X, Y)
+        layout = self._layout(task, X)
+        rows = self._kernel_rows(layout.matrix)
+        limited = self.max_basis is not None
+        exact = self.cuts == "all" or (self.cuts == "auto" and (limited or rows.n_rows <= EXACT_ROWS))
+        train = self._fit_exactly if exact else self._fit_sampled
+        train(layout, rows, X, Y, sample_weight, callback, H)
+        self.gamma_ = rows.kernel.gamma if isinstance(rows, FeatureRows) else 1.0
+        self.n_features_in_ = layout.matrix.shape[1]
+        return self
+
+    @staticmethod
+    def _layout(task: Any, X: Any) -> RowLayout:
+        """Return the rows of X for a task that knows their number of inputs."""
+        if not task.latent:
+            matrix = check_matrix(X, "X")
+            task.prepare(matrix)
+            return RowLayout(matrix)
+        batch = task.prepare(X)
+        matrix = check_matrix(batch.inputs.matrix, "X")
+        return RowLayout(matrix, None if batch.shared else np.diff(batch.offsets))
+
+    def _kernel_rows(self, matrix: Any) -> KernelRows:
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            return GramRows.checked(matrix)
+        return FeatureRows(matrix, self._kernel(resolve_gamma(self.gamma, matrix)))
+
+    def _kernel(self, gamma: float) -> Kernel:
+        return Kernel(self.kernel, gamma, self.degree, self.coef0)
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        return build_objective(task, batch, weights, Temperature())
+
+    def _fit_exactly(
+        self,
+        layout: RowLayout,
+        rows: KernelRows,
+        X: Any,
+        Y: Any,
+        sample_weight: Any,
+        callback: Callback | None,
+        H: Any,
+    ) -> None:
+        """Train the linear model in the coordinates of the kernel."""
+        found = factorise(rows, self.basis_tol, self.max_basis, EXACT_BYTES)
+        # A kernel that is zero everywhere leaves one coordinate, the same for all.
+        inputs = found.rows if len(found.pivots) else np.zeros((rows.n_rows, 1))
+        self._fit(layout.rebuilt(inputs), Y, sample_weight, callback, H, None, self._objective)
+        self.sampled_, self.kernel_error_ = False, found.error
+        limited = self.max_basis is not None and len(found.pivots) == self.max_basis
+        beyond = found.remainders.max() > self.basis_tol * rows.diagonal().max()
+        self.certified_ = self.certified_ and not (limited and beyond)
+        width = n_vectors(self.task_)
+        weights, constants = np.split(self.coef_, [inputs.shape[1] * width])
+        self._express(layout, found.pivots, found.expansion(weights.reshape(-1, width)), constants)
+
+    def _fit_sampled(
+        self,
+        layout: RowLayout,
+        rows: KernelRows,
+        X: Any,
+        Y: Any,
+        sample_weight: Any,
+        callback: Callback | None,
+        H: Any,
+    ) -> None:
+        """Train by sampled cuts on the scores of all rows, which are the weights of a task with unit vectors for X."""
+        if self.solver != "auto":
+            raise InputError(
+                f"solver={self.solver!r} is given, but sampled cuts are a solver of their own: leave it out, or train "
+                "with cuts='all'"
+            )
+        check_kernel(rows)
+        task, objective, settle = self._score_objective(layout, X, Y, sample_weight, H)
+        biased = getattr(task, "biased_", bool(task.bias))
+        solver = SampledCuts(
+            rows,
+            SAMPLE if self.cuts == "auto" else int(self.cuts),
+            float(task.bias) ** 2 if biased else 0.0,
+            random_state=self.random_state,
+        )
+        limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
+        solver.set_params(**{name: value for name, value in limits.items() if value is not None})
+        if callback is None and self.verbose:
+            callback = print_round
+        if task.latent:
+            function, result = descend_latent(solver, objective, self.restarts or 1, callback=callback)
+        else:
+            function, result = solver.descend(objective, callback=callback)
+        self.task_ = settle(result.w)
+        self._take(result)
+        self.sampled_, self.kernel_error_ = True, 0.0
+        constants = task.bias * function.coefficients.sum(axis=0) if biased else np.zeros(0)
+        self._express(layout, np.arange(rows.n_rows), function.coefficients, constants)
+        self._warn(result, solver)
+
+    def _score_objective(
+        self, layout: RowLayout, X: Any, Y: Any, sample_weight: Any, H: Any
+    ) -> tuple[Any, Objective, Callable[[Vector], Any]]:
+        """Return the task, its objective as a function of all scores, and what makes the task out of final scores."""
+        task = clone(self.task)
+        task.learn(X, Y)
+        if sample_weight is not None and getattr(task, "whole_set", False):
+            raise InputError(
+                f"sample_weight is given, but {type(task).__name__} takes the whole set for one example: leave it out"
+            )
+        batch = task.prepare(X, Y)
+        unit = sparse.eye_array(layout.matrix.shape[0], format="csr")
+        by_scores = with_inputs(task, unit.shape[0], bias=0.0)
+        width = n_vectors(by_scores)
+        if task.latent:
+            scored: Any = replace(batch, inputs=InputRows(unit, width))
+        else:
+            scored = by_scores.prepare(unit, Y)
+        objective = self._objective(by_scores, scored, self._weights(batch.n_examples, sample_weight))
+        if task.latent:
+            latents = self._first_latents(task, batch, H)
+            objective = replace(objective, first=lambda k: by_scores.completion_planes(scored, latents(k)))
+        elif H is not None:
+            raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
+
+        def settled(scores: Vector) -> Any:
+            if hasattr(by_scores, "settle"):
+                by_scores.settle(scored, scores)
+            return with_inputs(by_scores, task.n_inputs_, bias=task.bias)
+
+        return task, objective, settled
+
+    def _express(
+        self, layout: RowLayout, pivots: Indices, coefficients: NDArray[np.float64], constants: Vector
+    ) -> None:
+        """Keep the rows that support the solution and their coefficients."""
+        sizes = np.abs(coefficients).max(axis=1, initial=0.0)
+        kept = np.flatnonzero(sizes > NEGLIGIBLE * sizes.max(initial=0.0))
+        if len(kept) == 0:
+            # Weights that are all zero still need a row to stand on.
+            pivots, coefficients, kept = np.zeros(1, dtype=np.int64), np.zeros((1, coefficients.shape[1])), np.arange(1)
+        kept = kept[np.argsort(pivots[kept])]
+        self.support_ = pivots[kept]
+        self.support_vectors_ = None if self.kernel == "precomputed" else layout.matrix[self.support_]
+        self.task_ = with_inputs(self.task_, len(kept))
+        self.coef_ = np.concatenate([coefficients[kept].ravel(), constants])
+
+    def _read(self, X: Any, Y: Any = None) -> tuple[Any, Any, Vector]:
+        """Return a task that reads scores, a batch with those of X and the weights that pass them on."""
+        check_is_fitted(self, "coef_")
+        layout = self._layout(with_inputs(self.task_, self.n_features_in_), X)
+        coefficients = self.dual_coef_
+        if self.support_vectors_ is None:
+            scores = layout.matrix[:, self.support_] @ coefficients
+        else:
+            scores = expand(self._kernel(self.gamma_), layout.matrix, self.support_vectors_, coefficients)
+        width = coefficients.shape[1]
+        reader = with_inputs(self.task_, width)
+        weights = np.concatenate([np.eye(width).ravel(), self.coef_[coefficients.size :]])
+        return reader, reader.prepare(layout.rebuilt(scores), Y), weights
+
+    def _decoded(self, X: Any) -> Any:
+        reader, batch, weights = self._read(X)
+        return reader.decode(batch, weights, Temperature())
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores by which the task decides: (n, S) of all classes, or (n,) of the second of two."""
+        reader, batch, weights = self._read(X)
+        return reader.scores(batch, weights)
+
+    @available_if(_is_latent)
+    def complete(self, X: Any, Y: Any) -> list[Any]:
+        """Return the best latent state of each example given its known class."""
+        if Y is None:
+            raise InputError("Y is missing: use predict_latent where the outputs are not known")
+        reader, batch, weights = self._read(X, Y)
+        return list(reader.complete(batch, weights))
+
+    @available_if(_is_latent)
+    def predict_latent(self, X: Any) -> list[Any]:
+        """Return the latent state that goes with the predicted class of each example."""
+        found: list[Prediction] = list(self._decoded(X))
+        return [prediction.h for prediction in found]
+
+    def marginals(self, X: Any) -> Any:
+        """Not defined: raise an error that says so."""
+        self._soft_temperature()
+
+    def saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what a model file needs besides weights: arrays, and plain values."""
+        arrays: dict[str, NDArray[Any]] = {"support": self.support_}
+        vectors: Any = self.support_vectors_
+        if sparse.issparse(vectors):
+            arrays |= {"indptr": vectors.indptr, "indices": vectors.indices, "vectors": vectors.data}
+        elif vectors is not None:
+            arrays["vectors"] = vectors
+        names = ("gamma_", "kernel_error_", "sampled_", "n_features_in_")
+        return arrays, {name: getattr(self, name) for name in names}
+
+    def restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Take over what `saved_parts` returned; raise FormatError unless it fits the weights."""
+        self.gamma_, self.kernel_error_ = float(values["gamma_"]), float(values["kernel_error_"])
+        self.sampled_, self.n_features_in_ = bool(values["sampled_"]), int(values["n_features_in_"])
+        self.support_ = np.asarray(arrays["support"])
+        n_support, shape = self.task_.n_inputs_, (self.task_.n_inputs_, self.n_features_in_)
+        whole = self.support_.dtype.kind == "i" and self.support_.shape == (n_support,)
+        self.support_vectors_ = None
+        if self.kernel == "precomputed":
+            whole = whole and self.support_.min() >= 0 and self.support_.max() < self.n_features_in_
+        elif "indptr" in arrays:
+            parts = (arrays["vectors"], arrays["indices"], arrays["indptr"])
+            self.support_vectors_ = sparse.csr_array(parts, shape=shape)
+            self.support_vectors_.check_format()
+        else:
+            self.support_vectors_ = arrays["vectors"]
+            whole = whole and self.support_vectors_.shape == shape and self.support_vectors_.dtype == np.float64
+        if not whole or not all(np.isfinite(array).all() for array in arrays.values()):
+            raise FormatError(
+                f"the support rows do not fit the {n_support} that the weights are of: copy the model again or train "
+                "again"
+            )

@@ -1,0 +1,415 @@
+"""Cutting planes for kernels whose cuts are made of few sampled rows, so that no N × N matrix is needed."""
+
+import math
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from latentstruct.exceptions import InputError
+from latentstruct.kernel_maps import KernelRows
+from latentstruct.kernels.simplex_qp import solve_simplex_qp
+from latentstruct.objective import Objective
+from latentstruct.protocols import Callback, Result
+from latentstruct.ragged import Indices, Vector
+from latentstruct.solvers.base import LAST, BaseSolver, Monitor
+from latentstruct.solvers.bundle import Progress
+
+Table = NDArray[np.float64]
+"""Numbers of all rows and weight vectors, (N, V)."""
+CUT_BYTES = 1e9
+FEWEST_CUTS, MOST_CUTS = 20, 200
+QP_SHARE = 1e-3
+
+
+@dataclass
+class Function:
+    """w = Σ_r κ(x_r, ·) ⊗ a_r: one function of the inputs for each weight vector.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (N, V)
+        a_r.
+    scores : ndarray of shape (N, V)
+        Values of the functions at all rows, K a.
+    """
+
+    coefficients: Table
+    scores: Table
+
+    @property
+    def half_square(self) -> float:
+        """½‖w‖²."""
+        return 0.5 * float(np.vdot(self.coefficients, self.scores))
+
+
+@dataclass
+class Cut:
+    """The slope g = Σ κ(x_r, ·) ⊗ a_r of a plane, over few rows.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (r,)
+        The rows.
+    coefficients : ndarray of shape (r, V)
+        a_r.
+    scores : ndarray of shape (N, V)
+        Values of g at all rows.
+    """
+
+    rows: Indices
+    coefficients: Table
+    scores: Table
+
+    def product(self, scores: Table) -> float:
+        """Return ⟨g, w⟩ for the w that has these scores at all rows."""
+        return float(np.vdot(self.coefficients, scores[self.rows]))
+
+
+class CutModel:
+    """The cuts found so far, their inner products, and the minimum of the model near a centre v.
+
+    The model is ½‖w‖² + max_k (b_k + ⟨g_k, w⟩); see `latentstruct.solvers.bundle.PlaneBundle` for the same with dense
+    slopes. Products with v and with the minimiser follow from those of the cuts.
+
+    Parameters
+    ----------
+    proximity : float
+        ρ of the term ρ/2‖w − v‖².
+    most : int
+        Cuts kept.
+    """
+
+    def __init__(self, proximity: float, most: int) -> None:
+        self.proximity, self.most = proximity, most
+        self.cuts: list[Cut] = []
+        self.gram = np.zeros((0, 0))
+        self.offsets, self.at_centre, self.near, self.far = np.zeros((4, 0))
+
+    def add(self, cut: Cut, offset: float, at_centre: float) -> None:
+        """Add a cut with its height at zero and its product with v; with no room, the one with the least mass goes."""
+        if len(self.cuts) == self.most:
+            self._drop(int((self.near + self.far).argmin()))
+        products = np.array([cut.product(other.scores) for other in [*self.cuts, cut]])
+        if products[-1] < -1e-9 * np.abs(products).max():
+            raise InputError(
+                f"the kernel is not positive semi-definite (a square of {products[-1]:.3g} was found): use 'rbf' or "
+                "'poly', or a kernel that is an inner product"
+            )
+        k = len(self.cuts)
+        wider = np.zeros((k + 1, k + 1))
+        wider[:k, :k] = self.gram
+        wider[k, :], wider[:, k] = products, products
+        self.cuts.append(cut)
+        self.gram = wider
+        self.offsets, self.at_centre = np.append(self.offsets, offset), np.append(self.at_centre, at_centre)
+        self.near, self.far = (np.append(alpha, float(k == 0)) for alpha in (self.near, self.far))
+
+    def _drop(self, gone: int) -> None:
+        del self.cuts[gone]
+        self.gram = np.delete(np.delete(self.gram, gone, axis=0), gone, axis=1)
+        self.offsets, self.at_centre = np.delete(self.offsets, gone), np.delete(self.at_centre, gone)
+        self.near, self.far = (_normalised(np.delete(alpha, gone)) for alpha in (self.near, self.far))
+
+    def solve(self, precision: float) -> None:
+        """Find the masses of the model's minimum, near the centre and anywhere."""
+        pull = self.at_centre * self.proximity / (1.0 + self.proximity)
+        self._solve(self.far, self.gram, self.offsets, precision)
+        self._solve(self.near, self.gram / (1.0 + self.proximity), self.offsets + pull, precision)
+
+    @staticmethod
+    def _solve(alpha: Vector, gram: Table, gains: Vector, precision: float) -> None:
+        scale = max(np.abs(gains).max(), np.diag(gram).max(), 1e-300)
+        solve_simplex_qp(gram, gains, alpha, min(1e-10 * scale, precision), 100 * len(alpha) + 1000)
+
+    def point(self, centre: Function) -> Function:
+        """Return the model's minimiser near the centre."""
+        coefficients, scores = self.proximity * centre.coefficients, self.proximity * centre.scores
+        for cut, mass in zip(self.cuts, self.near, strict=True):
+            if mass > 0:
+                coefficients[cut.rows] -= mass * cut.coefficients
+                scores -= mass * cut.scores
+        return Function(coefficients / (1.0 + self.proximity), scores / (1.0 + self.proximity))
+
+    def at_point(self) -> Vector:
+        """Return the products of all cuts with the minimiser near the centre."""
+        return (self.proximity * self.at_centre - self.gram @ self.near) / (1.0 + self.proximity)
+
+    def lower_to(self, value: float) -> None:
+        """Lower the cuts that are above the true loss at the minimiser near the centre: true planes never are."""
+        self.offsets = np.minimum(self.offsets, value - self.at_point())
+
+    def lowest(self) -> float:
+        """Return the model's minimum."""
+        return float(self.far @ self.offsets - 0.5 * self.far @ self.gram @ self.far)
+
+
+def _normalised(alpha: Vector) -> Vector:
+    return alpha / alpha.sum() if alpha.sum() > 0 else np.full(len(alpha), 1.0 / max(len(alpha), 1))
+
+
+def sample_rows(coefficients: Table, count: int, rng: np.random.Generator) -> tuple[Indices, Table]:
+    """Return about `count` rows of a table and values whose expectation is the table.
+
+    Row r is taken with a probability proportional to its norm, 1 at most, and divided by it. Tables with no more rows
+    that are not zero come back whole.
+    """
+    norms = np.linalg.norm(coefficients, axis=1)
+    filled = np.flatnonzero(norms)
+    if len(filled) <= count:
+        return filled, coefficients[filled]
+    order = rng.permutation(filled)
+    steps = np.cumsum(norms[order]) * (count / norms.sum())
+    hits = np.diff(np.floor(steps + rng.random()), prepend=0.0)
+    expected = norms[order] * (count / norms.sum())
+    taken = hits > 0
+    rows = order[taken]
+    return rows, coefficients[rows] * (hits[taken] / expected[taken])[:, None]
+
+
+class SampledCuts(BaseSolver):
+    """One-slack cutting planes with a proximal term, each cut made of few sampled rows.
+
+    The weights of the objective are the scores of all N rows, whose metric is that of a kernel. The loss and its slope
+    are computed from all rows; of the slope, a table (N, V) of coefficients, only `sample` rows are kept, so that a
+    round costs N · sample kernel values and the solution needs few rows. A cut is tight where it was made, and is
+    lowered where the true loss is later found to be below it.
+
+    Parameters
+    ----------
+    rows : KernelRows
+        The training rows.
+    sample : int, default=500
+        Rows of one cut.
+    constant : float, default=0.0
+        Added to the kernel: the square of a constant feature.
+    tol : float, default=1e-2
+        Relative gap at which to stop. Sampled cuts are no bounds, so it is an estimate, and results are not certified.
+    max_rounds, max_seconds : number
+        Limits.
+    proximity : float, default=30.0
+        Weight ρ of the term ρ/2‖w − v‖², where v are the best weights.
+    random_state : int, default=0
+        Seed of the samples.
+
+    Notes
+    -----
+    Yu & Joachims (2008), "Training structural SVMs with kernels using sampled cuts", without the proximal term and with
+    loss and violation estimated from samples too.
+    """
+
+    needs = frozenset({"convex", "l2"})
+
+    def __init__(
+        self,
+        rows: KernelRows,
+        sample: int = 500,
+        constant: float = 0.0,
+        tol: float = 1e-2,
+        max_rounds: int = 1000,
+        max_seconds: float = float("inf"),
+        proximity: float = 30.0,
+        random_state: int | None = 0,
+    ) -> None:
+        self.rows = rows
+        self.sample = sample
+        self.constant = constant
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.proximity = proximity
+        self.random_state = random_state
+
+    def check(self, objective: Objective) -> None:
+        """Raise unless objective and parameters fit."""
+        super().check(objective)
+        self._check_at_least(1, "sample", "max_rounds")
+        if not self.proximity >= 0:
+            raise InputError(f"proximity must be ≥ 0, found {self.proximity!r}")
+        if self.random_state is not None:
+            self._check_at_least(0, "random_state")
+
+    def minimize(
+        self, objective: Objective, w0: Vector | None = None, *, state: Any = None, callback: Callback | None = None
+    ) -> Result:
+        """Minimise a function of the scores, from the `Function` that is an earlier result's state; see `descend`.
+
+        Scores w0 alone do not tell the coefficients that they come from, and are refused.
+        """
+        if w0 is not None:
+            raise InputError("w0 is given, but sampled cuts go on from a state only: leave it out")
+        return self.descend(objective, state, callback)[1]
+
+    def descend(
+        self, objective: Objective, start: Function | None = None, callback: Callback | None = None
+    ) -> tuple[Function, Result]:
+        """Minimise ½‖w‖² + Σ_i c_i [f⁺_i − f⁻_i] of the scores (N · V) of all rows.
+
+        Parameters
+        ----------
+        objective : Objective
+            Convex, a function of the scores; its own regulariser is not looked at.
+        start : Function, optional
+            Where to begin, by default at zero.
+        callback : callable, optional
+            Called with a `Round` after each round; a true answer stops.
+
+        Returns
+        -------
+        function : Function
+            The best weights.
+        result : Result
+            Its `w` are the scores; `lower_bound` is an estimate, and it is not certified.
+        """
+        self.check(objective)
+        counted = objective.counted()
+        monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback)
+        monitor.certified = False
+        n_vectors = objective.n_features // self.rows.n_rows
+        nothing = np.zeros((self.rows.n_rows, n_vectors))
+        self.best = Function(nothing, nothing.copy()) if start is None else start
+        try:
+            with threadpool_limits(limits=1, user_api="blas"):
+                self._rounds(counted, monitor)
+        except KeyboardInterrupt:
+            monitor.reason = "interrupted"
+        if monitor.best is None:
+            monitor.offer(self.best.scores.ravel(), self.best.half_square + self._loss(counted, self.best)[0])
+        monitor.state = self.best
+        return self.best, monitor.result()
+
+    @staticmethod
+    def _loss(objective: Objective, at: Function) -> tuple[float, Table]:
+        """Return Σ_i c_i [f⁺_i − f⁻_i] and its slope by the scores."""
+        w = at.scores.ravel()
+        plus, minus = objective.plus.total(w), objective.minus.total(w)
+        return plus(w) - minus(w), (plus.slope - minus.slope).reshape(at.scores.shape)
+
+    def _cut(self, slope: Table, rng: np.random.Generator) -> Cut:
+        """Return a cut of few rows whose expectation is the slope."""
+        rows, coefficients = sample_rows(slope, self.sample, rng)
+        scores = self.rows.products(rows, coefficients) + self.constant * coefficients.sum(axis=0)
+        return Cut(rows, coefficients, scores)
+
+    def _rounds(self, objective: Objective, monitor: Monitor) -> None:
+        """Build models until a fresh one, which owes nothing to earlier samples, finds nothing better."""
+        rng = np.random.default_rng(self.random_state)
+        loss, slope = self._loss(objective, self.best)
+        monitor.offer(self.best.scores.ravel(), self.best.half_square + loss)
+        while not monitor.reason:
+            before = monitor.objective
+            loss, slope = self._one_model(objective, monitor, rng, loss, slope)
+            if monitor.reason == "converged" and before - monitor.objective > self.tol * abs(monitor.objective):
+                monitor.reason = ""
+
+    def _one_model(
+        self, objective: Objective, monitor: Monitor, rng: np.random.Generator, loss: float, slope: Table
+    ) -> tuple[float, Table]:
+        """Go down from the best weights, whose loss and slope are given, with a model of its own; return theirs."""
+        affordable = int(min(MOST_CUTS, max(FEWEST_CUTS, CUT_BYTES / (8 * objective.n_features))))
+        model, progress = CutModel(self.proximity, affordable), Progress()
+        at, at_loss, at_slope = self.best, loss, slope
+        while True:
+            cut = self._cut(at_slope, rng)
+            at_centre = cut.product(self.best.scores)
+            # Tight where it was asked, unless that would be above the true loss at the centre.
+            model.add(cut, min(at_loss - cut.product(at.scores), loss - at_centre), at_centre)
+            model.solve(QP_SHARE * self.tol * abs(monitor.objective))
+            monitor.lower_bound = min(model.lowest(), monitor.objective)
+            if monitor.close_round():
+                return loss, slope
+            if progress.stalled(monitor.gap):
+                monitor.reason = "stalled"
+                return loss, slope
+            at, products = model.point(self.best), model.at_point()
+            promised = at.half_square + float((model.offsets + products).max())
+            at_loss, at_slope = self._loss(objective, at)
+            model.lower_to(at_loss)
+            found, reached = at.half_square + at_loss, monitor.objective
+            if found < reached and reached - found >= 0.1 * (reached - promised):
+                self.best, loss, slope, model.at_centre = at, at_loss, at_slope, products
+                monitor.offer(at.scores.ravel(), found)
+
+
+def descend_latent(
+    solver: SampledCuts,
+    objective: Objective,
+    restarts: int = 1,
+    max_rounds: int = 200,
+    callback: Callback | None = None,
+) -> tuple[Function, Result]:
+    """Minimise a difference of convex functions of the scores by CCCP with sampled cuts.
+
+    Parameters
+    ----------
+    solver : SampledCuts
+        Solves the convex problems; its `max_seconds` is the limit of all of them together.
+    objective : Objective
+        With first planes of its minus side for each start.
+    restarts : int
+        Starts; the best is kept.
+    max_rounds : int
+        Convex problems of one start at most.
+    callback : callable, optional
+        Called with the rounds of the convex problems.
+
+    Returns
+    -------
+    function : Function
+        The best weights.
+    result : Result
+        As `SampledCuts.descend` returns it, of all starts.
+    """
+    ends = time.perf_counter() + solver.max_seconds
+    starts = []
+    for number in range(restarts):
+        starts.append(_one_start(solver, objective, number, max_rounds, ends, callback))
+        if starts[-1][1].reason in LAST:
+            break
+    values = [result.objective for _, result in starts]
+    function, best = starts[int(np.argmin(values))]
+    history = [line for _, result in starts for line in result.history]
+    result = replace(
+        best,
+        reason=starts[-1][1].reason if starts[-1][1].reason in LAST else best.reason,
+        history=history,
+        n_rounds=len(history),
+        oracle_calls=sum(result.oracle_calls for _, result in starts),
+        start_objectives=values,
+    )
+    return function, result
+
+
+def _one_start(
+    solver: SampledCuts,
+    objective: Objective,
+    start: int,
+    max_rounds: int,
+    ends: float,
+    callback: Callback | None,
+) -> tuple[Function, Result]:
+    """Go down from one start until a convex problem lowers the objective by no more than the tolerance."""
+    assert objective.first is not None
+    planes, best, history, calls = objective.first(start), None, [], 0
+    for _ in range(max_rounds):
+        inner = clone(solver).set_params(max_seconds=max(ends - time.perf_counter(), 1e-3))
+        convex = objective.linearized_with(planes)
+        function, solved = inner.descend(convex, None if best is None else best[0], callback)
+        planes = objective.minus.planes(solved.w)
+        # Both functions have the same regulariser and plus side at w.
+        completed = float(objective.minus.weights @ planes.values)
+        value = solved.objective + convex.minus.total(solved.w)(solved.w) - completed
+        history += [replace(line, start=start) for line in solved.history]
+        calls += solved.oracle_calls
+        decrease = math.inf if best is None else best[1].objective - value
+        solved = replace(solved, objective=value, lower_bound=min(solved.lower_bound, value))
+        best = function, solved
+        if decrease <= solver.tol * abs(value) or solved.reason in LAST:
+            break
+    else:
+        solved = replace(solved, reason="max_rounds")
+    return function, replace(solved, history=history, oracle_calls=calls)
