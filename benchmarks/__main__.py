@@ -13,7 +13,19 @@ from threadpoolctl import threadpool_limits
 
 from latentstruct.exceptions import InputError
 
-SUITES = ("digits", "letters", "decoding", "growth", "chunking", "latent", "propagation", "groups")
+SUITES = (
+    "digits",
+    "letters",
+    "decoding",
+    "growth",
+    "chunking",
+    "latent",
+    "propagation",
+    "groups",
+    "measures",
+    "alignment",
+    "parsing",
+)
 
 
 def main() -> None:

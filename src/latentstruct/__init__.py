@@ -15,6 +15,7 @@ _HOMES = {
         "CRF",
         "HiddenCRF",
         "IterativeLSVM",
+        "KernelStructuralSVM",
         "LatentSSVM",
         "MarginalSSVM",
         "MinEntropySSVM",
@@ -25,11 +26,14 @@ _HOMES = {
     ),
     "latentstruct.exceptions": ("ConvergenceWarning", "FormatError", "InputError"),
     "latentstruct.features": ("WindowFeatures",),
+    "latentstruct.hierarchies": ("tree_costs",),
     "latentstruct.objective": ("Objective", "build_objective"),
+    "latentstruct.pairing": ("pair_feature_names", "pair_features"),
     "latentstruct.paths": ("GroupNormPath", "groupnorm_path"),
     "latentstruct.persistence": ("load",),
     "latentstruct.protocols": ("Result", "Round", "Temperature"),
     "latentstruct.regularizers": ("GroupNorm", "L2"),
+    "latentstruct.sequences": ("AlignmentInput", "SequenceTracks"),
     "latentstruct.solvers": (
         "CCCP",
         "LBFGS",
@@ -46,23 +50,31 @@ _HOMES = {
         "SelfPaced",
         "Subgradient",
     ),
+    "latentstruct.strengths": ("comparable_strength",),
     "latentstruct.tasks": (
+        "Alignment",
+        "CandidateDocuments",
         "CandidateTask",
         "Chain",
         "Coreference",
         "CorrelationClustering",
         "Detection",
         "DetectionInput",
+        "DiverseSubset",
         "ExampleTask",
+        "GapCosts",
         "Graph",
         "GraphInput",
         "LatentMulticlass",
+        "Measure",
         "Motif",
         "Multiclass",
         "PairwiseRanking",
+        "Parsing",
         "PrecisionAtK",
         "grid_graph",
     ),
+    "latentstruct.trees": ("Tree",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -75,6 +87,7 @@ if TYPE_CHECKING:
         CRF,
         HiddenCRF,
         IterativeLSVM,
+        KernelStructuralSVM,
         LatentSSVM,
         MarginalSSVM,
         MinEntropySSVM,
@@ -85,11 +98,14 @@ if TYPE_CHECKING:
     )
     from latentstruct.exceptions import ConvergenceWarning, FormatError, InputError
     from latentstruct.features import WindowFeatures
+    from latentstruct.hierarchies import tree_costs
     from latentstruct.objective import Objective, build_objective
+    from latentstruct.pairing import pair_feature_names, pair_features
     from latentstruct.paths import GroupNormPath, groupnorm_path
     from latentstruct.persistence import load
     from latentstruct.protocols import Result, Round, Temperature
     from latentstruct.regularizers import L2, GroupNorm
+    from latentstruct.sequences import AlignmentInput, SequenceTracks
     from latentstruct.solvers import (
         CCCP,
         LBFGS,
@@ -106,23 +122,31 @@ if TYPE_CHECKING:
         SelfPaced,
         Subgradient,
     )
+    from latentstruct.strengths import comparable_strength
     from latentstruct.tasks import (
+        Alignment,
+        CandidateDocuments,
         CandidateTask,
         Chain,
         Coreference,
         CorrelationClustering,
         Detection,
         DetectionInput,
+        DiverseSubset,
         ExampleTask,
+        GapCosts,
         Graph,
         GraphInput,
         LatentMulticlass,
+        Measure,
         Motif,
         Multiclass,
         PairwiseRanking,
+        Parsing,
         PrecisionAtK,
         grid_graph,
     )
+    from latentstruct.trees import Tree
 
 
 def __getattr__(name: str) -> Any:

@@ -71,7 +71,7 @@ def predict(
     ] = STANDARD_STREAM,
     skip_bad: SkipBadOption = False,
 ) -> None:
-    """Predict labels, sites, clusters, boxes or scores for a file.
+    """Predict labels, sites, clusters, boxes, alignments, trees or scores for a file.
 
     Chains: the columns and one more with the prediction; a column of labels is not looked at and may be missing.
 
@@ -89,6 +89,13 @@ def predict(
 
     Boxes: DATA as for images, FILE a folder for predictions.json, coco.json and pictures; a score is the lead of the
     label over the next.
+
+    Measures: label and score of each sample, one a line. Alignments: the pairs aligned, as gapped FASTA.
+
+    Parses: one tree a line; DATA has one sentence a line (word/TAG if trained with --tags), or trees if its name ends
+    in .mrg, .ptb, .tbf or .trees.
+
+    Diversity: JSON lines with the documents chosen for each query. Items: the columns group and cluster.
 
     Example: latentstruct predict MODEL new.fa -o sites.tsv
     """
@@ -146,6 +153,12 @@ def evaluate(
     Images: the share of pixels that are right, of each label and in all, and intersection over union.
 
     Boxes: labels that are right, CorLoc, 0/1 and overlap loss; LABELS as for training, with true boxes.
+
+    Measures: F1, break-even point, ROC area and others, with the table of right and wrong ones.
+
+    Alignments: Q, Q4 and modeler scores. Parses: EVALB's scores. Items: pairs and clusters that are right.
+
+    Diversity: the subtopics that are missed, beside a random choice and unweighted words.
 
     Examples: latentstruct evaluate MODEL test.txt; latentstruct evaluate MODEL --positive p.fa --negative n.fa
     """

@@ -3,13 +3,18 @@
 from pathlib import Path
 from typing import Any
 
+from latentstruct.cli.align import AlignKind
 from latentstruct.cli.chain import ChainKind
 from latentstruct.cli.classes import ClassesKind
+from latentstruct.cli.cluster import ClusterKind
 from latentstruct.cli.coreference import CoreferenceKind
 from latentstruct.cli.detect import DetectKind
+from latentstruct.cli.diverse import DiverseKind
 from latentstruct.cli.graph import GraphKind
 from latentstruct.cli.kinds import Kind, Trained
+from latentstruct.cli.measure import MeasureKind
 from latentstruct.cli.motif import MotifKind
+from latentstruct.cli.parse import ParseKind
 from latentstruct.cli.rank import RankKind
 from latentstruct.cli.segment import SegmentKind
 from latentstruct.exceptions import FormatError, InputError
@@ -25,6 +30,11 @@ KINDS: dict[str, Kind] = {
         SegmentKind(),
         DetectKind(),
         GraphKind(),
+        MeasureKind(),
+        AlignKind(),
+        ParseKind(),
+        DiverseKind(),
+        ClusterKind(),
     )
 }
 

@@ -1,6 +1,7 @@
 """Estimators: a task, an objective and a solver put together the way scikit-learn users expect."""
 
 from latentstruct.estimators.base import SOLVERS
+from latentstruct.estimators.kernel import KernelStructuralSVM
 from latentstruct.estimators.models import (
     CRF,
     HiddenCRF,
@@ -18,6 +19,7 @@ __all__ = [
     "SOLVERS",
     "HiddenCRF",
     "IterativeLSVM",
+    "KernelStructuralSVM",
     "LatentSSVM",
     "MarginalSSVM",
     "MinEntropySSVM",

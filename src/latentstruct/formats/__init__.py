@@ -4,6 +4,13 @@ Every reader takes plain or gzip-compressed UTF-8 text and answers a malformed f
 names the file, the line, what was found, what was expected and the cure.
 """
 
+from latentstruct.formats.alignments import (
+    SequencePairs,
+    read_alignments,
+    read_sequence_pairs,
+    read_tracks,
+    write_alignments,
+)
 from latentstruct.formats.boxes import (
     ImageAnnotation,
     read_annotations,
@@ -12,8 +19,10 @@ from latentstruct.formats.boxes import (
     read_voc,
     write_coco,
 )
+from latentstruct.formats.brackets import format_tree, parse_trees, read_sentences, read_trees, write_trees
 from latentstruct.formats.columns import ColumnSentences, parse_conll, read_conll, write_conll
 from latentstruct.formats.coreference import read_coreference, write_coreference
+from latentstruct.formats.diversity import DiversityQuery, read_diversity, write_choices
 from latentstruct.formats.fasta import Sequences, read_fasta, write_fasta, write_sites
 from latentstruct.formats.graphs import (
     GraphFeatures,
@@ -23,7 +32,9 @@ from latentstruct.formats.graphs import (
     read_graphs,
     write_graphs,
 )
+from latentstruct.formats.groups import ItemGroups, read_groups, write_groups
 from latentstruct.formats.meme import MemeMotif, read_meme, write_meme
+from latentstruct.formats.ncbi_matrix import SubstitutionMatrix, blosum62, read_ncbi_matrix, write_ncbi_matrix
 from latentstruct.formats.ranking import Queries, read_queries, write_scores
 from latentstruct.formats.tables import ClassData, read_classes, read_csv, read_svmlight
 from latentstruct.formats.uai import UaiModel, read_uai, write_uai
@@ -40,42 +51,62 @@ from latentstruct.formats.uai_answers import (
 __all__ = [
     "ClassData",
     "ColumnSentences",
+    "DiversityQuery",
     "GraphFeatures",
     "GraphRecord",
     "ImageAnnotation",
+    "ItemGroups",
     "MemeMotif",
     "Queries",
+    "SequencePairs",
     "Sequences",
+    "SubstitutionMatrix",
     "UaiModel",
     "UaiSolutions",
+    "blosum62",
+    "format_tree",
     "graph_labels",
     "parse_conll",
+    "parse_trees",
     "predicted_graphs",
+    "read_alignments",
     "read_annotations",
     "read_classes",
     "read_coco",
     "read_conll",
     "read_coreference",
     "read_csv",
+    "read_diversity",
     "read_fasta",
     "read_graphs",
+    "read_groups",
     "read_label_table",
     "read_meme",
+    "read_ncbi_matrix",
     "read_queries",
+    "read_sentences",
+    "read_sequence_pairs",
     "read_svmlight",
+    "read_tracks",
+    "read_trees",
     "read_uai",
     "read_uai_evidence",
     "read_uai_query",
     "read_uai_solutions",
     "read_voc",
+    "write_alignments",
+    "write_choices",
     "write_coco",
     "write_conll",
     "write_coreference",
     "write_fasta",
     "write_graphs",
+    "write_groups",
     "write_meme",
+    "write_ncbi_matrix",
     "write_scores",
     "write_sites",
+    "write_trees",
     "write_uai",
     "write_uai_evidence",
     "write_uai_query",
