@@ -32,7 +32,9 @@ from latentstruct import (
     Temperature,
     build_objective,
 )
+from latentstruct.planes import Plane
 from latentstruct.regularizers import NoRegularizer
+from latentstruct.solvers.bundle import PlaneBundle
 
 HARD = Temperature()
 
@@ -788,6 +790,18 @@ def test_the_default_hands_over_where_blocks_crawl():
     assert again.oracle_calls < result.oracle_calls
 
 
+@pytest.mark.parametrize(
+    ("fall", "objective", "crawls"),
+    [(0.5, 1.0, False), (0.999, 1.0, True), (1.001, 1.0, True), (0.999, 1e6, False)],
+)
+def test_slow_block_ascent_is_given_up(fall, objective, crawls):
+    # The gap falls by this factor a round; at the larger objective the goal is reached.
+    solver = HingeSolver(tol=1e-3, patience=10)
+    gaps = [0.2 * fall**k for k in range(20)]
+    assert solver._crawls(gaps, objective) is crawls
+    assert not solver._crawls(gaps[:19], objective)
+
+
 @pytest.mark.parametrize("solver", [BlockAscent, FrankWolfe, Subgradient, Bundle, HingeSolver, CuttingPlane])
 @pytest.mark.parametrize("rounds", [1, 3, 10])
 def test_no_solver_ends_above_its_start(solver, rounds):
@@ -830,3 +844,12 @@ def test_planes_that_support_nothing_are_found_out():
     objective = build_objective(task, task.prepare(X, Y), np.ones(40), Temperature())
     with pytest.raises(InputError, match="check_task"):
         BlockAscent().minimize(objective)
+
+
+def test_rescaled_bundles_leave_their_empty_room_alone():
+    bundle = PlaneBundle(Plane(np.zeros(2), 0.0), 1.0, 10, np.ones(3))
+    for room in (bundle.slopes, bundle.offsets, bundle.gram):
+        room[:] = np.finfo(np.float64).max
+    bundle.add(Plane(np.array([1.0, 2.0]), 3.0))
+    assert bundle.rescale(np.full(3, 2.0))
+    assert (bundle.slopes[0].tolist(), bundle.offsets[0], bundle.gram[0, 0]) == ([2.0, 4.0], 6.0, 20.0)

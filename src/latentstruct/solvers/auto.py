@@ -1,5 +1,6 @@
 """The choice of a convex solver, and block ascent that hands over to the bundle where blocks make no progress."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,8 @@ from latentstruct.solvers.proximal import Proximal, wants_proximal
 
 BUNDLE_BYTES = 1e9
 CACHED_PLANES = 50
+# Spells of `patience` rounds, each as good as the last, that block ascent may still need.
+MOST_SPELLS = 5
 
 
 def affordable_planes(objective: Objective) -> int:
@@ -25,8 +28,9 @@ class HingeSolver(BaseSolver):
     """What ``solver="auto"`` uses for the hinge: `BlockAscent`, and `Bundle` where that crawls.
 
     Block ascent is fastest where examples share little. With strongly correlated examples of large scale (features in
-    the thousands, a very large C) each example's step undoes those of the others; a bundle, which moves all at once,
-    then needs far fewer oracle calls. It inherits the planes that block ascent has found.
+    the thousands, a very large C) or few weights that all examples share (alignments) each example's step undoes those
+    of the others; a bundle, which moves all at once, then needs far fewer oracle calls. It inherits the planes that
+    block ascent has found.
 
     Parameters
     ----------
@@ -35,7 +39,8 @@ class HingeSolver(BaseSolver):
     max_rounds, max_seconds : number
         Limits: rounds of each of the two, seconds of both together.
     patience : int, default=40
-        Rounds of block ascent before it is judged.
+        Rounds of block ascent before it is judged. After twice as many it is also given up if the gap, falling as in
+        the last `patience` rounds, would take five times as many more.
     hopeless : float, default=0.5
         Relative gap that says, after so many rounds, that examples undo each other's steps.
     """
@@ -63,17 +68,30 @@ class HingeSolver(BaseSolver):
         if isinstance(state, PlaneBundle):
             return self._bundle(objective).minimize(objective, w0, state=state, callback=callback)
         asked: list[bool] = []
+        gaps: list[float] = []
 
         def watch(line: Round) -> bool:
             asked.append(callback is not None and bool(callback(line)))
-            crawling = line.round >= self.patience and line.gap > self.hopeless * abs(line.objective)
-            return asked[-1] or crawling
+            gaps.append(line.gap)
+            return asked[-1] or self._crawls(gaps, abs(line.objective))
 
         limits = (self.tol, self.max_rounds, self.max_seconds)
         first = BlockAscent(*limits).minimize(objective, w0, state=state, callback=watch)
         if first.reason != "callback" or asked[-1]:
             return first
         return self._go_on(objective, first, callback)
+
+    def _crawls(self, gaps: list[float], objective: float) -> bool:
+        """Tell whether block ascent is to be given up: far from the goal after long, or so slow that it stays far."""
+        if len(gaps) < self.patience:
+            return False
+        if gaps[-1] > self.hopeless * objective:
+            return True
+        goal = self.tol * objective
+        if len(gaps) < 2 * self.patience or not gaps[-1] > goal > 0:
+            return False
+        fall = math.log(gaps[-1 - self.patience] / gaps[-1])
+        return math.log(gaps[-1] / goal) > MOST_SPELLS * fall
 
     def _bundle(self, objective: Objective, seconds: float = 0.0) -> Bundle:
         left = max(self.max_seconds - seconds, 1e-3)

@@ -75,9 +75,11 @@ class PlaneBundle:
         factor = weights.sum() / self.weights.sum()
         if not np.allclose(weights, factor * self.weights, rtol=1e-12, atol=0.0):
             return False
-        self.slopes *= factor
-        self.offsets *= factor
-        self.gram *= factor * factor
+        # The room beyond the planes holds anything, which may overflow.
+        used = slice(self.size)
+        self.slopes[used] *= factor
+        self.offsets[used] *= factor
+        self.gram[used, used] *= factor * factor
         self.weights = weights
         return True
 
