@@ -180,7 +180,7 @@ def test_fewer_held_out_samples_than_k(train, tmp_path):
         ("", [], "found no line with a label"),
         ("1 1:1\n2 1:2\n", ["-C", 0], "-C must be a finite number above 0"),
         ("1 1:1\n2 1:2\n", ["--tol", -1], "--tol must be"),
-        ("1 1:1\n2 1:2\n", ["--bias", "nan"], "--bias must be finite"),
+        ("1 1:1\n2 1:2\n", ["--bias", "nan"], "--bias must be a finite number, found nan"),
         ("1 1:1\n2 1:2\n", ["--label", "x"], "--label is 'x', but"),
     ],
 )
@@ -247,5 +247,16 @@ def test_usual_strength(train, tmp_path):
     }.items():
         args = ("train", "measure", train, "--optimise", optimise, "-o", tmp_path / "model", "--json")
         assert json.loads(run(*args).stdout)["C"] == pytest.approx(expected)
-    with pytest.raises(InputError, match="found 0 positive examples of 5; expected at least one"):
+    for arguments, message in {
+        ("f1", 5, 0): "found 0 positive examples of 5; expected whole numbers, at least one",
+        ("f1", 5, 6): "found 6 positive examples of 5",
+        ("f1", "5", 2): "found 2 positive examples of '5'",
+        ("f2", 5, 2): "loss is 'f2'; expected one of f1, fbeta",
+        ("precision@k", 5, 2): "k is None; expected a whole number from 1 to 5",
+        ("precision@k", 5, 2, 0.4): "k is 0.4; expected a whole number",
+        ("precision@k", 5, 2, 6): "k is 6; expected a whole number",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            comparable_strength(*arguments)
+    with pytest.raises(InputError, match="found 0 positive examples of 5"):
         comparable_strength("f1", 5, 0)

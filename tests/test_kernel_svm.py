@@ -368,6 +368,17 @@ def test_sampled_cuts_train_measures(loss):
     assert (model.predict(inputs) == (model.decision_function(inputs) > 0)).all()
 
 
+@pytest.mark.parametrize("task", [Multiclass(), Measure("f1")])
+def test_cuts_without_rows_are_level(task):
+    """Where all examples keep their margin, as with a large C on rows that can be told apart, no row has a slope."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] > 0.3).astype(int)
+    model = KernelStructuralSVM(task, C=1e6, cuts=20, max_rounds=400).fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert model.stop_reason_ == "converged"
+
+
 def test_full_cuts_reach_the_optimum():
     exact = KernelStructuralSVM(Multiclass(bias=1.0), tol=1e-4).fit(X, Y)
     model = KernelStructuralSVM(Multiclass(bias=1.0), cuts=len(X), tol=1e-2).fit(X, Y)
@@ -531,6 +542,8 @@ BAD = [
     ({"basis_tol": -1.0}, "basis_tol must be a finite number, at least 0, found -1.0"),
     ({"cuts": 0}, "cuts must be 'auto', 'all' or a whole number of at least 1, found 0"),
     ({"cuts": "some"}, "cuts must be .* found 'some'"),
+    ({"cuts": np.ones(2)}, "cuts must be .* found array"),
+    ({"gamma": np.ones(2)}, "gamma must be 'scale', 'auto' or a finite number above 0, found array"),
     ({"max_basis": 1.5}, "max_basis must be None or a whole number of at least 1, found 1.5"),
     ({"cuts": 10, "solver": "bundle"}, "solver='bundle' is given, but sampled cuts are a solver of their own"),
     ({"kernel": "precomputed"}, r"as many rows as columns, found shape \(60, 2\)"),
@@ -554,6 +567,12 @@ BAD = [
 def test_bad_parameters_are_refused(params, message):
     with pytest.raises(InputError, match=message):
         KernelStructuralSVM(**{"task": Multiclass(), **params}).fit(X, Y)
+
+
+@pytest.mark.parametrize("cuts", ["all", 10])
+def test_a_callback_must_be_a_function(cuts):
+    with pytest.raises(InputError, match="callback must be a function of a Round, found 3"):
+        KernelStructuralSVM(Multiclass(), cuts=cuts).fit(X, Y, callback=3)
 
 
 def test_bad_inputs_are_refused():

@@ -18,13 +18,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import reference
-from latentstruct import Bundle, StructuralSVM, StructuredEstimator, load
-from latentstruct.exceptions import InputError
+from latentstruct import (
+    Bundle,
+    KernelStructuralSVM,
+    StructuralSVM,
+    StructuredEstimator,
+    comparable_strength,
+    load,
+)
+from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.kernels.measures import best_f_table
 from latentstruct.protocols import Prediction, Temperature
 from latentstruct.tasks import table_losses
 from latentstruct.tasks.measure import MEASURES, Measure
-from latentstruct.tasks.set_losses import TwoClasses
+from latentstruct.tasks.set_losses import TwoClasses, cuts_after
 from latentstruct.tasks.table_losses import TableLoss
 from latentstruct.testing import check_task
 
@@ -404,7 +411,9 @@ def test_rankings_get_a_threshold(loss, k, count):
 def test_a_threshold_among_ties():
     X, y = np.zeros((6, 2)), np.array([0, 1, 0, 1, 0, 0])
     for loss in MEASURES:
-        model = StructuralSVM(Measure(loss, k=2), C=1.0).fit(X, y)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "training ended at w = 0", ConvergenceWarning)
+            model = StructuralSVM(Measure(loss, k=2), C=1.0).fit(X, y)
         assert not model.coef_[:2].any()
         assert set(model.predict(X).tolist()) <= {0, 1}
 
@@ -424,6 +433,13 @@ def test_tables_get_the_threshold_of_the_lowest_loss(data, loss):
         assert task.threshold_ == 0.0
 
 
+def test_rows_without_positives_lose_nothing():
+    X, y = two_clouds(n=40, d=3)
+    for loss in ("f1", "average_precision", "prbep", jaccard):
+        model = StructuralSVM(Measure(loss, threshold=1e6), C=100.0).fit(X, y)
+        assert model.loss(X[:5], np.zeros(5, dtype=int))[0] == 0.0
+
+
 def test_a_threshold_may_be_given():
     X, y = two_clouds(n=100, d=3, apart=2.0, share=0.1)
     for loss in ("f1", "rocarea", "error"):
@@ -432,6 +448,55 @@ def test_a_threshold_may_be_given():
     own = StructuralSVM(Measure("f1"), C=100.0).fit(X, y)
     assert own.task_.threshold_ > 0.0
     assert own.score(X, y) > StructuralSVM(Measure("f1", threshold=0.0), C=100.0).fit(X, y).score(X, y)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(-3, 3), min_size=1, max_size=8),
+    st.sampled_from([1e-310, 1e-9, 1.0, 1e9, 1e307]),
+    st.sampled_from(["steps", "neighbours"]),
+)
+def test_cuts_take_as_many_scores_as_asked(numbers, scale, kind):
+    """Also where nothing lies between two scores, and where none or all are to be taken."""
+    scores = np.array(numbers) * scale
+    if kind == "neighbours":
+        for _ in range(3):
+            scores = np.where(scores > scores.mean(), np.nextafter(scores[0], np.inf), scores[0])
+    descending = -np.sort(-scores)
+    counts = np.arange(len(scores) + 1)
+    cuts = cuts_after(descending, counts)
+    for count, cut in zip(counts, cuts, strict=True):
+        assert cuts_after(descending, int(count)) == cut
+        tied = 0 < count < len(scores) and descending[count - 1] == descending[count]
+        expected = (scores > descending[count]).sum() if tied else count
+        assert (scores > cut).sum() == expected
+    if abs(scale) >= 1e-9 and np.any(scores):
+        # All and none are taken whatever the rounding of scores that are computed again.
+        again = scores * (1 + 1e-12)
+        assert ((again > cuts[0]).sum(), (again > cuts[-1]).sum()) == (0, len(scores))
+
+
+def test_weights_that_stay_zero_are_warned_of(tmp_path):
+    X, y = two_clouds(n=200, d=4)
+    for model in (StructuralSVM(Measure("prbep"), C=1e-6), KernelStructuralSVM(Measure("f1"), C=1e-6, cuts=10)):
+        with pytest.warns(ConvergenceWarning, match="ended at w = 0: C=1e-06 is too small for a loss of all rows"):
+            model.fit(X, y)
+    strength = comparable_strength("prbep", len(y), int(y.sum()))
+    assert StructuralSVM(Measure("prbep"), C=strength).fit(X, y).coef_.any()
+    # There is nothing to learn if all rows are selected.
+    assert StructuralSVM(Measure("precision@k", k=len(y)), C=1.0).fit(X, y).objective_ == 0.0
+
+
+def test_overlapping_classes_leave_nothing_but_an_order():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    y = (X[:, 0] + 2.0 * rng.normal(size=1500) > 3.3).astype(int)
+    for loss in ("f1", "prbep"):
+        with pytest.warns(ConvergenceWarning, match="or the classes overlap too much for this loss"):
+            model = StructuralSVM(Measure(loss), C=1e8).fit(X, y)
+        assert model.objective_ == pytest.approx(1e8)
+        assert model.certified_
+    assert StructuralSVM(Measure("rocarea"), C=1e2).fit(X, y).score(X, y) > 0.7
 
 
 def test_the_positive_class_may_be_the_first():
@@ -572,9 +637,13 @@ def fit(task, X=None, y=None, **more):
         (Measure("recall@k", k=0), "k is 0; expected a whole number of at least 1, or a share"),
         (Measure("recall@k", k=1.0), "k is 1.0; expected a whole number"),
         (Measure("recall@k", k=True), "k is True; expected a whole number"),
-        (Measure("f1", bias=np.inf), "bias must be finite, found inf"),
+        (Measure("f1", bias=np.inf), "bias must be a finite number, found inf"),
+        (Measure("f1", bias="1"), "bias must be a finite number, found '1'"),
+        (Measure("f1", bias=None), "bias must be a finite number, found None"),
+        (Measure("f1", threshold="0"), "threshold must be a finite number or None, found '0'"),
         (Measure("f1", threshold=np.nan), "threshold must be a finite number or None, found nan"),
-        (Measure("f1", positive="spam"), "unknown label 'spam'"),
+        (Measure("f1", positive="spam"), "positive is 'spam', an unknown label; expected 0 or 1: name one of them"),
+        (Measure("f1", positive=[1]), r"positive is \[1\], an unknown label"),
         (Measure(lambda a, b, c, d: a), r"true labels \(a=12, b=0, c=0, d=18\) is 12; expected 0"),
         (Measure(lambda a, b, c, d: c - 3 * b), r"\(a=12, b=18, c=0, d=0\) is -54; expected at least 0"),
         (Measure(lambda a, b, c, d: 1 - a / (a + b)), r"\(a=0, b=0, c=12, d=18\) is nan; expected a finite"),
@@ -602,6 +671,7 @@ def test_data_that_are_refused():
         (X[:0], y[:0], "X is empty"),
         (X[:, :0], y, "X has no features; expected at least one"),
         (X[:, 0], y, "X must have two dimensions"),
+        (sparse.csr_array((30, 100_000_001)), y, "X has 100000001 features, each with a weight; expected at most"),
     ]
     for inputs, outputs, message in cases:
         with pytest.raises(InputError, match=message):
@@ -615,6 +685,10 @@ def test_data_that_are_refused():
         model.predict(X[:, :2])
     with pytest.raises(InputError, match="unknown label 7"):
         model.score(X, np.full(30, 7))
+    chosen = fit(Measure("precision@k", k=10))
+    for judge in (chosen.score, chosen.loss):
+        with pytest.raises(InputError, match="k is 10, but there are 9 examples only"):
+            judge(X[:9], y[:9])
     with pytest.raises(InputError, match="all 30 rows are of one class"):
         model.task_.prepare(X, np.ones(30, dtype=int))
 

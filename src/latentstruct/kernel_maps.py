@@ -212,8 +212,10 @@ class GramRows:
 def expand(kernel: Kernel, rows: Matrix, support: Matrix, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return Σ_s κ(x_r, z_s) a_s of rows (n, d), support (B, d) and coefficients (B, V): shape (n, V).
 
-    Kernel values are held for some rows at a time only.
+    Kernel values are held for some rows at a time only; without support rows all sums are 0.
     """
+    if len(coefficients) == 0:
+        return np.zeros((rows.shape[0], coefficients.shape[1]))
     out = np.empty((rows.shape[0], coefficients.shape[1]))
     for start in range(0, len(out), ROWS_TOGETHER):
         part = slice(start, start + ROWS_TOGETHER)
@@ -223,11 +225,12 @@ def expand(kernel: Kernel, rows: Matrix, support: Matrix, coefficients: NDArray[
 
 def resolve_gamma(gamma: Any, matrix: Matrix) -> float:
     """Return γ: a number as it is, "scale" as 1/(d·variance of X), "auto" as 1/d, as scikit-learn's SVC does."""
-    if gamma == "scale":
+    named = isinstance(gamma, str)
+    if named and gamma == "scale":
         mean_square = (matrix.multiply(matrix) if sparse.issparse(matrix) else matrix**2).mean()
         variance = float(mean_square - matrix.mean() ** 2)
         return 1.0 / (matrix.shape[1] * variance) if variance > 0 else 1.0
-    if gamma == "auto":
+    if named and gamma == "auto":
         return 1.0 / matrix.shape[1]
     if isinstance(gamma, int | float | np.number) and not isinstance(gamma, bool) and 0 < gamma < np.inf:
         return float(gamma)

@@ -1,6 +1,11 @@
 """How strong training for a measure must be to compare with a conventional SVM."""
 
+from typing import Any, TypeGuard
+
+import numpy as np
+
 from latentstruct.exceptions import InputError
+from latentstruct.tasks.measure import MEASURES
 
 __all__ = ["comparable_strength"]
 
@@ -20,20 +25,35 @@ def comparable_strength(loss: str, n_examples: int, n_positive: int, k: int | No
     n_examples, n_positive : int
         n, and n₊ ≥ 1.
     k : int, optional
-        For ``"precision@k"``.
+        How many examples ``"precision@k"`` looks at.
 
     Returns
     -------
     float
         n for ``"error"``, n²/k for ``"precision@k"``, n₊ for ``"rocarea"`` and ``"average_precision"``, else n²/n₊.
     """
-    if not 1 <= n_positive <= n_examples:
+    if loss not in MEASURES:
         raise InputError(
-            f"found {n_positive} positive examples of {n_examples}; expected at least one: give examples of both "
-            "classes"
+            f"loss is {loss!r}; expected one of {', '.join(MEASURES)}: for a function of the table take the C of f1"
+        )
+    if not (_is_count(n_positive) and _is_count(n_examples) and n_positive <= n_examples):
+        raise InputError(
+            f"found {n_positive!r} positive examples of {n_examples!r}; expected whole numbers, at least one: give "
+            "examples of both classes"
         )
     if loss == "error":
         return float(n_examples)
     if loss in ("rocarea", "average_precision"):
         return float(n_positive)
-    return n_examples**2 / (k if loss == "precision@k" and k is not None else n_positive)
+    if loss != "precision@k":
+        return n_examples**2 / n_positive
+    if not (_is_count(k) and k <= n_examples):
+        raise InputError(
+            f"k is {k!r}; expected a whole number from 1 to {n_examples}: give how many examples count, a share times "
+            "their number"
+        )
+    return n_examples**2 / k
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)

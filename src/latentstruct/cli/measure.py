@@ -23,7 +23,6 @@ from latentstruct.cli.options import (
 )
 from latentstruct.cli.training import Training
 from latentstruct.exceptions import InputError
-from latentstruct.formats.text import NUMBER, extension, show
 from latentstruct.progress import Progress, print_facts, print_table
 
 OptimiseOption = Annotated[
@@ -84,6 +83,8 @@ class Wish(NamedTuple):
 
 def parse_wish(text: str) -> Wish:
     """Read the value of --optimise."""
+    from latentstruct.formats.text import NUMBER, show
+
     name = text.strip().lower()
     if name in PLAIN:
         return Wish(name)
@@ -192,6 +193,8 @@ def label_text(label: Any) -> str:
 
 def find_label(known: list[Any], text: str) -> list[Any]:
     """Return the label that a text means, a number however it is written; nothing if there is none."""
+    from latentstruct.formats.text import NUMBER
+
     exact = [label for label in known if str(label) == text]
     number = label_text(float(text)) if NUMBER.fullmatch(text) else text
     return (exact or [label for label in known if label_text(label) == number])[:1]
@@ -200,6 +203,8 @@ def find_label(known: list[Any], text: str) -> list[Any]:
 def divide_labels(y: Any, positive: str | None, name: str) -> Classes:
     """Find the positive label, and make the others one negative label if there are several."""
     import numpy as np
+
+    from latentstruct.formats.text import show
 
     known = sorted(set(y.tolist()))
     if len(known) == 1:
@@ -342,18 +347,21 @@ class MeasureKind(Kind):
         from latentstruct.tasks import Measure
 
         task, record = model.estimator.task_, model.record
-        if not isinstance(task, Measure) or not isinstance(task.measure, str):
+        if not isinstance(task, Measure) or not isinstance(task.chosen_loss, str):
             return False
         names = record.feature_names
+        wish = Wish(task.chosen_loss, task.beta, task.k if isinstance(task.k, int) else None)
         known = {label_text(label) for label in task.classes_.tolist()}
         return (
             (names is None or len(set(names)) == task.n_inputs_ == len(names))
             and known == {label_text(record.positive), label_text(record.negative)}
-            and record.optimised == Wish(task.measure, task.beta, task.k if isinstance(task.k, int) else None).measure
+            and record.optimised == wish.measure
         )
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         """Write label and decision value, one sample a line; a .tsv file names the columns."""
+        from latentstruct.formats.text import extension
+
         samples = read_samples(data, model.record.reading, model.estimator.task_.n_inputs_, labelled=False)
         labels = model.estimator.predict(samples.X).tolist()
         values = positive_scores(model.estimator, samples.X).tolist()

@@ -2,7 +2,6 @@
 
 import math
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,12 +17,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from latentstruct.estimators.reports import print_round, warn_of
 from latentstruct.estimators.states import StateSelection
-from latentstruct.exceptions import ConvergenceWarning, InputError
+from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective, build_objective
-from latentstruct.protocols import Callback, Prediction, Result, Round, Temperature
+from latentstruct.protocols import Callback, Prediction, Result, Temperature
 from latentstruct.ragged import Vector
-from latentstruct.regularizers import L2
 from latentstruct.solvers import (
     CCCP,
     LBFGS,
@@ -58,17 +57,6 @@ STATE_FREE = ("C", "solver", "tol", "max_rounds", "max_seconds", "warm_start", "
 
 
 DECODED_TOGETHER = 256
-
-
-def print_round(line: Round) -> None:
-    """Print one round of a solver."""
-    about = "~" if line.estimate else " "
-    start = f"start {line.start + 1}  " if line.start else ""
-    print(
-        f"{start}round {line.round:4d}  objective {about}{line.objective:.6g}  bound {line.lower_bound:.6g}  "
-        f"gap {line.gap:.3g}  oracle calls {line.oracle_calls}  {line.seconds:.1f} s",
-        flush=True,
-    )
 
 
 def _is_latent(estimator: Any) -> bool:
@@ -293,16 +281,13 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
             raise InputError(
                 f"H is given, but {type(solver).__name__} begins with weights: give coef_init, or train by CCCP"
             )
-        if callback is not None and not callable(callback):
-            raise InputError(f"callback must be a function of a Round, found {callback!r}")
+        callback = self._told(callback)
         fingerprint = self._fingerprint(solver, X, Y) if self.warm_start else ""
         w0, state = self._start(task, fingerprint)
         if coef_init is not None:
             w0 = self._given_start(task, coef_init, H)
         elif H is not None:
             w0 = None
-        if callback is None and self.verbose:
-            callback = print_round
         result = solver.minimize(objective, w0, state=state, callback=callback)
         if hasattr(task, "settle"):
             # What training leaves open, for instance the threshold of a ranking.
@@ -314,6 +299,12 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
             self.n_features_in_ = task.n_inputs_
         self._warn(result, solver)
         return self
+
+    def _told(self, callback: Callback | None) -> Callback | None:
+        """Return what is called after each round: what the user gave, else what prints it if that was asked."""
+        if callback is not None and not callable(callback):
+            raise InputError(f"callback must be a function of a Round, found {callback!r}")
+        return print_round if callback is None and self.verbose else callback
 
     def _start(self, task: Any, fingerprint: str) -> tuple[Vector | None, Any]:
         """Return weights and solver state to start from: those of an earlier fit if they still fit."""
@@ -355,33 +346,7 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
         self.restart_objectives_ = result.start_objectives or [result.objective]
 
     def _warn(self, result: Result, solver: BaseSolver) -> None:
-        if result.reason == "converged" and self.task_.latent and np.abs(self.coef_).max(initial=0.0) < 1e-9:
-            warnings.warn(f"training ended at w = 0: {self._cause_of_zero()}", ConvergenceWarning, stacklevel=4)
-        wide = self.relative_gap_ > solver.tol if math.isfinite(result.gap) else isinstance(solver, LBFGS)
-        unfinished = result.reason == "stalled" and wide
-        if unfinished or result.reason in ("max_rounds", "max_seconds", "interrupted"):
-            gap = f"relative gap {self.relative_gap_:.2g}" if math.isfinite(result.gap) else "no bound"
-            cure = "" if result.reason == "interrupted" else " Raise the limit, scale the features or lower C."
-            warnings.warn(
-                f"training stopped early ({result.reason}) after {result.n_rounds} rounds with {gap}; the best weights "
-                f"so far are kept.{cure}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-
-    def _cause_of_zero(self) -> str:
-        """Return why all weights may be zero, and what to do."""
-        classes: Any = self.task_.classes_ if getattr(self.task_, "classifies", False) else ()
-        if len(classes) == 1:
-            return f"all examples are of one class ({classes[0]}), which nothing is to be told from; give others too"
-        better = "more restarts, better first latents (init, H or coef_init) or a larger C"
-        regularizer = getattr(self, "regularizer", None)
-        if regularizer is None or isinstance(regularizer, L2):
-            return f"the first latents told nothing about the outputs; try {better}"
-        return (
-            f"{type(regularizer).__name__} outweighs the examples, or the first latents told nothing about the "
-            f"outputs; try smaller weights of the regulariser, {better}"
-        )
+        warn_of(self, result, solver)
 
     def _decoded(self, X: Any) -> Sequence[Prediction]:
         check_is_fitted(self, "coef_")

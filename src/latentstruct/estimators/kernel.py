@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from latentstruct.estimators.base import BaseStructuredEstimator, print_round
+from latentstruct.estimators.base import BaseStructuredEstimator
 from latentstruct.estimators.kernel_rows import RowLayout, n_vectors, with_inputs
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.kernel_maps import (
@@ -217,7 +217,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
                 "kernel='precomputed' has no form for the states of LatentMulticlass: give the kernel as a function of "
                 "two matrices of rows"
             )
-        self._check_whole("cuts", self.cuts in ("auto", "all"), "'auto', 'all' or ")
+        self._check_whole("cuts", isinstance(self.cuts, str) and self.cuts in ("auto", "all"), "'auto', 'all' or ")
         self._check_whole("max_basis", self.max_basis is None, "None or ")
         self._check_whole("restarts", self.restarts is None, "None or ")
         self._check_whole("degree", self.kernel != "poly", "")
@@ -341,8 +341,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         )
         limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
         solver.set_params(**{name: value for name, value in limits.items() if value is not None})
-        if callback is None and self.verbose:
-            callback = print_round
+        callback = self._told(callback)
         if task.latent:
             function, result = descend_latent(solver, objective, self.restarts or 1, callback=callback)
         else:

@@ -152,6 +152,8 @@ def train_structural(X: Any, y: NDArray[np.bool_], held_out: Any, measure: str, 
     scores: Scores = {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
+        # The weakest strengths may converge there.
+        warnings.filterwarnings("ignore", "training ended at w = 0", ConvergenceWarning)
         for strength in sorted(strengths):
             model.set_params(C=strength * unit).fit(X, y)
             scores[(strength,)] = model.decision_function(held_out)

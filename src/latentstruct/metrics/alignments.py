@@ -7,29 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
+from latentstruct.sequences import Matches, check_matches, count_hits
 
 __all__ = ["alignment_scores", "modeler_scores", "q_scores"]
 
 
-def _check_matches(matches: Any, where: str) -> NDArray[np.int64]:
-    """Return the positions (m, 2) of one alignment."""
-    found = np.asarray(matches)
-    if found.size == 0:
-        return np.zeros((0, 2), dtype=np.int64)
-    if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
-        raise InputError(
-            f"{where} has the shape {found.shape} and type {found.dtype}; expected whole numbers (m, 2), the aligned "
-            "positions of both sequences: give one row for each match"
-        )
-    if (found[0] < 0).any() or (np.diff(found.astype(np.int64), axis=0) <= 0).any():
-        raise InputError(
-            f"the positions of {where} do not increase; expected both columns to increase from 0 or more: sort the "
-            "matches, and align each position once"
-        )
-    return found.astype(np.int64)
-
-
-def _check_both(true: Sequence[Any], predicted: Sequence[Any]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _check_both(true: Sequence[Any], predicted: Sequence[Any]) -> list[tuple[Matches, Matches]]:
     """Return true and predicted matches of each pair."""
     if len(true) != len(predicted):
         raise InputError(
@@ -39,15 +22,9 @@ def _check_both(true: Sequence[Any], predicted: Sequence[Any]) -> list[tuple[NDA
     if not len(true):
         raise InputError("there is no alignment to score; expected at least one pair: give true and predicted ones")
     return [
-        (_check_matches(y, f"true alignment {i}"), _check_matches(found, f"predicted alignment {i}"))
+        (check_matches(y, f"true alignment {i}"), check_matches(found, f"predicted alignment {i}"))
         for i, (y, found) in enumerate(zip(true, predicted, strict=True))
     ]
-
-
-def _count_found(y: NDArray[np.int64], found: NDArray[np.int64], tolerance: int) -> int:
-    """Return how many rows (i, j) of `y` have a row (i, j') in `found` with |j' − j| ≤ tolerance."""
-    _, in_y, in_found = np.intersect1d(y[:, 0], found[:, 0], assume_unique=True, return_indices=True)
-    return int((np.abs(y[in_y, 1] - found[in_found, 1]) <= tolerance).sum())
 
 
 def q_scores(true: Sequence[Any], predicted: Sequence[Any], tolerance: int = 0) -> NDArray[np.float64]:
@@ -78,12 +55,13 @@ def q_scores(true: Sequence[Any], predicted: Sequence[Any], tolerance: int = 0) 
     >>> q_scores([[(0, 0), (1, 1), (5, 2)]], [[(0, 0), (1, 3)]], tolerance=2).round(3).tolist()
     [0.667]
     """
-    if tolerance < 0:
+    if not isinstance(tolerance, int | np.integer) or tolerance < 0:
         raise InputError(
-            f"tolerance is {tolerance!r}; expected 0 or more: choose the largest shift that counts as right"
+            f"tolerance is {tolerance!r}; expected a whole number, 0 or more: choose the largest "
+            "shift that counts as right"
         )
     both = _check_both(true, predicted)
-    return np.array([_count_found(y, found, tolerance) / len(y) if len(y) else 1.0 for y, found in both])
+    return np.array([count_hits(y, found, tolerance) / len(y) if len(y) else 1.0 for y, found in both])
 
 
 def modeler_scores(true: Sequence[Any], predicted: Sequence[Any]) -> NDArray[np.float64]:
@@ -106,7 +84,7 @@ def modeler_scores(true: Sequence[Any], predicted: Sequence[Any]) -> NDArray[np.
         If the alignments do not match or are not of this form.
     """
     both = _check_both(true, predicted)
-    return np.array([_count_found(y, found, 0) / len(found) if len(found) else 1.0 for y, found in both])
+    return np.array([count_hits(y, found, 0) / len(found) if len(found) else 1.0 for y, found in both])
 
 
 def alignment_scores(

@@ -32,7 +32,14 @@ def subtopic_holders(y: Any, name: str) -> Holders:
         What messages call it.
     """
     if sparse.issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.dtype.kind in "biuf"):
-        matrix = sparse.coo_array(y)
+        matrix = sparse.csr_array(y, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        if np.isnan(matrix.data).any():
+            raise InputError(
+                f"{name} has a value that is not a number; expected 0 where a subtopic is missing: fill it in"
+            )
+        matrix = matrix.tocoo()
         held: Holders = {}
         for document, subtopic in sorted(zip(*(c.tolist() for c in matrix.coords), strict=True)):
             held.setdefault(subtopic, []).append(document)

@@ -34,6 +34,12 @@ from latentstruct.tasks.table_losses import TableLoss
 MEASURES = ("f1", "fbeta", "prbep", "precision@k", "recall@k", "rocarea", "average_precision", "error")
 # Share of rows that differ from the true labels below which only these are added up.
 FEW_ROWS = 0.5
+# Weights, and the planes of training, are dense: 0.8 GB each.
+MOST_INPUTS = 100_000_000
+
+
+def _is_finite_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and bool(np.isfinite(value))
 
 
 @dataclass
@@ -171,6 +177,12 @@ class Measure(ChosenLossTask):
     news topics, digits and incomes the mean F1 of held-out rows was 0.57 against 0.41 at C = 1e4, 0.80 against 0.55 at
     1e5, 0.816 against 0.762 at 1e6, 0.815 against 0.822 at 1e7.) For "error" it is 0.
 
+    C weighs the loss of the whole set, in [0, 1] for all named ones, so that it must grow with the set:
+    `comparable_strength` gives one to begin with, n²/n₊ for F1. With far too little all weights stay 0, which is warned
+    of. Where classes overlap much and positives are few they stay 0 with any C: an output without true positives loses
+    1, so that the slack of F_β is at least 1, that of w = 0, unless the scores of all positives sum to more than those
+    of the negatives above 0 (for "prbep", of the n₊ highest negatives). "rocarea" asks for nothing like that.
+
     `score` is the measure itself: it is taken from scores where a ranking counts, from predictions otherwise.
 
     Examples
@@ -248,6 +260,11 @@ class Measure(ChosenLossTask):
         n_inputs = check_matrix(X, "X").shape[1]
         if n_inputs == 0:
             raise InputError("X has no features; expected at least one: classes cannot be told apart by nothing")
+        if n_inputs > MOST_INPUTS:
+            raise InputError(
+                f"X has {n_inputs} features, each with a weight; expected at most {MOST_INPUTS}: number the features "
+                "that occur from the first on, or hash them"
+            )
         self._set(labels, n_inputs, 0.0)
 
     @staticmethod
@@ -257,15 +274,28 @@ class Measure(ChosenLossTask):
         return Y.tolist() if hasattr(Y, "tolist") else list(Y)
 
     def _set(self, labels: LabelSet, n_inputs: int, threshold: float) -> None:
-        if not np.isfinite(self.bias):
-            raise InputError(f"bias must be finite, found {self.bias!r}")
-        if self.threshold is not None and not np.isfinite(self.threshold):
-            raise InputError(f"threshold must be a finite number or None, found {self.threshold!r}")
+        if not _is_finite_number(self.bias):
+            raise InputError(f"bias must be a finite number, found {self.bias!r}: give 1, or 0 for none")
+        if self.threshold is not None and not _is_finite_number(self.threshold):
+            raise InputError(
+                f"threshold must be a finite number or None, found {self.threshold!r}: leave it out to have it set"
+            )
         self.labels_, self.n_inputs_, self.threshold_ = labels, n_inputs, threshold
         self.loss_ = self._make_loss()
-        self.positive_ = 1 if self.positive is None else labels.number(self.positive)
+        self.positive_ = self._positive_number(labels)
         self.biased_ = bool(self.bias) and not self.loss_.ranks
         self.n_features = n_inputs + self.biased_
+
+    def _positive_number(self, labels: LabelSet) -> int:
+        if self.positive is None:
+            return 1
+        try:
+            return labels.number(self.positive)
+        except InputError as error:
+            known = " or ".join(map(repr, labels.labels))
+            raise InputError(
+                f"positive is {self.positive!r}, an unknown label; expected {known}: name one of them"
+            ) from error
 
     def learned_state(self) -> dict[str, Any]:
         """Return what `learn` found, which fixes the meaning of the weights."""

@@ -139,13 +139,18 @@ class Ordered:
         return coefficients
 
 
-def cut_after(descending: Vector, count: int) -> float:
-    """Return a threshold between the `count` highest scores and the others."""
-    if count == 0:
-        return float(descending[0])
-    if count == len(descending):
-        return float(np.nextafter(descending[-1], -np.inf))
-    return float(0.5 * (descending[count - 1] + descending[count]))
+def cuts_after(descending: Vector, counts: Any) -> Any:
+    """Return thresholds between the `counts` highest scores and the others; among tied scores, the tied score itself.
+
+    Those above and below all scores keep a distance from them, because scores that are computed again, for instance
+    row by row, may be rounded otherwise.
+    """
+    distance = max(1e-9 * float(np.abs(descending[[0, -1]]).max()), 1e-300)
+    taken = np.append(descending[0] + 2.0 * distance, descending)[counts]
+    left = np.append(descending, descending[-1] - 2.0 * distance)[counts]
+    middle = left + 0.5 * (taken - left)
+    # The middle of two neighbouring numbers may be rounded to the upper one, which would then be left out.
+    return np.where(middle < taken, middle, left)
 
 
 class TableBased(SetLoss):
@@ -165,7 +170,7 @@ class TableBased(SetLoss):
         best = counts[losses <= losses.min() + 1e-12]
         if int((scores > 0.0).sum()) in best:
             return 0.0
-        cuts = np.array([cut_after(descending, count) for count in best.tolist()])
+        cuts = cuts_after(descending, best)
         return float(cuts[np.abs(cuts).argmin()])
 
 
@@ -244,15 +249,17 @@ class Selection(SetLoss):
 
     def _size(self, n: int) -> int:
         assert self.k is not None
-        return max(1, round(self.k * n)) if isinstance(self.k, (float, np.floating)) else int(self.k)
+        size = max(1, round(self.k * n)) if isinstance(self.k, (float, np.floating)) else int(self.k)
+        if size > n:
+            raise InputError(
+                f"k is {self.k}, but there are {n} examples only; expected k of at most {n}: choose a smaller one, or "
+                "a share such as k=0.1"
+            )
+        return size
 
     def prepared(self, classes: TwoClasses) -> TwoClasses:
         """Raise if there are fewer than K examples."""
-        if self.size(classes) > classes.n:
-            raise InputError(
-                f"k is {self.k}, but there are {classes.n} examples only; expected k of at most {classes.n}: choose a "
-                "smaller one, or a share such as k=0.1"
-            )
+        self.size(classes)
         return classes
 
     def _price(self, classes: TwoClasses) -> float:
@@ -284,7 +291,7 @@ class Selection(SetLoss):
 
     def threshold(self, classes: TwoClasses, scores: Vector) -> float:
         """Return the threshold above which K examples are."""
-        return cut_after(-np.sort(-scores), self.size(classes))
+        return float(cuts_after(-np.sort(-scores), self.size(classes)))
 
     def quality(self, truth: Truth, found: Any) -> float:
         """Return the share of positives among the K highest scores, or of the K highest scores among positives."""
@@ -330,7 +337,7 @@ class RocArea(SetLoss):
 
     def threshold(self, classes: TwoClasses, scores: Vector) -> float:
         """Return the threshold above which as many examples are as are positive."""
-        return cut_after(-np.sort(-scores), classes.p)
+        return float(cuts_after(-np.sort(-scores), classes.p))
 
     def quality(self, truth: Truth, found: Any) -> float:
         """Return the area under the ROC curve."""
@@ -361,6 +368,10 @@ class AveragePrecision(RocArea):
     def quality(self, truth: Truth, found: Any) -> float:
         """Return the average precision."""
         return average_precision(truth, found)
+
+    def lost(self, truth: Truth, found: Any) -> float:
+        """Return Δ; there is none if nothing is positive, so that no order is better than another."""
+        return 1.0 - self.quality(truth, found) if truth.any() else 0.0
 
 
 def _known(classes: TwoClasses | None) -> TwoClasses:

@@ -1,0 +1,75 @@
+"""What estimators say of their training: a line for each round, and warnings of what went wrong."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from latentstruct.exceptions import ConvergenceWarning
+from latentstruct.protocols import Result, Round
+from latentstruct.regularizers import L2
+from latentstruct.solvers import LBFGS
+from latentstruct.solvers.base import BaseSolver
+
+# From here to the caller of `fit`.
+TO_THE_USER = 5
+
+
+def print_round(line: Round) -> None:
+    """Print one round of a solver."""
+    about = "~" if line.estimate else " "
+    start = f"start {line.start + 1}  " if line.start else ""
+    print(
+        f"{start}round {line.round:4d}  objective {about}{line.objective:.6g}  bound {line.lower_bound:.6g}  "
+        f"gap {line.gap:.3g}  oracle calls {line.oracle_calls}  {line.seconds:.1f} s",
+        flush=True,
+    )
+
+
+def warn_of(estimator: Any, result: Result, solver: BaseSolver) -> None:
+    """Warn of a fitted estimator that learned nothing, or whose training stopped early."""
+    if _learned_nothing(estimator, result):
+        warnings.warn(
+            f"training ended at w = 0: {_cause_of_zero(estimator)}", ConvergenceWarning, stacklevel=TO_THE_USER
+        )
+    wide = estimator.relative_gap_ > solver.tol if math.isfinite(result.gap) else isinstance(solver, LBFGS)
+    unfinished = result.reason == "stalled" and wide
+    if unfinished or result.reason in ("max_rounds", "max_seconds", "interrupted"):
+        gap = f"relative gap {estimator.relative_gap_:.2g}" if math.isfinite(result.gap) else "no bound"
+        cure = "" if result.reason == "interrupted" else " Raise the limit, scale the features or lower C."
+        warnings.warn(
+            f"training stopped early ({result.reason}) after {result.n_rounds} rounds with {gap}; the best weights "
+            f"so far are kept.{cure}",
+            ConvergenceWarning,
+            stacklevel=TO_THE_USER,
+        )
+
+
+def _learned_nothing(estimator: Any, result: Result) -> bool:
+    """Tell whether all weights are zero where that is easily overlooked."""
+    if estimator.task_.latent:
+        return result.reason == "converged" and bool(np.abs(estimator.coef_).max(initial=0.0) < 1e-9)
+    ended = result.reason in ("converged", "stalled") and result.objective > 0
+    return ended and getattr(estimator.task_, "whole_set", False) and not estimator.coef_.any()
+
+
+def _cause_of_zero(estimator: Any) -> str:
+    """Return why all weights may be zero, and what to do."""
+    task = estimator.task_
+    if getattr(task, "whole_set", False):
+        return (
+            f"C={estimator.C:g} is too small for a loss of all rows together (begin with comparable_strength, and try "
+            "more), or the classes overlap too much for this loss (compare with 'rocarea')"
+        )
+    classes: Any = task.classes_ if getattr(task, "classifies", False) else ()
+    if len(classes) == 1:
+        return f"all examples are of one class ({classes[0]}), which nothing is to be told from; give others too"
+    better = "more restarts, better first latents (init, H or coef_init) or a larger C"
+    regularizer = getattr(estimator, "regularizer", None)
+    if regularizer is None or isinstance(regularizer, L2):
+        return f"the first latents told nothing about the outputs; try {better}"
+    return (
+        f"{type(regularizer).__name__} outweighs the examples, or the first latents told nothing about the "
+        f"outputs; try smaller weights of the regulariser, {better}"
+    )
