@@ -166,18 +166,24 @@ def test_sums_over_alignments_are_those_of_the_enumeration(spread, data, mode, t
         close(shares, expected)
 
 
-@given(small_pairs(), st.sampled_from(["local", "global"]), st.sampled_from([0.0, 0.05, 1.0]))
+@given(
+    small_pairs(), st.sampled_from(["local", "global"]), st.sampled_from([0, 1, 4]), st.sampled_from([0.0, 0.05, 1.0])
+)
 @settings(max_examples=60, deadline=None)
-def test_partial_references_leave_the_rest_of_the_path_open(data, mode, epsilon):
+def test_partial_references_leave_the_rest_of_the_path_open(data, mode, tolerance, epsilon):
     X, Y, w = data
-    task, batch = learned(Alignment(mode=mode, alphabet=LETTERS, tolerance=0, partial=True), X, Y)
-    listed = list_alignments(X, Y, mode == "local", 0, partial=True)
+    task, batch = learned(Alignment(mode=mode, alphabet=LETTERS, tolerance=tolerance, partial=True), X, Y)
+    listed = list_alignments(X, Y, mode == "local", tolerance, partial=True)
+    weights = np.linspace(0.5, 2.0, len(X))
     for kind in MODES:
         pooled = [reference.pool(e, w, kind, epsilon, epsilon) for e in listed]
         planes = task.planes(batch, w, kind, Temperature(epsilon, epsilon))
+        total = task.total(batch, w, kind, Temperature(epsilon, epsilon), weights)
         close(planes.values, [p.value for p in pooled])
+        close(total(w), weights @ planes.values)
         if epsilon:
             close(planes.slopes().toarray(), [p.features for p in pooled])
+            close(total.slope, sum(c * p.features for c, p in zip(weights, pooled, strict=True)))
     for y, h in zip(Y, task.complete(batch, w), strict=True):
         assert set(map(tuple, y.tolist())) <= set(map(tuple, h.tolist()))
 
@@ -199,6 +205,63 @@ def test_both_domains_agree_on_long_sequences_and_never_overflow(mode):
         assert np.isfinite(totals[0].slope).all()
         np.testing.assert_allclose(totals[0].slope, totals[1].slope, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(totals[0](w), totals[1](w), rtol=1e-9)
+
+
+def in_both_domains(task, batch, w):
+    """The total of the augmented sums, first by plain numbers as far as they go, then by logarithms."""
+    totals = []
+    for spread in (100.0, 0.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "LINEAR_DOMAIN_SPREAD", spread)
+            totals.append(task.total(batch, w, "augmented", Temperature(1.0, 0.0), np.ones(batch.n_examples)))
+    return totals
+
+
+@pytest.mark.parametrize(("a", "b"), [("A", "A" * 300), ("A" * 300, "A"), ("AC", "A" * 300), ("C" * 300, "CA")])
+@pytest.mark.parametrize("costs", [(1.0, -5.0), (-5.0, -1.0), (-9.0, 2.0)])
+def test_gaps_that_gain_never_overflow_unseen(a, b, costs):
+    for mode in ("local", "global"):
+        task, batch = learned(Alignment(mode=mode, alphabet=LETTERS), [(a, b)], [[(0, 0)]])
+        w = task.fixed_weights((LETTERS, np.eye(3)), *costs)
+        plain, logarithms = in_both_domains(task, batch, w)
+        np.testing.assert_allclose(plain.slope, logarithms.slope, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(plain(w), logarithms(w), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", range(80, 180, 4))
+def test_what_comes_behind_dear_gaps_never_overflows(n):
+    # All good matches lie behind two gaps, so that what is ahead of a cell exceeds Z by two openings.
+    X = [("C" * 40 + "A" * n, "D" * 80 + "A" * n)]
+    task, batch = learned(Alignment(mode="global", alphabet=LETTERS), X, [[(0, 0)]])
+    w = task.fixed_weights((LETTERS, 9.8 * np.eye(3) - 4.9), 94.0, 0.0)
+    plain, logarithms = in_both_domains(task, batch, w)
+    np.testing.assert_allclose(plain.slope, logarithms.slope, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(plain(w), logarithms(w), rtol=1e-9)
+
+
+def test_scores_below_zero_leave_nothing_aligned():
+    X, Y = [("ACD", "DCA")], [[(0, 0)]]
+    task, batch = learned(Alignment(alphabet=LETTERS), X, Y)
+    w = task.fixed_weights((LETTERS, np.full((3, 3), -60.0)), 5.0, 1.0)
+    assert [len(y) for y in task.align(X, w)] == [0]
+    for total in in_both_domains(task, batch, w):
+        close(total(w), 1.0)
+        close(total.slope, 0.0)
+
+
+def test_sums_that_need_too_much_room_are_refused(monkeypatch):
+    X, Y = [("ACD", "AC"), ("ACDA", "ACD")], [[(0, 0)]] * 2
+    task, batch = learned(Alignment(alphabet=LETTERS), X, Y)
+    w, soft = np.zeros(task.n_features), Temperature(1.0, 0.0)
+    monkeypatch.setattr(module, "MOST_POOLED_CELLS", 12)
+    with pytest.raises(InputError, match="the marginals of 2 pairs have 18 numbers"):
+        task.marginals(batch, w, soft)
+    assert [len(one) for one in task.confidence(batch, w, soft, Y)] == [1, 1]
+    monkeypatch.setattr(module, "MOST_POOLED_CELLS", 11)
+    for sum_up in (task.planes, lambda *args: task.total(*args, np.ones(2))):
+        with pytest.raises(InputError, match="pair 1 has 4 and 3 letters; expected a product of at most 11"):
+            sum_up(batch, w, "free", soft)
+    assert len(task.align(batch, w)) == 2
 
 
 # ---- features --------------------------------------------------------------------------------------------------------
@@ -483,6 +546,7 @@ def test_bad_alignments_are_named(y, words):
         ({"mode": "semi"}, ("mode is 'semi'",)),
         ({"tolerance": -1}, ("tolerance is -1",)),
         ({"tolerance": 1.5}, ("tolerance is 1.5",)),
+        ({"tolerance": 10**20}, ("tolerance is 1000", "from 0 to")),
         ({"alphabet": "AAC"}, ("alphabet is 'AAC'", "once")),
         ({"alphabet": ""}, ("alphabet is ''",)),
         ({"alphabet": 3}, ("alphabet is 3",)),
@@ -517,6 +581,14 @@ def test_bad_matrices_latents_and_temperatures_are_named(monkeypatch):
     monkeypatch.setattr(module, "MOST_CELLS", 5)
     with pytest.raises(InputError, match="pair 0 has 3 and 2 letters"):
         task.prepare(GOOD_X)
+
+
+def test_letters_outside_ascii_and_arrays_of_pairs():
+    X, Y = np.array([("a\u00df\u00e4", "A\u00df"), ("\u00e4A", "a")]), [[(0, 0), (1, 1)], [(1, 0)]]
+    for alphabet in ("A\u00df\u00e4", "a\u00df\u00e4", None):
+        task, batch = learned(Alignment(alphabet=alphabet), X, Y)
+        assert task.features_.alphabets.letters == "A\u00df\u00e4"
+        np.testing.assert_array_equal(batch.pairs.codes[0], [0, 1, 0])
 
 
 def test_lower_case_and_named_inputs_are_the_same_sequences():

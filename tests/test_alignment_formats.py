@@ -150,7 +150,13 @@ def test_matrix_round_trip(tmp_path_factory, data):
     assert write_ncbi_matrix(path, alphabet, rows, 11.0, 1.0, scale=1.0) == 1.0
     read = read_ncbi_matrix(path)
     assert (read.letters, read.scores.tolist()) == (alphabet, rows)
-    assert "gapopen 10, gapextend 1." in path.read_text()
+    assert "open_gap_score = -11, extend_gap_score = -1. BLAST, rounded: gapopen 10, gapextend 1." in path.read_text()
+    # A further letter's cost is often far below 1: rounded alone it would be lost.
+    write_ncbi_matrix(path, alphabet, rows, 11.0, 0.26, scale=1.0)
+    assert "extend_gap_score = -0.26. BLAST, rounded: gapopen 11, gapextend 0." in path.read_text()
+    write_ncbi_matrix(path, alphabet, rows, -3.0, 1.0, scale=1.0, remark="A 1\nC 2")
+    assert read_ncbi_matrix(path).scores.tolist() == rows
+    assert "open_gap_score = 3, extend_gap_score = -1. BLAST, rounded: gaps that gain" in path.read_text()
     scale = write_ncbi_matrix(path, alphabet, np.array(rows) / 7)
     assert np.abs(read_ncbi_matrix(path).scores / scale - np.array(rows) / 7).max() <= 0.5 / scale + 1e-12
     assert scale == 1.0 or np.abs(read_ncbi_matrix(path).scores).max() == 100
@@ -221,16 +227,18 @@ def test_bad_alignments_to_score():
     for true, predicted, message in (
         ([[(0, 0)]], [], r"there are 0 predicted alignments; expected 1"),
         ([], [], r"there is no alignment to score"),
-        ([[(0, 0), (0, 1)]], [[]], r"the positions of true alignment 0 do not increase"),
-        ([[]], [[(1, 1), (2, 0)]], r"the positions of predicted alignment 0 do not increase"),
-        ([[]], [[(-1, 1)]], r"do not increase; expected both columns to increase from 0"),
-        ([[0, 1]], [[]], r"true alignment 0 has the shape \(2,\)"),
-        ([[(0.5, 1.0)]], [[]], r"type float64; expected whole numbers"),
+        ([[(0, 0), (0, 1)]], [[]], r"true alignment 0 has the match \(0, 1\) behind \(0, 0\)"),
+        ([[]], [[(1, 1), (2, 0)]], r"predicted alignment 0 has the match \(2, 0\) behind \(1, 1\)"),
+        ([[]], [[(-1, 1)]], r"predicted alignment 0 has the match \(-1, 1\), expected positions from 0"),
+        ([[]], [[(0, 0), (1,)]], r"predicted alignment 0 must be pairs"),
+        ([[0, 1]], [[]], r"true alignment 0 has shape \(2,\)"),
+        ([[(0.5, 1.0)]], [[]], r"type float64, expected whole numbers"),
     ):
         with pytest.raises(InputError, match=message):
             q_scores(true, predicted)
-    with pytest.raises(InputError, match=r"tolerance is -1"):
-        q_scores([[(0, 0)]], [[]], -1)
+    for tolerance in (-1, None, 0.5):
+        with pytest.raises(InputError, match=rf"tolerance is {tolerance}"):
+            q_scores([[(0, 0)]], [[]], tolerance)
 
 
 ARCHIVE = "protein_alignments/bench1.0_bali3_ox_sabre_prefab4ref.tar.gz"

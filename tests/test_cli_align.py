@@ -94,6 +94,7 @@ def test_from_training_to_evaluation(name, mode, features, train, tmp_path):
     assert (known["mode"], known["features"], known["n_examples"]) == (mode, features, 12)
     assert (known["gap_open"], known["objective"]) == (result["gap_open"], result["objective"])
     assert known["substitutions"][0]["score"] > 0
+    assert ("left out here" in (out / "matrix.txt").read_text()) == (features != "simple")
     shown = [run("evaluate", out, test).stdout, run("info", out).stdout]
     assert "Q4" in shown[0]
     assert "strongest substitutions" in shown[1]
@@ -157,7 +158,8 @@ def test_tracks_beside_the_data(train, tmp_path):
     assert json.loads(run("info", out, "--json").stdout)["tracks"] == ["structure"]
     message = fail("evaluate", out, train)
     assert f"expected it in the file {train}.structure: put it there" in message
-    assert "expected it in the file FILE.structure" in fail("predict", out, "-", stdin=train.read_text())
+    assert "give FILE in place of -, and FILE.structure" in fail("predict", out, "-", stdin=train.read_text())
+    assert "- is given twice" in fail("train", "align", "-", "--structure", "-", "-o", out, stdin=train.read_text())
     beside = tmp_path / "train.fa.structure"
     states.rename(beside)
     assert f"read structure from {beside}" in run(*args).stderr

@@ -1,5 +1,6 @@
 """Sequences with tracks: letters, and what else is known of each position."""
 
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,10 @@ from latentstruct.exceptions import InputError
 
 AMINO_ACIDS = "ARNDCQEGHILKMFPSTWYVBZX"
 """The letters of proteins in the order of NCBI's matrices; B is D or N, Z is E or Q, X is any."""
+_UPPER = str.maketrans(ascii_lowercase, ascii_uppercase)
+
+Matches = NDArray[np.int64]
+"""Matched positions (i, j) of two sequences, shape (m, 2), both increasing."""
 
 
 class SequenceTracks(NamedTuple):
@@ -59,9 +64,12 @@ def check_sequence(value: Any, name: str) -> SequenceTracks:
                 "position"
             )
     profile = None if tracks.profile is None else _check_profile(tracks.profile, size, name)
-    # Outside ASCII, upper case may have more letters than lower case.
-    letters = tracks.letters.upper() if tracks.letters.isascii() else tracks.letters
-    return tracks._replace(letters=letters, profile=profile)
+    return tracks._replace(letters=upper_letters(tracks.letters), profile=profile)
+
+
+def upper_letters(letters: str) -> str:
+    """Return letters in upper case, those outside ASCII as they are: some of these have several letters there."""
+    return letters.translate(_UPPER)
 
 
 def _check_profile(value: Any, size: int, name: str) -> NDArray[np.float64]:
@@ -82,8 +90,47 @@ def check_pairs(X: Any) -> list[tuple[SequenceTracks, SequenceTracks]]:
     """Return checked pairs of sequences, or raise an error that names the pair and the sequence."""
     pairs = []
     for i, pair in enumerate(X):
-        if not isinstance(pair, tuple | list) or isinstance(pair, SequenceTracks) or len(pair) != 2:
+        if not isinstance(pair, tuple | list | np.ndarray) or isinstance(pair, SequenceTracks) or len(pair) != 2:
             raise InputError(f"pair {i} of X is {type(pair).__name__}, expected two sequences: give a tuple (a, b)")
         a, b = (check_sequence(value, f"sequence {side} of pair {i}") for side, value in zip("ab", pair, strict=True))
         pairs.append((a, b))
     return pairs
+
+
+def check_matches(y: Any, name: str, sizes: tuple[int, int] | None = None) -> Matches:
+    """Return matches as an array (m, 2), or raise an error that names `name`; sizes are those of a and b, if known."""
+    try:
+        matches = np.asarray(y)
+    except ValueError as error:
+        raise InputError(f"{name} must be pairs (i, j) of positions, shape (m, 2): {error}") from error
+    if matches.size == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    if matches.ndim != 2 or matches.shape[1] != 2 or matches.dtype.kind not in "iu":
+        raise InputError(
+            f"{name} has shape {matches.shape} and type {matches.dtype}, expected whole numbers of shape (m, 2): give "
+            "the matched positions (i, j), from 0"
+        )
+    matches = matches.astype(np.int64)
+    wrong = np.flatnonzero((np.diff(matches, axis=0) <= 0).any(axis=1))
+    if len(wrong):
+        first, second = (tuple(matches[wrong[0] + t].tolist()) for t in (0, 1))
+        raise InputError(
+            f"{name} has the match {second} behind {first}, expected both positions to increase: order the matches and "
+            "remove those that cross"
+        )
+    for side, size in enumerate(sizes or ()):
+        if matches[0, side] < 0 or matches[-1, side] >= size:
+            found = matches[0, side] if matches[0, side] < 0 else matches[-1, side]
+            raise InputError(
+                f"{name} matches position {found} of sequence {'ab'[side]}, which has {size} letters; expected 0 to "
+                f"{size - 1}: check that the alignment belongs to these sequences"
+            )
+    if sizes is None and (matches[0] < 0).any():
+        raise InputError(f"{name} has the match {tuple(matches[0].tolist())}, expected positions from 0: count from 0")
+    return matches
+
+
+def count_hits(truth: Matches, found: Matches, tolerance: int) -> int:
+    """Return how many matches (i, j) of the truth have a match (i, j') with |j' − j| ≤ tolerance among those found."""
+    _, places, others = np.intersect1d(truth[:, 0], found[:, 0], assume_unique=True, return_indices=True)
+    return int((np.abs(truth[places, 1] - found[others, 1]) <= tolerance).sum())

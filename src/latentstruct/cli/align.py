@@ -40,6 +40,7 @@ TRACKS = ("structure", "accessibility")
 USUAL_TOLERANCES = (0, 4)
 USUAL_C = {Model.svm: 0.01, Model.crf: 0.1}
 """The features of a pair are counts of a hundred matches and more, so that weights are small."""
+OTHER_SCORES = "The model scores other features of matches too, which are left out here."
 
 
 class Features(StrEnum):
@@ -95,9 +96,9 @@ def train_align(
     model: ModelOption = Model.svm,
     features: FeaturesOption = Features.simple,
     mode: Annotated[Mode, typer.Option(help="Align parts of the sequences, or the whole.")] = Mode.local,
-    tolerance: Annotated[int, typer.Option(min=0, help="Shift up to which a match counts as right.")] = 4,
+    tolerance: Annotated[int, typer.Option(min=0, max=10**9, help="Shift up to which a match counts as right.")] = 4,
     derived: Annotated[
-        bool, typer.Option("--derived", help="Let classes of letters stand in for tracks that are not given.")
+        bool, typer.Option("--derived", help="Guess tracks that are not given from the letters.")
     ] = False,
     structure: StructureOption = None,
     accessibility: AccessibilityOption = None,
@@ -149,6 +150,7 @@ def make_training(
     progress: Progress,
 ) -> Training:
     """Read the pairs and return the training of a task on them."""
+    check_one_stream([data, *given.values(), valid])
     files = {track: given[track] or beside(data, track) for track in TRACKS}
     tracks = {track: file for track, file in files.items() if file is not None}
     pairs, X = read_aligned(data, tracks, lower_case)
@@ -175,6 +177,12 @@ def make_training(
     return Training(AlignKind(), choices.output, estimator, X, pairs.matches, sizes, record, score, finish)
 
 
+def check_one_stream(files: Sequence[str | None]) -> None:
+    """Raise if more than one file is standard input."""
+    if files.count(STANDARD_STREAM) > 1:
+        raise InputError("- is given twice; expected it once, as standard input can be read once: give a file instead")
+
+
 def count_matches(pairs: "SequencePairs") -> int:
     """Return the number of aligned letters."""
     return sum(map(len, pairs.matches or []))
@@ -194,9 +202,13 @@ def tracks_beside(data: str, tracks: Sequence[str]) -> dict[str, str]:
     for track in tracks:
         file = beside(data, track)
         if file is None:
+            where, cure = (
+                ("beside a file of pairs", f"give FILE in place of -, and FILE.{track}")
+                if data == STANDARD_STREAM
+                else (f"in the file {data.removesuffix('.gz')}.{track}", "put it there")
+            )
             raise InputError(
-                f"the model looks at the {track} of sequences, but there is none for {data}; expected it in the file "
-                f"{'FILE' if data == STANDARD_STREAM else data.removesuffix('.gz')}.{track}: put it there"
+                f"the model looks at the {track} of sequences, but {data} has none; expected it {where}: {cure}"
             )
         found[track] = file
     return found
@@ -271,12 +283,17 @@ def describe_gaps(estimator: Any) -> dict[str, float]:
 
 def write_matrix(estimator: Any, folder: Path) -> dict[str, str]:
     """Write the substitution matrix and its picture; without matplotlib there is no picture."""
+    import numpy as np
+
     from latentstruct.formats.ncbi_matrix import write_ncbi_matrix
     from latentstruct.plots import can_plot
 
-    letters, scores = estimator.task_.substitution_matrix(estimator.coef_)
+    task = estimator.task_
+    letters, scores = task.substitution_matrix(estimator.coef_)
     files = {"matrix": folder / MATRIX_FILE}
-    write_ncbi_matrix(files["matrix"], letters, scores, *describe_gaps(estimator).values())
+    more = task.n_features - 2 > np.unique(task.features_.letter_numbers()).size
+    remark = OTHER_SCORES if more else ""
+    write_ncbi_matrix(files["matrix"], letters, scores, **describe_gaps(estimator), remark=remark)
     if can_plot():
         files["picture"] = folder / PICTURE_FILE
         draw_matrix(letters, scores, files["picture"])

@@ -137,6 +137,7 @@ def write_ncbi_matrix(
     gap_open: float | None = None,
     gap_extend: float | None = None,
     scale: float | None = None,
+    remark: str = "",
 ) -> float:
     """Write a substitution matrix with whole numbers, as most programs want them.
 
@@ -150,9 +151,11 @@ def write_ncbi_matrix(
         The scores.
     gap_open, gap_extend : float, optional
         What the first and what each further letter against a gap costs; told in remarks, scaled alike, in the words of
-        Biopython and of BLAST.
+        Biopython and, in whole numbers, of BLAST.
     scale : float, optional
         What the scores are multiplied by before they are rounded; by default such that the largest number is 100.
+    remark : str, default=""
+        What else the file is to tell of the scores.
 
     Returns
     -------
@@ -173,13 +176,8 @@ def write_ncbi_matrix(
     if not 0 < scale < math.inf:
         raise InputError(f"scale is {scale!r}; expected a finite number above 0: leave it out for the usual one")
     lines = [f"# Scores of a model, multiplied by {scale:.6g} and rounded."]
-    if gaps:
-        first, further = (round(cost * scale) for cost in gaps)
-        lines += [
-            f"# Gaps: the first letter costs {first}, each further one {further}.",
-            f"# Biopython: open_gap_score = {-first}, extend_gap_score = {-further}. "
-            f"BLAST: gapopen {first - further}, gapextend {further}.",
-        ]
+    lines += [f"# {line}" for line in remark.splitlines()]
+    lines += _gap_remarks(*(cost * scale for cost in gaps)) if gaps else []
     whole = np.rint(values * scale).astype(np.int64).tolist()
     width = max(2, *(len(str(number)) for row in whole for number in row))
     lines.append(" " + "".join(f" {letter:>{width}}" for letter in letters))
@@ -187,6 +185,18 @@ def write_ncbi_matrix(
         lines.append(letter + "".join(f" {number:>{width}}" for number in row))
     write_text(path, "\n".join([*lines, ""]))
     return float(scale)
+
+
+def _gap_remarks(first: float, further: float) -> list[str]:
+    """Return what gaps cost, for programs that take fractions and for those that take whole numbers."""
+    whole_first, whole_further = round(first), round(further)
+    blast = f"gapopen {whole_first - whole_further}, gapextend {whole_further}."
+    if not 0 <= whole_further <= whole_first:
+        blast = "gaps that gain are not possible."
+    return [
+        f"# Gaps: the first letter costs {first:.6g}, each further one {further:.6g}.",
+        f"# Biopython: open_gap_score = {-first:.6g}, extend_gap_score = {-further:.6g}. BLAST, rounded: {blast}",
+    ]
 
 
 def _check_scores(letters: str, scores: Any) -> NDArray[np.float64]:

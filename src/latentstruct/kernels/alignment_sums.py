@@ -15,7 +15,9 @@ import numpy as np
 from latentstruct.kernels.alignment import add_feature, forced_rows, match_row
 from latentstruct.kernels.jit import inlined, njit
 
-LARGEST_SUM = 1e250
+LARGEST_SUM = 1e200
+"""Largest Z of the linear domain. A step weighs exp(−100) at least, and no message is more than about two steps away
+from a whole path, so that all messages are below 1e300 then."""
 NEGLIGIBLE = 1e-20
 
 
@@ -216,7 +218,8 @@ def pool_pair(pairs, scoring, linear, k, gain, clamped, M, D, I, room, gaps):
     """
     height, width = pairs.first_a[k + 1] - pairs.first_a[k], pairs.first_b[k + 1] - pairs.first_b[k]
     total = 0.0
-    if linear.usable and not clamped:
+    # A gap along a single letter leads nowhere, so that it may overflow without being seen in Z.
+    if linear.usable and not clamped and min(height, width) > 1:
         total = forward_linear(pairs, scoring, linear, k, gain, height, width, M, D, I, room[0, :width])
     if 0.0 < total < LARGEST_SUM:
         gaps[0], gaps[1] = backward_linear(pairs, scoring, linear, k, gain, height, width, total, M, D, I, room)
@@ -316,13 +319,26 @@ def pool_apart(pairs, scoring, linear, numbering, chosen, gains, clamped, values
 
 
 @njit
-def pool_matches(pairs, scoring, linear, chosen, clamped, pointers, out):
+def pool_given(pairs, scoring, linear, chosen, matches, pointers, out):
+    """out[m] = the probability of match m; those of pair chosen[r] are matches[pointers[r] : pointers[r+1]]."""
+    M, D, I, room = make_room(pairs, chosen)
+    both = np.empty(2)
+    for r in range(chosen.shape[0]):
+        k = chosen[r]
+        pool_pair(pairs, scoring, linear, k, 0.0, False, M, D, I, room, both)
+        span = pairs.first_b[k + 1] - pairs.first_b[k] + 1
+        for m in range(pointers[r], pointers[r + 1]):
+            out[m] = M[(matches[m, 0] + 1) * span + matches[m, 1] + 1]
+
+
+@njit
+def pool_matches(pairs, scoring, linear, chosen, pointers, out):
     """Write the match probabilities (A, B) of each chosen pair to out[pointers[r] : pointers[r+1]]."""
     M, D, I, room = make_room(pairs, chosen)
     both = np.empty(2)
     for r in range(chosen.shape[0]):
         k = chosen[r]
-        pool_pair(pairs, scoring, linear, k, 0.0, clamped, M, D, I, room, both)
+        pool_pair(pairs, scoring, linear, k, 0.0, False, M, D, I, room, both)
         width, at = pairs.first_b[k + 1] - pairs.first_b[k], pointers[r]
         for i in range(pairs.first_a[k + 1] - pairs.first_a[k]):
             for j in range(width):

@@ -13,8 +13,16 @@ from latentstruct.kernels import alignment_sums as sums
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
-from latentstruct.sequences import AMINO_ACIDS, SequenceTracks, check_pairs
-from latentstruct.tasks.alignment_batch import AlignmentBatch, Matches, check_matches, empty_atoms, made_planes
+from latentstruct.sequences import (
+    AMINO_ACIDS,
+    Matches,
+    SequenceTracks,
+    check_matches,
+    check_pairs,
+    count_hits,
+    upper_letters,
+)
+from latentstruct.tasks.alignment_batch import AlignmentBatch, empty_atoms, made_planes
 from latentstruct.tasks.alignment_features import (
     ORDERS,
     TRACK_NAMES,
@@ -29,6 +37,8 @@ from latentstruct.tasks.base import BaseTask, check_examples, require_labels, re
 
 MOST_CELLS = 10**9
 """Largest product of the lengths of a pair: so many bytes are needed to trace the best path back."""
+MOST_POOLED_CELLS = 10**8
+"""The same for sums over all alignments, which take 24 bytes a cell, and for all marginals of a batch together."""
 LINEAR_DOMAIN_SPREAD = 100.0
 """Largest score of a step, in temperatures, for which sums over paths are not kept as logarithms."""
 
@@ -112,7 +122,7 @@ class Alignment(BaseTask):
         every = [sequence for pair in pairs for sequence in pair]
         alphabets = [self._alphabet(every, track) for track in TRACK_NAMES]
         if self.alphabet is not None:
-            alphabets[0] = self.alphabet.upper()
+            alphabets[0] = upper_letters(self.alphabet)
         widths = {0 if sequence.profile is None else sequence.profile.shape[1] for sequence in every}
         self._set(alphabets, max(widths) if self.features == "profile" else 0)
         if self.features == "profile" and self.features_.n_profile == 0:
@@ -125,13 +135,13 @@ class Alignment(BaseTask):
             if found not in known:
                 raise InputError(f"{name} is {found!r}, expected one of {', '.join(map(repr, known))}")
         whole = isinstance(self.tolerance, int | np.integer) and not isinstance(self.tolerance, bool)
-        if not whole or self.tolerance < 0:
-            raise InputError(f"tolerance is {self.tolerance!r}, expected a whole number of at least 0 (4 for Q4)")
+        if not whole or not 0 <= self.tolerance <= MOST_CELLS:
+            raise InputError(
+                f"tolerance is {self.tolerance!r}, expected a whole number from 0 to {MOST_CELLS}: choose 4 for Q4"
+            )
         if self.alphabet is not None and not isinstance(self.alphabet, str):
             raise InputError(f"alphabet is {self.alphabet!r}, expected a string of letters or None")
-        if self.alphabet is not None and (
-            not self.alphabet or len(set(self.alphabet.upper())) != len(self.alphabet.upper())
-        ):
+        if self.alphabet is not None and not 0 < len(self.alphabet) == len(set(upper_letters(self.alphabet))):
             raise InputError(f"alphabet is {self.alphabet!r}, expected at least one letter and each of them once")
 
     @staticmethod
@@ -202,7 +212,15 @@ class Alignment(BaseTask):
         return kernels.Scoring(tables, scaled[numbering.dense], *costs, floor, int(self.tolerance))
 
     def _linear(self, batch: AlignmentBatch, scoring: kernels.Scoring, gains: Vector) -> sums.Linear:
-        """Return the weights of steps in the linear domain, where they fit into it."""
+        """Return the weights of steps in the linear domain, where they fit; raise if sums need too much room."""
+        heights, widths = np.diff(batch.pairs.first_a), np.diff(batch.pairs.first_b)
+        largest = int(np.argmax(heights * widths))
+        if heights[largest] * widths[largest] > MOST_POOLED_CELLS:
+            raise InputError(
+                f"pair {largest} has {heights[largest]} and {widths[largest]} letters; expected a product of at most "
+                f"{MOST_POOLED_CELLS} for sums over alignments, which take 24 bytes a cell: cut the sequences, or use "
+                "StructuralSVM, which needs the best alignment only"
+            )
         cells, local = self.features_.numbering.cells, self.mode == "local"
         most = sum(float(np.abs(scoring.tables[start:end]).max()) for start, end in pairwise(cells.tolist()))
         most += abs(scoring.open) + 2.0 * abs(scoring.extend) + float(gains.max(initial=0.0))
@@ -335,8 +353,8 @@ class Alignment(BaseTask):
         require_labels(batch, "clamped")
         require_one_latent_each(batch, latents)
         assert batch.truth is not None
-        sizes = zip(np.diff(batch.pairs.first_a).tolist(), np.diff(batch.pairs.first_b).tolist(), strict=True)
-        found = [check_matches(h, f"latent {k}", size) for k, (h, size) in enumerate(zip(latents, sizes, strict=True))]
+        both = enumerate(zip(latents, batch.sizes, strict=True))
+        found = [check_matches(h, f"latent {k}", size) for k, (h, size) in both]
         for k, (h, y) in enumerate(zip(found, batch.truth, strict=True)):
             missing = set(map(tuple, y.tolist())) - set(map(tuple, h.tolist()))
             if missing:
@@ -357,18 +375,25 @@ class Alignment(BaseTask):
         assert batch.truth is not None
         return self.random_latents(batch, rng) if attempt else list(batch.truth)
 
-    def marginals(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
-        """Return the probability of each match, a list of arrays (length of a, length of b)."""
+    def _pooled_scoring(self, w: Vector, temperature: Temperature) -> kernels.Scoring:
         effective = self._effective(temperature)
         if effective <= 0:
             raise InputError(f"marginals need a temperature above 0, found {effective}: use decode for the best one")
-        chosen = np.arange(batch.n_examples)
-        scoring = self._scoring(w, effective)
+        return self._scoring(w, effective)
+
+    def marginals(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
+        """Return the probability of each match, a list of arrays (length of a, length of b)."""
+        chosen, scoring = np.arange(batch.n_examples), self._pooled_scoring(w, temperature)
         heights, widths = np.diff(batch.pairs.first_a), np.diff(batch.pairs.first_b)
         pointers = offsets_from_lengths(heights * widths)
+        if pointers[-1] > MOST_POOLED_CELLS:
+            raise InputError(
+                f"the marginals of {batch.n_examples} pairs have {pointers[-1]} numbers, expected at most "
+                f"{MOST_POOLED_CELLS}: ask for fewer pairs at a time, or for the confidence of the predicted matches"
+            )
         out = np.empty(pointers[-1])
         linear = self._linear(batch, scoring, np.zeros(0))
-        sums.pool_matches(batch.pairs, scoring, linear, chosen, False, pointers, out)
+        sums.pool_matches(batch.pairs, scoring, linear, chosen, pointers, out)
         shapes = zip(heights.tolist(), widths.tolist(), strict=True)
         return [part.reshape(shape) for part, shape in zip(np.split(out, pointers[1:-1]), shapes, strict=True)]
 
@@ -378,11 +403,15 @@ class Alignment(BaseTask):
         """Return the probability of each predicted match, a list of arrays (m,)."""
         outputs = [found.y if isinstance(found, Prediction) else found for found in predictions]
         check_examples(outputs, batch.pairs.first_a[1:])
-        confidences = []
-        for k, (shares, y) in enumerate(zip(self.marginals(batch, w, temperature), outputs, strict=True)):
-            matches = check_matches(y, f"prediction {k}", (shares.shape[0], shares.shape[1]))
-            confidences.append(shares[matches[:, 0], matches[:, 1]])
-        return confidences
+        found = [
+            check_matches(y, f"prediction {k}", size)
+            for k, (y, size) in enumerate(zip(outputs, batch.sizes, strict=True))
+        ]
+        scoring, pointers = self._pooled_scoring(w, temperature), offsets_from_lengths(map(len, found))
+        linear, chosen = self._linear(batch, scoring, np.zeros(0)), np.arange(batch.n_examples)
+        shares = np.empty(pointers[-1])
+        sums.pool_given(batch.pairs, scoring, linear, chosen, np.concatenate(found), pointers, shares)
+        return np.split(shares, pointers[1:-1])
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
         """Return the share of each alignment's true matches that are more than the tolerance off, or missing."""
@@ -391,9 +420,7 @@ class Alignment(BaseTask):
         for k, (truth, predicted) in enumerate(zip(Y_true, Y_pred, strict=True)):
             y, found = check_matches(truth, f"alignment {k} of Y_true"), check_matches(predicted, f"alignment {k}")
             if len(y):
-                _, places, others = np.intersect1d(y[:, 0], found[:, 0], assume_unique=True, return_indices=True)
-                hits = (np.abs(y[places, 1] - found[others, 1]) <= self.tolerance).sum()
-                losses[k] = 1.0 - hits / len(y)
+                losses[k] = 1.0 - count_hits(y, found, self.tolerance) / len(y)
         return losses
 
     def substitution_matrix(self, w: Vector) -> tuple[str, NDArray[np.float64]]:
