@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from latentstruct.datasets.cess import load_cess_esp, simplify_label, simplify_tag
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.brackets import format_tree, parse_trees, read_sentences, read_trees, write_trees
+from latentstruct.formats.brackets import format_tree, parse_tree, parse_trees, read_sentences, read_trees, write_trees
 from latentstruct.metrics.parses import parse_counts, parse_f1, parse_scores
 from latentstruct.trees import Tree, constituents, preterminals, tagged_words, words
 
@@ -121,7 +121,7 @@ def test_lemmas_end_with_the_second():
 
 
 def test_depth_is_no_limit():
-    depth = 50_000
+    depth = 20_000
     tree = parse_one("(A " * depth + "(N a)" + ")" * depth)
     assert format_tree(tree).count("(") == depth + 1
     assert parse_scores([tree], [tree]).n_correct == depth
@@ -154,6 +154,8 @@ def test_sentences(tmp_path):
     assert read_sentences(path, tagged=True, encoding="latin-1") == [[("él", "N")]]
     with pytest.raises(InputError, match="encoding is 'ascii'"):
         read_sentences(path, encoding="ascii")
+    path.write_text("a ( b)/N", encoding="utf-8")
+    assert read_sentences(path) == [["a", "-LRB-", "b-RRB-/N"]]
     path.write_text(" \n")
     with pytest.raises(FormatError, match=r"s.txt:1: found no word"):
         read_sentences(path)
@@ -349,3 +351,22 @@ def test_real_treebank():
     assert len({node.label for tree in sample for node in preterminals(tree)}) <= 66
     assert {tree.label for tree in sample} == {"S"}
     assert not any("*0*" in words(tree) for tree in sample)
+
+
+@given(trees())
+def test_a_tree_is_parsed_from_a_text(tree):
+    assert parse_tree(format_tree(tree)) == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "holds 0 trees"),
+        ("(A (B c)) (D (E f))", "holds 2 trees"),
+        ("(A (B c)", "text:1: .* never closed"),
+        (3, "a string"),
+    ],
+)
+def test_texts_that_are_no_tree(text, told):
+    with pytest.raises(InputError, match=told):
+        parse_tree(text)

@@ -348,11 +348,13 @@ def test_task_is_the_enumeration(Y, features, markov, tagged, temperature, scale
     st.lists(trees(most_words=3, labels=("A",)), min_size=1, max_size=2),
     st.sampled_from(["rules", "spans"]),
     st.sampled_from([0.0, 0.4, 1.0]),
+    st.sampled_from([(2, True), (2, False), (3, True)]),
     st.integers(0, 2**31),
 )
 @settings(max_examples=30, deadline=None)
-def test_split_symbols_are_the_enumeration(Y, features, temperature, seed):
-    case = learned(Parsing(features, splits=2, rare=0), Y, tagged=True)
+def test_split_symbols_are_the_enumeration(Y, features, temperature, splits_and_tagged, seed):
+    splits, tagged = splits_and_tagged
+    case = learned(Parsing(features, splits=splits, rare=0), Y, tagged)
     listed = list_trees(case.task, case.X, Y)
     w = np.random.default_rng(seed).normal(size=case.task.n_features)
     compare(case.task, case.batch, listed, w, Temperature(temperature, temperature))
@@ -360,6 +362,47 @@ def test_split_symbols_are_the_enumeration(Y, features, temperature, seed):
         known = one.outputs == one.true_output
         scores = np.where(known, one.features @ w, -np.inf)
         assert one.items[int(scores.argmax())][1] == tuple(latent)
+
+
+@given(
+    st.lists(trees(), min_size=1, max_size=3),
+    st.lists(
+        st.sampled_from(["u", "v", "w", "unknown", "7", ("u", "x"), ("unknown", "y"), ("w", "unseen")]),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from(["rules", "spans"]),
+    st.integers(0, 1),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.integers(1, 2),
+    st.integers(0, 2**31),
+)
+@settings(max_examples=60, deadline=None)
+def test_sentences_that_were_not_trained_on_are_the_enumeration(Y, tokens, features, rare, temperature, splits, seed):
+    case = learned(Parsing(features, splits=splits, rare=rare), Y, tagged=False)
+    w = np.random.default_rng(seed).normal(size=case.task.n_features)
+    # The second sentence has a chart of its own after that of the longer first one.
+    batch = case.task.prepare([["u"] * 5, tokens])
+    planes = case.task.planes(batch, w, "free", Temperature(temperature, temperature))
+    found = case.task.decode(batch, w, Temperature())[1]
+    nodes = [unshared(node) for node in derivations(case.task, tokens)]
+    require_few(sum(splits ** len(nodes_of(node)) for node in nodes))
+    if not nodes:
+        assert planes.values[1] == found.score == -np.inf
+        assert words(found.y) == [token if isinstance(token, str) else token[0] for token in tokens]
+        assert not planes.slopes().toarray()[1].any()
+        return
+    chosen = [(node, subs) for node in nodes for subs in product(range(splits), repeat=len(nodes_of(node)))]
+    phi = np.array([features_of(case.task, node, subs, tokens) for node, subs in chosen])
+    scores = phi @ w
+    best = scores.max()
+    shares = np.exp((scores - best) / temperature) if temperature else (scores == best).astype(float)
+    close(planes.values[1], best + temperature * np.log(shares.sum()))
+    close(found.score, best)
+    equally_good = [node for (node, _), score in zip(chosen, scores, strict=True) if score > best - 1e-9]
+    assert found.y in [plain_tree(case.task, node, tokens) for node in equally_good]
+    if temperature:
+        close(planes.slopes().toarray()[1], shares @ phi / shares.sum())
 
 
 @given(st.lists(trees(), min_size=1, max_size=3), st.integers(0, 2**31), st.sampled_from([0.1, 1.0]))
@@ -496,6 +539,48 @@ def test_sentence_without_a_derivation_has_the_flat_tree():
         assert not np.isnan(planes.dot(w)).any()
 
 
+def test_given_tags_need_not_be_those_of_training():
+    task = Parsing("spans")
+    task.learn(SENTENCES, BANK)
+    tree = tree_of("(S (NP (D the) (N barks)) (VP (V dog)))")
+    batch = task.prepare([tagged_words(tree)], [tree])
+    w = np.random.default_rng(0).normal(size=task.n_features)
+    clamped, free = (task.planes(batch, w, mode, Temperature()).values[0] for mode in ("clamped", "free"))
+    assert np.isfinite(clamped)
+    assert clamped <= free + 1e-12
+    with pytest.raises(InputError, match="tag 'N' of the word 'barks'"):
+        task.prepare([words(tree)], [tree])
+
+
+def test_memory_that_is_not_there_is_told(monkeypatch):
+    task = Parsing(loss="f1", exact_words=60)
+    task.learn(SENTENCES, BANK)
+    batch = task.prepare(SENTENCES, BANK)
+    w = np.zeros(task.n_features)
+    long = Tree("S", (BANK[0].children[0], Tree("VP", (Tree("V", ("sees",)), BANK[0].children[0]))))
+    for _ in range(40):
+        long = Tree("S", (Tree("NP", (Tree("N", ("dogs",)),)), Tree("VP", (Tree("V", ("sees",)), Tree("NP", (long,))))))
+    other = Parsing(loss="f1", exact_words=200)
+    other.learn([words(long)], [long])
+    with pytest.raises(InputError, match=r"exact_words is 200, but a sentence of 85 words takes \d+\.\d GiB then"):
+        other.planes(other.prepare([words(long)], [long]), np.zeros(other.n_features), "augmented", Temperature())
+
+    def no_memory(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("latentstruct.kernels.parsing.best_trees", no_memory)
+    monkeypatch.setattr("latentstruct.kernels.inside_outside.pool_trees", no_memory)
+    for call in (
+        lambda: task.decode(batch, w, Temperature()),
+        lambda: task.planes(batch, w, "free", Temperature()),
+    ):
+        with pytest.raises(InputError, match="no memory for the chart of a sentence of 8 words"):
+            call()
+    task.chosen_loss = "hamming"
+    with pytest.raises(InputError, match="no memory for the chart"):
+        task.total(batch, w, "free", Temperature(1.0), np.ones(len(BANK)))
+
+
 def test_long_sentences_tell_what_memory_they_take():
     task = Parsing()
     task.learn(SENTENCES, BANK)
@@ -527,6 +612,8 @@ def test_bad_parameters(parameters, message):
         ([[]], BANK[:1], r"X\[0\] has no words"),
         ([["the", 3, "barks"]], BANK[:1], r"X\[0\] has 3 at place 1"),
         ([["the", ("dog", ""), "barks"]], BANK[:1], "neither of them empty"),
+        ([["the", "old dog", "barks"]], BANK[:1], "or with whitespace in it"),
+        ([{"the", "dog", "barks"}], BANK[:1], r"X\[0\] is of type set"),
         ([["the", "dog"]], BANK[:1], r"Y\[0\] has 3 words but X\[0\] has 2"),
         ([["the", "cat", "barks"]], BANK[:1], r"\('dog', 'N'\) at place 1, but X\[0\] has 'cat'"),
         ([["the", ("dog", "V"), "barks"]], BANK[:1], r"X\[0\] has \('dog', 'V'\)"),
@@ -602,6 +689,7 @@ def test_damaged_states_are_refused():
         ("grammar", "chains", [[0, 1, 0]]),
         ("grammar", "unary", []),
         ("spans", "pairs", [[0, 99]]),
+        ("spans", "pairs", [[0, 0]] * 50),
     ):
         state = task.state()
         state[part][name] = wrong

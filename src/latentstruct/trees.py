@@ -4,6 +4,7 @@ All functions walk trees by explicit stacks, so that depth is limited by memory 
 """
 
 from collections.abc import Callable, Iterator
+from numbers import Integral
 from typing import NamedTuple
 
 from latentstruct.exceptions import InputError
@@ -77,8 +78,13 @@ def _shown(value: object) -> str:
     return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
 
 
+def is_plain(text: object) -> bool:
+    """Return whether something may be a label or a word: text that is not empty and holds no whitespace."""
+    return isinstance(text, str) and text.split() == [text]
+
+
 def _check_text(text: object, name: str) -> None:
-    if not isinstance(text, str) or not text or len(text.split()) != 1 or text.strip() != text:
+    if not is_plain(text):
         raise InputError(f"{name} is {_shown(text)}; expected text that is not empty and holds no whitespace")
 
 
@@ -176,7 +182,7 @@ def binarise(tree: Tree, markov: int | None = None) -> Tree:
     >>> debinarise(binarise(tree)) == tree
     True
     """
-    if markov is not None and (isinstance(markov, bool) or not isinstance(markov, int) or markov < 0):
+    if markov is not None and (isinstance(markov, bool) or not isinstance(markov, Integral) or int(markov) < 0):
         raise InputError(f"markov is {markov!r}; expected a whole number from 0 on, or None for all children before")
     return _rebuilt(tree, lambda label, children: _binary_node(label, children, markov))
 

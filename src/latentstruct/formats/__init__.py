@@ -19,7 +19,7 @@ from latentstruct.formats.boxes import (
     read_voc,
     write_coco,
 )
-from latentstruct.formats.brackets import format_tree, parse_trees, read_sentences, read_trees, write_trees
+from latentstruct.formats.brackets import format_tree, parse_tree, parse_trees, read_sentences, read_trees, write_trees
 from latentstruct.formats.columns import ColumnSentences, parse_conll, read_conll, write_conll
 from latentstruct.formats.coreference import read_coreference, write_coreference
 from latentstruct.formats.diversity import DiversityQuery, read_diversity, write_choices
@@ -67,6 +67,7 @@ __all__ = [
     "format_tree",
     "graph_labels",
     "parse_conll",
+    "parse_tree",
     "parse_trees",
     "predicted_graphs",
     "read_alignments",

@@ -8,7 +8,7 @@ from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
 from latentstruct.trees import Tree
 
-__all__ = ["Token", "format_tree", "parse_trees", "read_sentences", "read_trees", "write_trees"]
+__all__ = ["Token", "format_tree", "parse_tree", "parse_trees", "read_sentences", "read_trees", "write_trees"]
 
 ENCODINGS = ("utf-8", "latin-1")
 EMPTY_LABEL = "-NONE-"
@@ -124,6 +124,32 @@ def parse_trees(
             f"the bracket ({begun[-1].label or ''} is never closed; expected a ')' for each of the "
             f"{len(begun)} brackets that are open at the end of the file: add what is missing",
         )
+
+
+def parse_tree(text: str) -> Tree:
+    """Return the tree that a text holds in brackets.
+
+    Parameters
+    ----------
+    text : str
+        One tree, on any number of lines.
+
+    Returns
+    -------
+    Tree
+
+    Examples
+    --------
+    >>> parse_tree("(NP (D the) (N dog))").label
+    'NP'
+    """
+    if not isinstance(text, str):
+        raise InputError(f"text is {text!r}; expected a tree in brackets such as '(NP (N dogs))': give it as a string")
+    lines = enumerate(text.encode("utf-8", "surrogatepass").splitlines(), start=1)
+    trees = list(parse_trees(lines, "text"))
+    if len(trees) != 1:
+        raise FormatError(f"the text holds {len(trees)} trees; expected one: read several with read_trees")
+    return trees[0]
 
 
 def _open(begun: list[_Open], name: str, line: int) -> None:
@@ -255,6 +281,11 @@ def _written(text: str, what: str) -> str:
         raise InputError(
             f"a {what} is {show(text)}; expected text without blanks and line ends: replace them, by _ for instance"
         )
+    return _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    """Return a text without brackets, as the Penn Treebank writes it."""
     return text.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
@@ -273,6 +304,8 @@ def write_trees(path: FilePath, trees: Iterable[Tree]) -> None:
 
 def read_sentences(path: FilePath, tagged: bool = False, encoding: str = "utf-8") -> list[list[Token]]:
     """Read sentences, one a line, with blanks between the words.
+
+    Brackets within words are read as ``-LRB-`` and ``-RRB-``, which are what trees have for them.
 
     Parameters
     ----------
@@ -310,7 +343,8 @@ def read_sentences(path: FilePath, tagged: bool = False, encoding: str = "utf-8"
                 "trees in a file whose name ends in .mrg",
             )
         if words:
-            sentences.append([_split_tag(word, name, number) if tagged else word for word in words])
+            tokens = map(_escaped, words)
+            sentences.append([_split_tag(token, name, number) if tagged else token for token in tokens])
     if not sentences:
         raise FormatError(f"{name}:1: found no word; expected one sentence a line: check that this is the right file")
     return sentences

@@ -30,6 +30,7 @@ from latentstruct.kernels.parsing import (
     longest_sentence,
     make_chart,
     record,
+    splits_of,
 )
 
 MOST = 60.0
@@ -44,14 +45,6 @@ class Room(NamedTuple):
     shares: np.ndarray  # (n + 1,) of each split
     left_above: np.ndarray  # (n, S, n + 1) probabilities as left children, and of the root
     right_above: np.ndarray  # (n + 1, S, n + 1) probabilities as right children
-
-
-@inlined
-def splits_of(rules, chart, i, j, b, pair):
-    """Return the first and the last split at which both children of a pair may be there."""
-    c = rules.pair_right[pair]
-    low = max(chart.first_end[i, b], i + 1, chart.first_start[j, c])
-    return low, min(chart.last_end[i, b], j - 1, chart.last_start[j, c])
 
 
 @inlined
@@ -79,7 +72,7 @@ def pool_pairs(rules, scores, chart, i, j, temperature, pairs, shares, row):
     for at in range(chart.n_starters[i]):
         b = chart.starters[i, at]
         for pair in range(rules.left_start[b], rules.left_start[b + 1]):
-            low, high = splits_of(rules, chart, i, j, b, pair)
+            low, high = splits_of(chart, i, j, b, rules.pair_right[pair])
             right = chart.from_end[j, rules.pair_right[pair]]
             pairs[pair] = pool_pair(chart.from_start[i, b], right, low, high, temperature, shares)
             if pairs[pair] > -np.inf:
@@ -158,7 +151,7 @@ def inside_sum(sentences, rules, scores, k, temperature, extra, chart, linear, t
                 add_labels(rules, row, extra[c])
             sum_chains(rules, scores, temperature, row, extra[c], top, sums)
             record(chart, i, j, top)
-            record_linear(linear, i, j, top, temperature)
+            record_linear(linear, chart, i, j, top, temperature)
 
 
 @njit
@@ -194,10 +187,10 @@ def share_bases(rules, scores, chart, i, j, temperature, weight, row, below, sha
             wanted = False
             for r in range(rules.pair_start[pair], rules.pair_start[pair + 1]):
                 wanted |= below[rules.parent[r]] > LEAST_PROBABILITY
-            low, high = splits_of(rules, chart, i, j, b, pair)
+            c = rules.pair_right[pair]
+            low, high = splits_of(chart, i, j, b, c)
             if not wanted or low > high:
                 continue
-            c = rules.pair_right[pair]
             pooled = pool_pair(chart.from_start[i, b], chart.from_end[j, c], low, high, temperature, shares)
             if pooled == -np.inf:
                 continue
@@ -264,9 +257,10 @@ def outside(sentences, spans, rules, scores, k, temperature, weight, extra, char
             c = cell_of(i, j, n)
             row = chart.base[c]
             for a in range(n_symbols):
-                above[a] = room.left_above[i, a, j] + room.right_above[j, a, i]
+                there = chart.last_end[i, a] >= 0 and chart.last_start[j, a] >= 0
+                above[a] = room.left_above[i, a, j] + room.right_above[j, a, i] if there else 0.0
                 below[a] = 0.0
-                top[a] = chart.from_start[i, a, j]
+                top[a] = chart.from_start[i, a, j] if there else -np.inf
             fill(labels[c], 0.0)
             share_chains(rules, scores, temperature, weight, row, extra[c], top, above, below, labels[c], slope)
             if length == 1:
@@ -297,6 +291,18 @@ def expected_cost(sentences, k, cost, gain, labels):
             c = cell_of(sentences.gold_first[g], sentences.gold_stop[g], n)
             total -= gain * labels[c, sentences.gold_label[g]]
     return total
+
+
+@njit
+def clear_probabilities(chart, n, left_above, right_above):
+    """Set the probabilities of all symbols to 0, where spans have them as first or last part."""
+    for i in range(n):
+        for at in range(chart.n_starters[i]):
+            fill(left_above[i, chart.starters[i, at]], 0.0)
+    for j in range(1, n + 1):
+        for a in range(chart.last_start.shape[1]):
+            if chart.last_start[j, a] >= 0:
+                fill(right_above[j, a], 0.0)
 
 
 @njit
@@ -332,12 +338,12 @@ def pool_trees(
         slope = slopes[0] if together else slopes[m]
         fill_extra(sentences, spans, scores, k, cost, gain, extra)
         inside_sum(sentences, rules, scores, k, temperature, extra, chart, linear, top, sums, room)
-        top += scores.root
+        for a in range(n_symbols):
+            top[a] += scores.root[a]
         values[m], expected[m] = pool_roots(top, temperature), 0.0
         if values[m] == -np.inf:
             continue
-        left[:n, :, : n + 1] = 0.0
-        right[: n + 1, :, : n + 1] = 0.0
+        clear_probabilities(chart, n, left, right)
         for a in range(n_symbols):
             if top[a] > -np.inf:
                 left[0, a, n] = math.exp((top[a] - values[m]) / temperature)

@@ -47,8 +47,8 @@ def make_linear(longest, n_symbols, rules, temperature):
 
 
 @njit
-def record_linear(linear, i, j, top, temperature):
-    """Keep the exponentials of all scores of the span (i, j)."""
+def record_linear(linear, chart, i, j, top, temperature):
+    """Keep the exponentials of the scores of the span (i, j), where the chart keeps these."""
     high = top.max()
     linear.scale[i, j] = high
     linear.tame[i, j] = True
@@ -59,8 +59,10 @@ def record_linear(linear, i, j, top, temperature):
             share = math.exp(gap)
             if gap < -LIMIT:
                 linear.tame[i, j] = False
-        linear.from_start[i, a, j] = share
-        linear.from_end[j, a, i] = share
+        if chart.last_end[i, a] >= 0:
+            linear.from_start[i, a, j] = share
+        if chart.last_start[j, a] >= 0:
+            linear.from_end[j, a, i] = share
 
 
 @njit

@@ -112,8 +112,8 @@ def fill(row, value):
 @njit
 def score_boundaries(attributes, spans, w, out):
     """out[b, l] = Σ of the weights of boundary b's attributes with label l."""
-    out[:] = 0.0
     for b in range(attributes.shape[0]):
+        fill(out[b], 0.0)
         for a in attributes[b]:
             if a >= 0:
                 for at in range(spans.label_start[a], spans.label_start[a + 1]):
@@ -193,20 +193,23 @@ def make_chart(longest, n_symbols):
 
 @njit
 def clear_chart(chart, n):
-    """Forget what was found in an earlier sentence; scores need no clearing, each is written before it is read."""
-    chart.n_starters[:n] = 0
-    chart.first_end[:n] = n + 1
-    chart.last_end[:n] = -1
-    chart.first_start[: n + 1] = n + 1
-    chart.last_start[: n + 1] = -1
+    """Forget what was found in an earlier sentence; scores are read only where this one wrote them."""
+    for i in range(n):
+        chart.n_starters[i] = 0
+        fill(chart.first_end[i], n + 1)
+        fill(chart.last_end[i], -1)
+    for j in range(n + 1):
+        fill(chart.first_start[j], n + 1)
+        fill(chart.last_start[j], -1)
 
 
 @njit
 def record(chart, i, j, top):
-    """Keep the scores of all symbols of the span (i, j)."""
+    """Keep the scores of the span (i, j), of symbols that it or a shorter span with the same start or end has.
+
+    Spans come by their lengths, so that all from a symbol's shortest to its longest span are written.
+    """
     for a in range(top.shape[0]):
-        chart.from_start[i, a, j] = top[a]
-        chart.from_end[j, a, i] = top[a]
         if top[a] > -np.inf:
             if chart.last_end[i, a] < 0:
                 chart.starters[i, chart.n_starters[i]] = a
@@ -216,6 +219,17 @@ def record(chart, i, j, top):
             chart.first_start[j, a] = i
             if chart.last_start[j, a] < 0:
                 chart.last_start[j, a] = i
+        if chart.last_end[i, a] >= 0:
+            chart.from_start[i, a, j] = top[a]
+        if chart.last_start[j, a] >= 0:
+            chart.from_end[j, a, i] = top[a]
+
+
+@inlined
+def splits_of(chart, i, j, b, c):
+    """Return the first and the last split of the span (i, j) at which both children, b and c, may be there."""
+    low = max(chart.first_end[i, b], i + 1, chart.first_start[j, c])
+    return low, min(chart.last_end[i, b], j - 1, chart.last_start[j, c])
 
 
 @inlined
@@ -308,8 +322,10 @@ def best_split(rules, scores, chart, i, j, symbol):
     rule, split, best = -1, -1, -np.inf
     for at in range(rules.parent_start[symbol], rules.parent_start[symbol + 1]):
         r = rules.by_parent[at]
-        left, right = chart.from_start[i, rules.left[r]], chart.from_end[j, rules.right[r]]
-        for k in range(i + 1, j):
+        b, c = rules.left[r], rules.right[r]
+        left, right = chart.from_start[i, b], chart.from_end[j, c]
+        low, high = splits_of(chart, i, j, b, c)
+        for k in range(low, high + 1):
             found = left[k] + right[k] + scores.rule[r]
             if found > best:
                 rule, split, best = r, k, found

@@ -14,9 +14,26 @@ from latentstruct.kernels.parsing import (
     UNARY,
     cell_of,
     chain_score,
+    fill,
     fill_extra,
     put,
 )
+
+
+@inlined
+def clear(tables):
+    """Set all counts of all symbols, (S, h, p), to −inf."""
+    for a in range(tables.shape[0]):
+        for h in range(tables.shape[1]):
+            fill(tables[a, h], -np.inf)
+
+
+@inlined
+def copy(table, out):
+    """Copy the counts of one symbol."""
+    for h in range(table.shape[0]):
+        for p in range(table.shape[1]):
+            out[h, p] = table[h, p]
 
 
 @njit
@@ -57,8 +74,8 @@ def fill_base(sentences, rules, scores, k, i, j, extra, gold, full, bare, base):
     first = sentences.offsets[k]
     n = sentences.offsets[k + 1] - first
     c = cell_of(i, j, n)
-    bare[:] = -np.inf
-    base[c] = -np.inf
+    clear(bare)
+    clear(base[c])
     if j - i == 1:
         for q in range(sentences.choice_start[first + i], sentences.choice_start[first + i + 1]):
             base[c, sentences.choice_symbol[q], 0, 0] = scores.choice[q]
@@ -70,7 +87,7 @@ def fill_base(sentences, rules, scores, k, i, j, extra, gold, full, bare, base):
     for a in range(rules.root.shape[0]):
         label = rules.label[a]
         if label < 0:
-            base[c, a] = bare[a]
+            copy(bare[a], base[c, a])
         else:
             shift(bare[a], gold[c, label], 1, extra[c, label], base[c, a])
 
@@ -84,7 +101,8 @@ def fill_counts(sentences, rules, scores, k, extra, gold, base, full):
         for i in range(n - length + 1):
             c = cell_of(i, i + length, n)
             fill_base(sentences, rules, scores, k, i, i + length, extra, gold, full, bare, base)
-            full[c] = base[c]
+            for a in range(base.shape[1]):
+                copy(base[c, a], full[c, a])
             for chain in range(rules.top.shape[0]):
                 steps = rules.step_start[chain + 1] - rules.step_start[chain]
                 score = chain_score(rules, scores, chain, extra[c])
@@ -123,14 +141,23 @@ def split_of(rules, scores, i, j, n, symbol, h, p, full):
     return chosen
 
 
+@inlined
+def push(stack, at, i, j, symbol, h, p):
+    """Keep for later that a symbol of a span is to be traced with these counts."""
+    stack[at, 0], stack[at, 1], stack[at, 2], stack[at, 3], stack[at, 4] = i, j, symbol, h, p
+
+
 @njit
 def trace_counts(sentences, rules, scores, k, root, h, p, extra, gold, base, full, at, out):
     """Write the nodes of the best derivation with these counts in preorder; return the place after it."""
     first = sentences.offsets[k]
     n = sentences.offsets[k + 1] - first
-    stack = [(0, n, root, h, p)]
-    while len(stack) > 0:
-        i, j, symbol, h, p = stack.pop()
+    stack = np.empty((n + 1, 5), dtype=np.int64)
+    push(stack, 0, 0, n, root, h, p)
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        i, j, symbol, h, p = stack[depth]
         c = cell_of(i, j, n)
         chain = chain_of(rules, scores, c, symbol, h, p, extra, gold, base)
         if chain >= 0:
@@ -152,8 +179,9 @@ def trace_counts(sentences, rules, scores, k, root, h, p, extra, gold, base, ful
         rule, m, h1, p1 = split_of(rules, scores, i, j, n, symbol, h, p, full)
         put(out, at, BINARY, symbol, rules.weight[rule], i, j)
         at += 1
-        stack.append((m, j, rules.right[rule], h - h1, p - p1))
-        stack.append((i, m, rules.left[rule], h1, p1))
+        push(stack, depth, m, j, rules.right[rule], h - h1, p - p1)
+        push(stack, depth + 1, i, m, rules.left[rule], h1, p1)
+        depth += 2
     return at
 
 

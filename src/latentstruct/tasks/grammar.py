@@ -264,8 +264,8 @@ class Grammar:
                 "the state is damaged, train again"
             )
 
-    def derive(self, tree: Tree, name: str) -> Derivation:
-        """Return the derivation of a checked tree; raise InputError if the grammar does not have it."""
+    def derive(self, tree: Tree, tokens: Sequence[Token], name: str) -> Derivation:
+        """Return the derivation of a checked tree of a sentence; raise InputError if the grammar does not have it."""
         prepared = binary_form(tree, self.markov)
         for chain in _chains(prepared):
             if tuple(self._symbol(symbol, name) for symbol in chain) not in self._numbers["chains"]:
@@ -275,10 +275,15 @@ class Grammar:
         kind: list[int] = []
         rule: list[int] = []
         symbol: list[int] = []
+        left = iter(tokens)
         for node in preorder(prepared):
-            kind.append(LEXICAL if is_preterminal(node) else len(node.children))
             symbol.append(self._symbol(symbol_of(node), name))
-            rule.append(self._rule(node, name))
+            if is_preterminal(node):
+                kind.append(LEXICAL)
+                rule.append(self._entry(node, next(left), name))
+            else:
+                kind.append(len(node.children))
+                rule.append(self._rule(node, name))
         return Derivation(kind, rule, symbol, *_layout(kind))
 
     def _symbol(self, symbol: tuple[str, str], name: str) -> int:
@@ -287,13 +292,13 @@ class Grammar:
             raise InputError(_unseen(name, f"{symbol[0]} {symbol[1]!r}"))
         return found
 
+    def _entry(self, node: Tree, token: Token, name: str) -> int:
+        choices = dict(self.lexicon.choices(token))
+        if node.label not in choices:
+            raise InputError(_unseen(name, f"tag {node.label!r} of the word {node.children[0]!r}"))
+        return choices[node.label]
+
     def _rule(self, node: Tree, name: str) -> int:
-        if is_preterminal(node):
-            word = str(node.children[0])
-            choices = dict(self.lexicon.choices(word))
-            if node.label not in choices:
-                raise InputError(_unseen(name, f"tag {node.label!r} of the word {word!r}"))
-            return choices[node.label]
         numbers = tuple(
             self._symbol(symbol_of(part), name) for part in (node, *node.children) if isinstance(part, Tree)
         )

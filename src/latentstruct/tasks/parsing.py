@@ -1,6 +1,5 @@
 """Parse trees: constituents of a sentence by a grammar that is read off trees."""
 
-import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Literal
@@ -30,11 +29,10 @@ from latentstruct.tasks.parsing_batch import (
     lay_out_trees,
 )
 from latentstruct.tasks.parsing_losses import Answer, compare_trees, f1_loss, search_f1
+from latentstruct.tasks.parsing_memory import announce_size, check_counts, told_if_too_large
 from latentstruct.tasks.span_features import SpanFeatures
 from latentstruct.trees import constituents, without_unary_cycles
 
-LARGE_CHART = 2**30
-"""Bytes of one sentence's chart above which a warning tells its size."""
 CHUNK = 64
 MOST_SPLITS = 8
 
@@ -141,7 +139,7 @@ class Parsing(ChosenLossTask):
         check_examples(X, Y)
         tokens = check_sentences(X)
         trees = check_trees(Y, tokens)
-        grammar = Grammar.learn(trees, self.markov, self.rare, self.unknown)
+        grammar = Grammar.learn(trees, None if self.markov is None else int(self.markov), self.rare, self.unknown)
         spans = SpanFeatures.none()
         if self.features == "spans":
             numbers = {label: k for k, label in enumerate(grammar.labels)}
@@ -174,22 +172,14 @@ class Parsing(ChosenLossTask):
         check_examples(X, Y)
         tokens = check_sentences(X)
         trees = None if Y is None else check_trees(Y, tokens)
-        self._announce_size(max(len(sentence) for sentence in tokens))
+        announce_size(max(len(sentence) for sentence in tokens), len(self.rules_.root))
         gold = None
         if trees is not None:
-            gold = lay_out_trees(self.grammar_, [self.grammar_.derive(tree, f"Y[{k}]") for k, tree in enumerate(trees)])
+            pairs = enumerate(zip(trees, tokens, strict=True))
+            gold = lay_out_trees(self.grammar_, [self.grammar_.derive(*pair, f"Y[{k}]") for k, pair in pairs])
         spans = [constituents(without_unary_cycles(tree)) for tree in trees or ()]
         sentences = lay_out_sentences(self.grammar_, self.splits, tokens, spans)
         return ParsingBatch(tokens, sentences, self.spans_.lay_out(self.grammar_, tokens, self.layout_.end), gold)
-
-    def _announce_size(self, longest: int) -> None:
-        size = 20 * longest**2 * len(self.rules_.root)
-        if size > LARGE_CHART:
-            warnings.warn(
-                f"a sentence has {longest} words, whose chart takes {size / 2**30:.1f} GiB with the grammar's "
-                f"{len(self.rules_.root)} symbols: leave out or cut sentences of that length if memory is short",
-                stacklevel=3,
-            )
 
     def _scores(self, batch: ParsingBatch, w: Vector) -> Scores:
         rules, sentences, spans = self.rules_, batch.sentences, batch.spans
@@ -214,7 +204,8 @@ class Parsing(ChosenLossTask):
     ) -> tuple[Vector, Derivations]:
         """Return values and best derivations with cost·p − gain·h added to the scores."""
         found, values = self._room(batch, rows), np.empty(len(rows))
-        kernels.best_trees(batch.sentences, batch.spans, self.rules_, scores, rows, costs, gains, values, found)
+        with told_if_too_large(batch.lengths, len(self.rules_.root)):
+            kernels.best_trees(batch.sentences, batch.spans, self.rules_, scores, rows, costs, gains, values, found)
         return values, found
 
     def _room(self, batch: ParsingBatch, rows: Indices) -> Derivations:
@@ -294,6 +285,8 @@ class Parsing(ChosenLossTask):
         return Planes.from_matrix(slopes, offsets, slopes @ w + offsets, exact=bool(short.all()))
 
     def _exact_f1(self, batch: ParsingBatch, scores: Scores, rows: Indices) -> tuple[sparse.csr_array, Vector]:
+        n_symbols = len(self.rules_.root)
+        check_counts(batch.lengths[rows], batch.n_gold[rows], n_symbols, self.most_steps_, self.exact_words)
         found = self._room(batch, rows)
         parsing_counts.best_f1_trees(batch.sentences, batch.spans, self.rules_, scores, rows, self.most_steps_, found)
         losses = f1_loss(*self._counts(batch, found, rows), batch.n_gold[rows])
@@ -364,21 +357,9 @@ class Parsing(ChosenLossTask):
         slopes = np.zeros((1 if together else len(rows), self.n_features))
         values, losses = np.empty(len(rows)), np.empty(len(rows))
         scale = float(mode == "augmented")
-        inside_outside.pool_trees(
-            batch.sentences,
-            batch.spans,
-            self.rules_,
-            scores,
-            rows,
-            scale,
-            2.0 * scale,
-            pooling,
-            weights,
-            together,
-            values,
-            losses,
-            slopes,
-        )
+        data = (batch.sentences, batch.spans, self.rules_, scores, rows)
+        with told_if_too_large(batch.lengths, len(self.rules_.root)):
+            inside_outside.pool_trees(*data, scale, 2.0 * scale, pooling, weights, together, values, losses, slopes)
         constant = scale * batch.n_gold[rows]
         return slopes, values + constant, losses + constant
 

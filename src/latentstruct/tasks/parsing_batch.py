@@ -1,6 +1,6 @@
 """Sentences and trees laid out flat for the parsing kernels, and derivations turned back into trees."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from latentstruct.kernels.annotations import GoldTrees
 from latentstruct.kernels.parsing import BINARY, LEXICAL, UNARY, Derivations, Sentences, Spans
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.tasks.grammar import Derivation, Grammar, Layout, Token, weight_layout
-from latentstruct.trees import Constituent, Tree, check_tree, debinarise, tagged_words
+from latentstruct.trees import Constituent, Tree, check_tree, debinarise, is_plain, tagged_words
 
 
 @dataclass
@@ -56,7 +56,7 @@ def check_sentences(X: Any) -> list[list[Token]]:
 
 
 def _check_sentence(sentence: Any, name: str) -> list[Token]:
-    if isinstance(sentence, str | Tree) or not hasattr(sentence, "__iter__"):
+    if isinstance(sentence, str | Tree | Set | Mapping) or not hasattr(sentence, "__iter__"):
         raise InputError(
             f"{name} is of type {type(sentence).__name__}; expected a list of words or of pairs (word, tag): split a "
             "sentence into its words"
@@ -65,10 +65,10 @@ def _check_sentence(sentence: Any, name: str) -> list[Token]:
     for place, token in enumerate(sentence):
         parts = (token,) if isinstance(token, str) else token
         whole = isinstance(parts, list | tuple | np.ndarray) and len(parts) in (1, 2)
-        if not whole or not all(isinstance(part, str) and part and not part.isspace() for part in parts):
+        if not whole or not all(map(is_plain, parts)):
             raise InputError(
-                f"{name} has {token!r} at place {place}; expected a word or a pair (word, tag), neither of them empty: "
-                "correct it"
+                f"{name} has {token!r} at place {place}; expected a word or a pair (word, tag), neither of them empty "
+                "or with whitespace in it: correct it"
             )
         word, *tag = (str(part) for part in parts)
         tokens.append((word, tag[0]) if tag else word)

@@ -72,12 +72,18 @@ class SpanFeatures:
         return cls(list(state["attributes"]), [(a, b) for a, b in state["pairs"]])
 
     def check(self, n_labels: int) -> None:
-        """Raise InputError unless all numbers are those of attributes and labels, as a file may have others."""
+        """Raise InputError unless the pairs are sorted and made of attributes and labels, as a file may have others."""
         pairs = np.array(self.pairs, dtype=np.int64).reshape(-1, 2)
         if (pairs < 0).any() or (pairs >= [len(self.attributes), n_labels]).any():
             raise InputError(
                 f"a pair of span features is beyond the {len(self.attributes)} attributes and {n_labels} labels; "
                 "expected pairs of their numbers: the state is damaged, train again"
+            )
+        # Kernels have room for one weight of an attribute and a label.
+        if (np.diff(pairs[:, 0] * max(n_labels, 1) + pairs[:, 1]) <= 0).any():
+            raise InputError(
+                f"the {len(pairs)} pairs of span features are out of order; expected them sorted, each once: the state "
+                "is damaged, train again"
             )
 
     def lay_out(self, grammar: Grammar, sentences: Sequence[Sequence[Token]], first_weight: int) -> Spans:
