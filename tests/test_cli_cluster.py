@@ -76,6 +76,8 @@ def test_items_without_groups_are_one_group(tmp_path):
     path.write_text("cluster\tx\nu\t1\nv\t2\n")
     groups = read_groups(path)
     assert (groups.names, groups.clusters, groups.feature_names) == ([""], [["u", "v"]], ["x"])
+    write_groups(tmp_path / "out.tsv", groups, [[0, 1]])
+    assert (tmp_path / "out.tsv").read_text() == "cluster\n0\n1\n"
 
 
 @pytest.mark.parametrize(
@@ -85,6 +87,8 @@ def test_items_without_groups_are_one_group(tmp_path):
         ("group,x\n", ":1: found no item"),
         ("group,cluster\na,b\n", ":1: found the columns"),
         ("group,x,x\n", ":1: found the column name 'x' empty or twice"),
+        ("Group,x\n1,2\n", ":1: found the column 'Group'; expected 'group' in small letters"),
+        ("group;cluster;x\na;1;2\n", ":1: found the single column 'group;cluster;x'"),
         ("group,,x\n", ":1: found the column name '' empty or twice"),
         ("group,x\na\n", ":2: found 1 cells; expected 2"),
         ("group,x\n,1\n", ":2: the group is empty"),
@@ -106,7 +110,14 @@ def test_bad_files(text, message, tmp_path):
     ("text", "options", "message"),
     [
         ("group,x\na,1\n", [], "has no column cluster"),
-        ("group,cluster,x\na,1,1\na,2,2\n", ["--relations", "sum"], "expected some of 'difference'"),
+        (
+            "group,cluster,x\na,1,1\na,2,2\n",
+            ["--relations", "sum"],
+            "--relations is 'sum'; expected some of difference",
+        ),
+        ("group,cluster,x\na,1,1\na,2,2\n", ["--relations", "cosine,cosine"], "each once"),
+        ("group,cluster,x\na,1,1\nb,2,2\n", [], "has a single item; expected pairs to learn from"),
+        ("group,cluster,x\na,1,1e300\na,2,-1e300\n", [], "group 'a': items has values up to 1e+300, too large"),
         ("group,cluster,x\na,1,1\na,2,2\n", ["-C", 0], "-C must be"),
     ],
 )

@@ -131,9 +131,17 @@ TWO = '{"documents": [{"text": "a", "subtopics": [1]}, {"text": "b", "subtopics"
     [
         (TWO, ["--k", 3], "{data}: the query 1 has 2 documents, but 3 are to be chosen"),
         ('{"documents": [{"text": "a"}]}', ["--k", 1], "no document of the query 1 has subtopics"),
-        ('{"documents": [{"text": "a", "subtopics": []}]}', ["--k", 1], "no document in Y has a subtopic"),
-        (TWO, ["--k", 1, "--levels", "a"], "--levels is 'a'; expected numbers separated by commas"),
-        (TWO, ["--k", 1, "--levels", "2,1"], "expected ascending numbers"),
+        ('{"documents": [{"text": "a", "subtopics": []}]}', ["--k", 1], "no document has a subtopic"),
+        (TWO, ["--k", 1, "--levels", "a"], "--levels is 'a'; expected ascending numbers of at least 0"),
+        (TWO, ["--k", 1, "--levels", "2,1"], "--levels is '2,1'; expected ascending numbers of at least 0"),
+        (TWO, ["--k", 1, "--levels", "0,nan"], "--levels is '0,nan'"),
+        (TWO, ["--k", 1, "--levels", "0,inf"], "--levels is '0,inf'"),
+        (TWO, ["--k", 1, "--levels=-1,2"], "--levels is '-1,2'"),
+        (
+            TWO.replace('"text": "a"', '"id": 1, "text": "a"'),
+            ["--k", 1],
+            "found the document 1 twice; expected different ids (a document without one has its number, from 0)",
+        ),
         (TWO, ["--k", 1, "-C", 0], "-C must be a finite number above 0"),
     ],
 )

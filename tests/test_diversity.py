@@ -9,6 +9,7 @@ from scipy import sparse
 
 from latentstruct import StructuralSVM, load
 from latentstruct.exceptions import InputError
+from latentstruct.kernels import diversity as kernels
 from latentstruct.metrics.diversity import diversity_scores, expected_random_loss, subtopic_loss, subtopic_recall
 from latentstruct.protocols import Temperature
 from latentstruct.tasks import diversity
@@ -257,6 +258,60 @@ def test_a_search_that_gives_up_says_so(monkeypatch):
         found[most] = task.planes(task.prepare(X, Y), w, "augmented", HARD)
     assert (found[1].exact, found[1000].exact) == (False, True)
     assert (found[1].values <= found[1000].values + 1e-12).all()
+
+
+@pytest.mark.parametrize("mode", ["free", "augmented"])
+def test_a_search_in_portions_goes_on_where_it_was_left(mode, monkeypatch):
+    X, Y = noisy_topics(1, 8)
+    task = DiverseSubset(4, exact=True)
+    task.learn(X, Y)
+    batch, w = task.prepare(X, Y), np.random.default_rng(1).normal(size=len(diversity.SHARES))
+    whole = task.planes(batch, w, mode, HARD)
+    asked = []
+    go_on = kernels.go_on
+
+    def noted(coverage, query, benefit, search, most_nodes, chosen):
+        asked.append(most_nodes)
+        return go_on(coverage, query, benefit, search, most_nodes, chosen)
+
+    for portion in (1, 2):
+        monkeypatch.setattr(diversity, "PORTION", portion)
+        with monkeypatch.context() as patched:
+            patched.setattr(kernels, "go_on", noted)
+            parts = task.planes(batch, w, mode, HARD)
+        assert parts.exact
+        assert_allclose(parts.values, whole.values, rtol=1e-12)
+    # Ctrl-C is heard between calls, so that many short ones are needed.
+    assert len(asked) > 3 * len(X)
+    assert set(asked) == {1, 2}
+
+
+def test_ctrl_c_ends_a_search(monkeypatch):
+    X, Y = noisy_topics(0, 3)
+    task = DiverseSubset(3, exact=True)
+    task.learn(X, Y)
+    batch = task.prepare(X, Y)
+    monkeypatch.setattr(diversity, "PORTION", 1)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kernels, "go_on", interrupted)
+    w = np.random.default_rng(0).normal(size=len(diversity.SHARES))
+    with pytest.raises(KeyboardInterrupt):
+        task.planes(batch, w, "augmented", HARD)
+
+
+def test_matrices_that_store_zeros_and_repeat_entries():
+    rows, columns = [0, 1, 1, 2], [0, 0, 0, 1]
+    Y = sparse.coo_array(([0.0, 1.0, 1.0, 1.0], (rows, columns)), shape=(3, 2))
+    assert subtopic_loss(Y, [0]) == 1.0
+    assert subtopic_loss(Y, [1]) == 0.5
+    task = DiverseSubset(1, shares=SHARES)
+    task.learn([Y], [[[1], [1], [2]]])
+    w = np.arange(1.0, 1 + task.n_features)
+    kept, plain = (task.planes(task.prepare([x]), w, "free", HARD).values for x in (Y, Y.toarray()))
+    assert_allclose(kept, plain)
 
 
 def test_models_are_saved(tmp_path):

@@ -110,6 +110,9 @@ def test_training_with_the_costs_of_a_tree():
         ({"a": "x"}, [], "found 0 labels"),
         ({"a": "x"}, ["a", "a"], "found 2 labels, 1 of them different"),
         ({"a": "x"}, [["a"]], "labels must be hashable"),
+        ({"a": ["x"]}, ["a"], "the tree cannot be read (unhashable type: 'list')"),
+        ([("a", ["x"])], ["a"], "the tree cannot be read (unhashable type: 'list')"),
+        (None, ["a"], "expected a mapping from child to parent or a list of paths"),
     ],
 )
 def test_bad_trees(tree, labels, message):

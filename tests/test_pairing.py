@@ -91,6 +91,8 @@ def test_clustering_learns_which_features_tell(form):
         ([[np.nan]], {}, "items has a value that is not finite at row 0"),
         (np.ones((2000, 200)), {}, "the 1999000 pairs of 2000 items with 202 features would take about 3.2 GB"),
         (sparse.csr_array(np.ones((2000, 200))), {}, "raise most_bytes"),
+        (np.array([[1e200], [-1e200]]), {"relations": "product"}, "items has values up to 1e+200, too large"),
+        (sparse.csr_array([[1e200], [-1e200]]), {"relations": "distance"}, "scale the features"),
     ],
 )
 def test_bad_input(items, options, message):

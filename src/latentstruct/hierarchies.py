@@ -67,7 +67,13 @@ def tree_costs(
     if cost not in ("path", "height"):
         raise InputError(f"cost is {cost!r}; expected 'path' or 'height': choose one of them")
     wanted = _checked_labels(labels)
-    numbers = _below_parents(tree, wanted) if isinstance(tree, Mapping) else _below_paths(tree, wanted, separator)
+    try:
+        numbers = _below_parents(tree, wanted) if isinstance(tree, Mapping) else _below_paths(tree, wanted, separator)
+    except TypeError as error:
+        raise InputError(
+            f"the tree cannot be read ({error}); expected a mapping from child to parent or a list of paths, with "
+            "nodes that are numbers, strings or tuples: correct it"
+        ) from error
     costs = _costs(numbers, cost)
     most = costs.max(initial=0.0)
     return costs / most if normalize and most > 0 else costs
@@ -148,7 +154,11 @@ def _below_paths(paths: Iterable[Any], labels: list[Hashable], separator: str) -
 
 def _parts(path: Any, separator: str) -> tuple[Hashable, ...]:
     parts = tuple(path.split(separator)) if isinstance(path, str) and separator else path
-    if not isinstance(parts, tuple) or not parts or any(part in ("", None) for part in parts):
+    if (
+        not isinstance(parts, tuple)
+        or not parts
+        or any(part is None or (isinstance(part, str) and not part) for part in parts)
+    ):
         raise InputError(
             f"found the path {path!r}; expected a text such as 'sport{separator}football' or a tuple of nodes, none of "
             "them empty: correct it"

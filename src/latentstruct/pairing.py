@@ -62,14 +62,13 @@ def pair_features(
         raise InputError("items is empty; expected at least one item: leave out groups without items")
     width = len(pair_feature_names(matrix.shape[1], chosen, bias=bias))
     _check_size(matrix, chosen, bias, width, most_bytes)
-    if sparse.issparse(matrix):
-        return _sparse_pairs(matrix, chosen, bias)
-    found = np.ones((m * (m - 1) // 2, width))
-    start = 0
-    for i in range(m):
-        stop = start + m - 1 - i
-        _write_pairs(matrix[i], matrix[i + 1 :], chosen, found[start:stop])
-        start = stop
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = (_sparse_pairs if sparse.issparse(matrix) else _dense_pairs)(matrix, chosen, bias)
+    if not np.isfinite(found.data if sparse.issparse(found) else found).all():
+        raise InputError(
+            f"items has values up to {abs(matrix).max():g}, too large for {', '.join(map(repr, chosen))} of a pair: "
+            "scale the features, for instance to the variance 1"
+        )
     return found
 
 
@@ -122,6 +121,17 @@ def _bytes_needed(matrix: Any, relations: list[str], bias: bool) -> float:
         return 8.0 * n_pairs * (n_wide * d + n_narrow)
     # A value and its column each; a pair has at most the features of both items.
     return 12.0 * (n_wide * (m - 1) * matrix.nnz + n_pairs * n_narrow)
+
+
+def _dense_pairs(matrix: NDArray[np.float64], relations: list[str], bias: bool) -> NDArray[np.float64]:
+    m, d = matrix.shape
+    found = np.ones((m * (m - 1) // 2, len(pair_feature_names(d, relations, bias=bias))))
+    start = 0
+    for i in range(m):
+        stop = start + m - 1 - i
+        _write_pairs(matrix[i], matrix[i + 1 :], relations, found[start:stop])
+        start = stop
+    return found
 
 
 def _write_pairs(item: Vector, others: NDArray[np.float64], relations: list[str], out: NDArray[np.float64]) -> None:

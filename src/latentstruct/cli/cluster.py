@@ -13,7 +13,6 @@ from latentstruct.cli.description import largest
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     DescentRoundsOption,
-    DescentTolOption,
     JsonOption,
     LatentChoices,
     OutputOption,
@@ -56,7 +55,14 @@ def train_cluster(
         float | None,
         typer.Option("-C", metavar="NUMBER", show_default="100; latent 1", help="Weight of each group against ½‖w‖²."),
     ] = None,
-    tol: DescentTolOption = None,
+    tol: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            show_default="0.001",
+            help="Relative gap to certify; latent: stop when a round lowers the objective by a smaller share.",
+        ),
+    ] = None,
     max_rounds: DescentRoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
@@ -77,11 +83,16 @@ def train_cluster(
     default = 1.0 if latent else 100.0
     choices = LatentChoices(output, default if C is None else C, tol, max_rounds, max_seconds, seed)
     choices.check()
-    chosen = [name.strip() for name in relations.split(",")]
+    chosen = parse_relations(relations)
     progress = Progress(quiet, n_starts=int(latent))
     groups = read_labelled(data)
     held_out = None if valid is None else read_labelled(valid, groups.feature_names)
     n_items = sum(map(len, groups.rows))
+    if n_items == len(groups):
+        raise InputError(
+            f"every group of {data} has a single item; expected pairs to learn from: check the column group, or leave "
+            "it out if all items are one group"
+        )
     progress.say(f"read {len(groups)} groups, {n_items} items from {data}")
     X = describe_pairs(groups, chosen)
 
@@ -100,11 +111,30 @@ def train_cluster(
     Training(ClusterKind(), output, estimator, X, groups.clusters, sizes, record, score).run(progress, json)
 
 
+def parse_relations(text: str) -> list[str]:
+    """Return names separated by commas."""
+    from latentstruct.pairing import RELATIONS
+
+    chosen = [name.strip() for name in text.split(",")]
+    if not set(chosen) <= set(RELATIONS) or len(set(chosen)) < len(chosen):
+        raise InputError(
+            f"--relations is {text!r}; expected some of {', '.join(RELATIONS)}, separated by commas and each once: "
+            "correct it"
+        )
+    return chosen
+
+
 def describe_pairs(groups: "ItemGroups", relations: list[str]) -> list[Any]:
     """Return the features of the pairs of each group."""
     from latentstruct.pairing import pair_features
 
-    return [pair_features(items, relations) for items in groups.items]
+    found = []
+    for name, items in zip(groups.names, groups.items, strict=True):
+        try:
+            found.append(pair_features(items, relations))
+        except InputError as error:
+            raise InputError(f"{f'group {name!r}: ' if name else ''}{error}") from error
+    return found
 
 
 def read_named(name: str, feature_names: list[str] | None = None) -> "ItemGroups":
@@ -189,12 +219,23 @@ class ClusterKind(Kind):
         return [("pair F1", show_percent(scores["pairs"]["f1"])), ("pair loss", show_percent(scores["pair_loss"]))]
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        """Return the strongest weights."""
+        """Return how pairs are described, and the strongest weights."""
         from latentstruct.pairing import pair_feature_names
 
         names, weights = pair_feature_names(model.record.feature_names, model.record.relations), model.estimator.coef_
         strongest = [{"feature": names[j], "weight": float(weights[j])} for j in largest(weights, top)]
-        return {"n_items": model.record.n_items, "n_features": len(names), "weights": strongest}
+        return {
+            "relations": model.record.relations,
+            "n_items": model.record.n_items,
+            "n_features": len(names),
+            "weights": strongest,
+        }
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        """Return the number of items and what is said of pairs, of a model's description."""
+        if "relations" not in result:
+            return []
+        return [("items", str(result["n_items"])), ("relations", ", ".join(result["relations"]))]
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the strongest weights."""

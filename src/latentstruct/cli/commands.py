@@ -71,7 +71,7 @@ def predict(
     ] = STANDARD_STREAM,
     skip_bad: SkipBadOption = False,
 ) -> None:
-    """Predict labels, sites, clusters, boxes, alignments, trees or scores for a file.
+    """Predict labels, sites, clusters, boxes, alignments, trees, documents or scores for a file.
 
     Chains: the columns and one more with the prediction; a column of labels is not looked at and may be missing.
 
@@ -95,7 +95,9 @@ def predict(
     Parses: one tree a line; DATA has one sentence a line (word/TAG if trained with --tags), or trees if its name ends
     in .mrg, .ptb, .tbf or .trees.
 
-    Diversity: JSON lines with the documents chosen for each query. Items: the columns group and cluster.
+    Diversity: JSON lines with the documents chosen for each query.
+
+    Items: the columns group, if DATA has it, and cluster.
 
     Example: latentstruct predict MODEL new.fa -o sites.tsv
     """
@@ -146,7 +148,7 @@ def evaluate(
 
     A known site is hit if it and the predicted one share at least half of the letters of the shorter.
 
-    Coreference: MUC, B³, CEAF and pairs. Rankings: precision@k, NDCG@k and MAP.
+    Coreference and items: MUC, B³, CEAF and pairs. Rankings: precision@k, NDCG@k and MAP.
 
     Graphs: the share of nodes that are right, and precision and recall of each label.
 
@@ -156,9 +158,9 @@ def evaluate(
 
     Measures: F1, break-even point, ROC area and others, with the table of right and wrong ones.
 
-    Alignments: Q, Q4 and modeler scores. Parses: EVALB's scores. Items: pairs and clusters that are right.
+    Alignments: Q, Q4 and modeler scores. Parses: EVALB's scores.
 
-    Diversity: the subtopics that are missed, beside a random choice and unweighted words.
+    Diversity: the subtopics that are missed, beside a random choice, unweighted words and the best choice.
 
     Examples: latentstruct evaluate MODEL test.txt; latentstruct evaluate MODEL --positive p.fa --negative n.fa
     """

@@ -1,7 +1,9 @@
 """Models that choose diverse subsets of a query's documents."""
 
+import math
 import sys
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -47,7 +49,7 @@ def train_diverse(
         str,
         typer.Option(
             metavar="NUMBERS",
-            help="A word also counts on its own where a document has it more often: 0,2 adds 3 times.",
+            help="A word has a weight of its own where a document has it more often than this: 0,2 adds 3 times.",
         ),
     ] = "0",
     titles: Annotated[bool, typer.Option("--titles", help="Give words of titles weights of their own.")] = False,
@@ -99,11 +101,18 @@ def train_diverse(
 
 
 def parse_levels(text: str) -> tuple[float, ...]:
-    """Return numbers separated by commas."""
+    """Return ascending numbers separated by commas."""
     try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise InputError(f"--levels is {text!r}; expected numbers separated by commas such as 0,2: {error}") from error
+        levels = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        levels = ()
+    ascending = all(below < above for below, above in pairwise(levels))
+    if not levels or not ascending or not (levels[0] >= 0 and levels[-1] < math.inf):
+        raise InputError(
+            f"--levels is {text!r}; expected ascending numbers of at least 0, separated by commas such as 0,2: correct "
+            "it, or leave it out"
+        )
+    return levels
 
 
 def candidates(query: "DiversityQuery") -> Any:
@@ -201,13 +210,19 @@ class DiverseKind(Kind):
         names = task.feature_names()
         return {
             "k": task.k,
+            "levels": list(task.levels),
+            "titles": task.titles,
+            "exact": task.exact,
             "n_documents": model.record.n_documents,
             "weights": [{"feature": names[j], "weight": float(weights[j])} for j in largest(weights, top)],
         }
 
     def facts(self, result: dict[str, Any]) -> Facts:
-        """Return k."""
-        return [("k", str(result["k"]))] if "k" in result else []
+        """Return k and what the words are looked at for."""
+        if "k" not in result:
+            return []
+        levels = ", ".join(f"{level:g}" for level in result["levels"])
+        return [("k", str(result["k"])), ("levels", levels + (" and titles" if result["titles"] else ""))]
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the strongest weights."""

@@ -38,6 +38,11 @@ REWORDINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
         (r"^features='(\w+)' combines\b", r"--features \1 combines"),
         (r"give further tracks, or derived=True$", "give --structure or --accessibility, or --derived"),
         (r"the inputs or C are too large", "the inputs or -C are too large"),
+        (r"^no document in Y has\b", "no document has"),
+        (
+            r"more than most_bytes=\S+: choose 'cosine' or 'distance' only, form smaller groups, or raise most_bytes$",
+            "more than is made: choose --relations cosine or distance, or form smaller groups",
+        ),
         (r"^training stopped early \(max_", "training stopped early (--max-"),
         (r"or lower C\.$", "or lower -C."),
         (

@@ -136,7 +136,12 @@ def _query(record: _Record, name: str, line: int) -> DiversityQuery:
             )
         own = k if document.id is None else document.id
         if own in ids:
-            fail(name, line, f"found the document {show(own)} twice; expected different ids: rename or remove one")
+            fail(
+                name,
+                line,
+                f"found the document {show(own)} twice; expected different ids (a document without one has its number, "
+                "from 0): rename or remove one",
+            )
         ids[own] = None
     known = any(document.subtopics is not None for document in record.documents)
     return DiversityQuery(

@@ -129,6 +129,15 @@ def _checked_header(cells: list[str], name: str, line: int) -> list[str]:
         if not cell or cell in seen:
             fail(name, line, f"found the column name {show(cell)} empty or twice; expected different names: rename it")
         seen.add(cell)
+        if cell not in (GROUP, CLUSTER) and cell.lower() in (GROUP, CLUSTER):
+            fail(name, line, f"found the column {show(cell)}; expected {cell.lower()!r} in small letters: rename it")
+    if len(cells) == 1 and any(mark in cells[0] for mark in ",;\t"):
+        fail(
+            name,
+            line,
+            f"found the single column {show(cells[0])}; expected columns separated by commas in a .csv file and by "
+            "tabs in a .tsv file: separate them so, or rename the file",
+        )
     if set(cells) <= {GROUP, CLUSTER}:
         fail(
             name,
@@ -173,6 +182,8 @@ def _refuse(name: str, line: int, column: str, cell: str) -> NoReturn:
 def write_groups(path: FilePath, groups: ItemGroups, clusters: list[Any]) -> None:
     """Write a table with the columns group and cluster, a row for each item in the order of the items' file.
 
+    The column group is left out if the items' file had none.
+
     Parameters
     ----------
     path : str or path
@@ -185,9 +196,11 @@ def write_groups(path: FilePath, groups: ItemGroups, clusters: list[Any]) -> Non
     if [len(labels) for labels in clusters] != [len(rows) for rows in groups.rows]:
         raise InputError("the clusters do not belong to these groups: give a label for each item of each group")
     delimiter = _delimiter(path)
+    grouped = groups.names != [""]
     lines = [""] * sum(map(len, groups.rows))
     for group, rows, labels in zip(groups.names, groups.rows, clusters, strict=True):
         shown = f'"{group.replace(chr(34), 2 * chr(34))}"' if set(group) & {delimiter, '"', "\n", "\r"} else group
         for row, label in zip(rows.tolist(), labels, strict=True):
-            lines[row] = f"{shown}{delimiter}{label}\n"
-    write_text(path, f"{GROUP}{delimiter}{CLUSTER}\n" + "".join(lines))
+            lines[row] = f"{shown}{delimiter}{label}\n" if grouped else f"{label}\n"
+    header = [GROUP, CLUSTER] if grouped else [CLUSTER]
+    write_text(path, delimiter.join(header) + "\n" + "".join(lines))

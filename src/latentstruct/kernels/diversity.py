@@ -89,6 +89,15 @@ def choose_greedily(coverage, query, benefit, allowed, chosen):
 
 
 @njit
+def order_greedily(coverage, query, benefit, chosen):
+    """Put chosen documents into the order in which they would be chosen greedily."""
+    allowed = np.zeros(coverage.documents[query + 1] - coverage.documents[query], dtype=np.bool_)
+    for j in chosen:
+        allowed[j] = True
+    choose_greedily(coverage, query, benefit, allowed, chosen)
+
+
+@njit
 def optimistic_gain(coverage, query, benefit, times, document, n_left):
     """Return a share of the gain of `n_left` documents that no choice with this document can go above.
 
@@ -135,44 +144,74 @@ def fill_level(coverage, query, benefit, times, documents, n_left, ordered, gain
         gains[k] = found[order[k]]
 
 
+class Search(NamedTuple):
+    """Where branch and bound stands, so that it can be left and taken up again."""
+
+    times: np.ndarray  # (E,) how many of the documents of this branch hold each element
+    ordered: np.ndarray  # (k, N) documents to choose from at each depth, the largest optimistic gain first
+    gains: np.ndarray  # (k, N) these gains
+    sizes: np.ndarray  # (k,) how many documents there are at each depth
+    places: np.ndarray  # (k,) how many of them have been tried
+    current: np.ndarray  # (k,) benefit of the documents above each depth
+    depth: np.ndarray  # (1,) below 0 once no branch is left
+    best: np.ndarray  # (1,) benefit of the best choice so far
+
+
 @njit
-def choose_exactly(coverage, query, benefit, most_nodes, chosen):
+def begin_search(coverage, query, benefit, chosen):
+    """Return the beginning of a search for a choice better than `chosen`."""
+    k = len(chosen)
+    n_documents = coverage.documents[query + 1] - coverage.documents[query]
+    search = Search(
+        np.zeros(len(benefit), dtype=np.int64),
+        np.empty((k, n_documents), dtype=np.int64),
+        np.empty((k, n_documents)),
+        np.zeros(k, dtype=np.int64),
+        np.zeros(k, dtype=np.int64),
+        np.zeros(k),
+        np.zeros(1, dtype=np.int64),
+        np.full(1, covered_sum(coverage, query, chosen, benefit)),
+    )
+    search.sizes[0] = n_documents
+    every = np.arange(n_documents)
+    fill_level(coverage, query, benefit, search.times, every, k, search.ordered[0], search.gains[0])
+    return search
+
+
+@njit
+def go_on(coverage, query, benefit, search, most_nodes, chosen):
     """Replace `chosen` by a better choice of as many documents while there is one: branch and bound, depth first.
 
     A node has chosen some documents and chooses the next among those that come after them in the order of their
     optimistic gains; the largest of these gains bound what all further documents can add. Returns whether the search
-    was finished within the given number of nodes, so that no choice is better.
+    was finished within the given number of nodes, so that no choice is better; if not, a next call goes on with it.
     """
-    k = len(chosen)
-    n_documents = coverage.documents[query + 1] - coverage.documents[query]
-    best = covered_sum(coverage, query, chosen, benefit)
+    times, ordered, gains, sizes, places, current, _, best = search
+    k, n_documents = len(chosen), ordered.shape[1]
     # What rounding can make of equal choices is no improvement.
     least = 1e-12 * np.abs(benefit).sum()
-    times = np.zeros(len(benefit), dtype=np.int64)
-    ordered, gains = np.empty((k, n_documents), dtype=np.int64), np.empty((k, n_documents))
-    sizes, places = np.zeros(k, dtype=np.int64), np.zeros(k, dtype=np.int64)
-    current = np.zeros(k)
-    sizes[0] = n_documents
-    fill_level(coverage, query, benefit, times, np.arange(n_documents), k, ordered[0], gains[0])
-    depth, n_nodes = 0, 0
+    depth, n_nodes = search.depth[0], 0
     while depth >= 0:
         place, n_left = places[depth], k - depth
         if place > 0:
             change_cover(coverage, query, benefit, times, ordered[depth, place - 1], -1)
         bound = current[depth] + gains[depth, place : min(place + n_left, n_documents)].sum()
-        if place + n_left > sizes[depth] or bound <= best + least:
+        if place + n_left > sizes[depth] or bound <= best[0] + least:
             depth -= 1
             continue
         if n_left == 1:
-            best = bound
+            best[0] = bound
             for d in range(depth):
                 chosen[d] = ordered[d, places[d] - 1]
             chosen[depth] = ordered[depth, place]
             depth -= 1
             continue
+        if n_nodes == most_nodes:
+            if place > 0:
+                # The next call begins with taking it away again.
+                change_cover(coverage, query, benefit, times, ordered[depth, place - 1], 1)
+            break
         n_nodes += 1
-        if n_nodes > most_nodes:
-            return False
         document = ordered[depth, place]
         places[depth] += 1
         current[depth + 1] = current[depth] + change_cover(coverage, query, benefit, times, document, 1)
@@ -180,7 +219,8 @@ def choose_exactly(coverage, query, benefit, most_nodes, chosen):
         depth += 1
         sizes[depth], places[depth] = len(rest), 0
         fill_level(coverage, query, benefit, times, rest, n_left - 1, ordered[depth], gains[depth])
-    return True
+    search.depth[0] = depth
+    return depth < 0
 
 
 @njit
@@ -217,11 +257,21 @@ def choose(coverage, asked, table, loss_factor, most_nodes, known, chosen, prove
             coverage, query, found, benefit
         ):
             found[:] = known[query]
-        proven[row] = most_nodes > 0 and choose_exactly(coverage, query, benefit, most_nodes, found)
-        allowed = np.zeros(n_documents, dtype=np.bool_)
-        for j in found:
-            allowed[j] = True
-        choose_greedily(coverage, query, benefit, allowed, found)
+        proven[row] = False
+        if most_nodes > 0:
+            search = begin_search(coverage, query, benefit, found)
+            proven[row] = go_on(coverage, query, benefit, search, most_nodes, found)
+        order_greedily(coverage, query, benefit, found)
+
+
+def search_to_the_end(coverage, query, table, loss_factor, most_nodes, chosen):
+    """Replace `chosen` by the best choice of a query, in portions of so many nodes, between which Ctrl-C is heard."""
+    benefit = np.empty(coverage.elements[query + 1] - coverage.elements[query])
+    element_benefits(coverage, query, table, loss_factor, benefit)
+    search = begin_search(coverage, query, benefit, chosen)
+    while not go_on(coverage, query, benefit, search, most_nodes, chosen):
+        pass
+    order_greedily(coverage, query, benefit, chosen)
 
 
 @njit

@@ -27,8 +27,10 @@ from latentstruct.tasks.base import BaseTask, check_examples, require_hard_max, 
 from latentstruct.tasks.inputs import check_matrix
 
 SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8)
-SEARCHED = {"auto": 1000, True: 2**62, False: 0}
-"""How many nodes branch and bound may visit for one query."""
+PORTION = 1000
+"""Nodes that branch and bound visits for one query at a time; between portions Ctrl-C is heard."""
+SEARCHED = {"auto": PORTION, True: 2**62, False: 0}
+"""How many nodes it may visit for one query."""
 TIE = 1e-9
 """Weight of words beside subtopics in the choice of y*: too small to outweigh a subtopic."""
 LOSS_FACTORS = {"free": 0.0, "augmented": -1.0}
@@ -49,8 +51,8 @@ def document_words(x: Any, name: str) -> sparse.csc_array:
         matrix = _counted(x, name)
     if matrix.nnz and matrix.data.min() < 0.0:
         raise InputError(f"{name} has the value {matrix.data.min():g}; expected counts or weights of at least 0")
+    matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    matrix.sort_indices()
     return matrix
 
 
@@ -153,9 +155,10 @@ class DiverseSubset(BaseTask):
         not looked at.
     exact : {"auto", True, False}, default="auto"
         Whether to prove by branch and bound that no subset is better. True does so however long it takes, up to
-        (n choose k) steps. "auto" gives up after 1000 nodes for a query, which is enough for some tens of documents;
-        then and with False the answer is marked inexact. False takes the greedy choice, which has at least a share
-        1 − 1/e of the best score if no word has a negative benefit.
+        (n choose k) steps, for every query in every round of training: ``max_seconds`` is looked at between rounds
+        only, though Ctrl-C is heard. "auto" gives up after 1000 nodes for a query, which is enough for some tens of
+        documents; then and with False the answer is marked inexact. False takes the greedy choice, which has at least
+        a share 1 − 1/e of the best score if no word has a negative benefit.
 
     Notes
     -----
@@ -332,7 +335,12 @@ class DiverseSubset(BaseTask):
         """Return the chosen documents of the asked queries, shape (m, k), and whether all are proven to be best."""
         chosen, proven = np.empty((len(asked), self.k), dtype=np.int64), np.empty(len(asked), dtype=np.bool_)
         known = batch.truth if batch.truth is not None and loss_factor < 0 else np.zeros((0, self.k), dtype=np.int64)
-        kernels.choose(batch.coverage, asked, table, loss_factor, batch.most_nodes, known, chosen, proven)
+        first = min(batch.most_nodes, PORTION)
+        kernels.choose(batch.coverage, asked, table, loss_factor, first, known, chosen, proven)
+        if batch.most_nodes > first:
+            for row in np.flatnonzero(~proven).tolist():
+                kernels.search_to_the_end(batch.coverage, asked[row], table, loss_factor, PORTION, chosen[row])
+            proven[:] = True
         return chosen, bool(proven.all())
 
     def _chosen(self, batch: DiverseBatch, w: Vector, mode: Mode, asked: Indices) -> tuple[NDArray[np.int64], bool]:
