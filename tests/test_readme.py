@@ -17,7 +17,7 @@ README = Path(__file__).parents[1] / "README.md"
 def test_the_python_examples_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 5
+    assert len(examples) == 7
     for code in examples:
         exec(compile(code, "README.md", "exec"), {})
     assert (tmp_path / "model" / "model.json").exists()
@@ -62,6 +62,25 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "query.txt").write_text("1 1\n")
     (tmp_path / "evidence.txt").write_text("1 0 1\n")
     (tmp_path / "data.svm").write_text("1 1:1.0 2:0.5\n2 1:-1.0\n1 1:0.8 2:0.1\n2 1:-0.7 2:0.2\n")
+    write_applications(tmp_path)
+
+
+def write_applications(folder):
+    """Write aligned pairs, trees, queries with subtopics and items in groups."""
+    (folder / "pairs.fa").write_text(">a\nHEAGAWGHEE\n>b\nPEA-AWG-EE\n>c\nAWGHEHEA\n>d\nAW-HEHEA\n")
+    (folder / "unaligned.fa").write_text(">a\nHEAGAWGHEE\n>b\nPEAAWGEE\n")
+    (folder / "trees.mrg").write_text(
+        "(S (NP (D the) (N dog)) (VP (V saw) (NP (D a) (N cat))))\n(S (NP (N rain)) (VP (V fell)))\n"
+    )
+    (folder / "sentences.txt").write_text("a cat saw rain\n")
+    documents = [
+        {"id": k, "text": text, "subtopics": topics}
+        for k, (text, topics) in enumerate([("robot space", ["space"]), ("robot nano", ["nano"]), ("the robot", [])])
+    ]
+    lines = [json.dumps({"query": q, "documents": documents}) + "\n" for q in range(3)]
+    (folder / "queries.jsonl").write_text("".join(lines))
+    items = [f"{group},{item % 2},{item % 2},{item}\n" for group in range(3) for item in range(4)]
+    (folder / "items.csv").write_text("group,cluster,size,weight\n" + "".join(items))
 
 
 def write_pictures(folder, rng):
