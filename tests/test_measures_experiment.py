@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,6 +122,21 @@ def test_tables():
     assert choices.rows[0] == [STRUCTURAL, "F1", 1.0, 1, 2]
 
 
+def test_rare_classes_are_also_told_apart():
+    positives = {"corn": 60, "gold": 12, "tin": 30}
+    gains = {"corn": -0.1, "gold": 0.3, "tin": 0.1}
+    results = Results(
+        [
+            replace(measured(problem, method, measure, 0.5 + gain * (method == STRUCTURAL)), n_positive=count)
+            for (problem, count), gain in zip(positives.items(), gains.values(), strict=True)
+            for measure in JUDGES
+            for method in (STRUCTURAL, CONVENTIONAL)
+        ]
+    )
+    means = {part: gains.mean() for (part, measure), gains in results.parts().items() if measure == "f1"}
+    assert means == pytest.approx({"Reuters": 10.0, "Reuters, 50 positives or more": -10.0, "Reuters, fewer": 20.0})
+
+
 def write(home, name, text):
     path = home / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -175,8 +191,9 @@ def test_on_miniatures(tmp_path):
 @pytest.mark.data
 def test_problems_of_real_data():
     problems = ssvm_measures.reuters_problems(None, quick=False)
-    assert len(problems) == 26
-    assert min(problem.train_y.sum() for problem in problems) >= 50
+    assert len(problems) == 60
+    assert sum(problem.train_y.sum() >= ssvm_measures.COMMON for problem in problems) == 26
+    assert min(problem.train_y.sum() for problem in problems) >= 10
     digits = ssvm_measures.digit_problems(None, quick=False)
     assert [problem.train_y.sum() for problem in digits] == [376, 389, 380, 389, 387, 376, 377, 387, 380, 382]
     assert digits[0].train_X.max() == 1.0

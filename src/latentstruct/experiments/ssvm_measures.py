@@ -44,7 +44,7 @@ PUBLISHED = {
     (DIGITS, CONVENTIONAL): (91.5, 91.5, 99.4),
 }
 
-FEWEST_POSITIVES = 50
+FEWEST_POSITIVES, COMMON = 10, 50
 TOLERANCE = 0.01
 MOST_PLANES = 50
 MAX_ITERATIONS = 10_000
@@ -74,7 +74,7 @@ FULL = Grid(
     strengths=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
     pair_strengths=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
     plain_strengths=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
-    cost_factors=(1.0, 2.0, 5.0, 10.0),
+    cost_factors=(1.0, 2.0, 5.0, 10.0, 30.0, 100.0),
     n_folds=3,
 )
 QUICK = Grid(
@@ -109,12 +109,14 @@ class Measured:
 
 
 def reuters_problems(data_home: str | Path | None, quick: bool) -> list[Problem]:
-    """Return one problem for each topic with enough stories."""
+    """Return one problem for each topic with enough stories to train on, and any to test with."""
     stories = load_reuters(data_home)
     topics = [topic for topic, count in stories.topics.items() if count >= FEWEST_POSITIVES]
     problems = []
-    for topic in topics[2::8] if quick else topics:
+    for topic in topics[2::16] if quick else topics:
         train, test = stories.has_topic(topic)
+        if not test.any():
+            continue
         problems.append(Problem(REUTERS, topic, stories.train_X, train, stories.test_X, test))
     return problems
 
@@ -214,7 +216,7 @@ class Study:
             setting: float(np.mean([judge(truth, scores[setting]) for scores, truth in found]))
             for setting in sorted(found[0][0])
         }
-        best, strengths = max(means, key=means.__getitem__), [setting[0] for setting in means]
+        best = max(means, key=means.__getitem__)
         scores = self._train(method, problem.train_X, problem.train_y, problem.test_X, measure, [best])[best]
         return Measured(
             problem.group,
@@ -223,10 +225,17 @@ class Study:
             measure,
             method,
             best,
-            best[0] in (min(strengths), max(strengths)),
+            self._at_edge(best, list(means)),
             means[best],
             judge(problem.test_y, scores),
         )
+
+    @staticmethod
+    def _at_edge(chosen: Setting, settings: list[Setting]) -> bool:
+        """Tell whether a further strength, or a larger cost factor, might have been better."""
+        strengths = [setting[0] for setting in settings]
+        largest = max(setting[-1] for setting in settings)
+        return chosen[0] in (min(strengths), max(strengths)) or chosen[-1] == largest
 
 
 class Results:
@@ -249,6 +258,18 @@ class Results:
         gains = self.tests(group, STRUCTURAL, measure) - self.tests(group, CONVENTIONAL, measure)
         # What differs by rounding only counts as the same.
         return np.round(gains, 9) + 0.0
+
+    def parts(self) -> dict[tuple[str, str], Vector]:
+        """Return the gains by group and measure; of groups with rare and common classes also of these alone."""
+        parts: dict[tuple[str, str], Vector] = {}
+        for group in self.groups:
+            common = np.array([m.n_positive >= COMMON for m in self.rows(group, STRUCTURAL, "f1")])
+            shares = {group: np.ones(len(common), dtype=bool)}
+            if common.any() and not common.all():
+                shares |= {f"{group}, {COMMON} positives or more": common, f"{group}, fewer": ~common}
+            for name, taken in shares.items():
+                parts |= {(name, measure): self.gains(group, measure)[taken] for measure in MEASURES}
+        return parts
 
 
 def mean_table(results: Results) -> Table:
@@ -276,14 +297,12 @@ def paired_values(gains: Vector) -> tuple[float | None, float | None]:
 def gain_table(results: Results) -> Table:
     """Return differences of the methods with paired tests over problems."""
     rows: list[list[Any]] = []
-    for group in results.groups:
-        for measure, shown in MEASURES.items():
-            gains = results.gains(group, measure)
-            error = float(np.std(gains, ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else None
-            counts = f"{(gains > 0).sum()} / {(gains == 0).sum()} / {(gains < 0).sum()}"
-            rank, t = paired_values(gains)
-            rounded = [None if value is None else round(value, 3) + 0.0 for value in (gains.mean(), error, rank, t)]
-            rows.append([group, shown, *rounded[:2], counts, *rounded[2:]])
+    for (part, measure), gains in results.parts().items():
+        error = float(np.std(gains, ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else None
+        counts = f"{(gains > 0).sum()} / {(gains == 0).sum()} / {(gains < 0).sum()}"
+        rank, t = paired_values(gains)
+        rounded = [None if value is None else round(value, 3) + 0.0 for value in (gains.mean(), error, rank, t)]
+        rows.append([part, MEASURES[measure], *rounded[:2], counts, *rounded[2:]])
     columns = ["data", "measure", "difference", "s.e.", "better / same / worse", "p signed rank", "p paired t"]
     return Table("Structural SVM minus SVM on test rows, in percent", columns, rows, _GAIN_NOTE)
 
@@ -305,7 +324,7 @@ def problem_table(results: Results) -> Table:
 
 
 def choice_table(results: Results, study: Study) -> Table:
-    """Return how often the chosen C was at the end of its grid, and how often training had not converged."""
+    """Return how often the chosen setting was at an end of its grid, and how often training had not converged."""
     rows: list[list[Any]] = []
     for method in METHODS:
         for measure, shown in MEASURES.items():
@@ -316,7 +335,7 @@ def choice_table(results: Results, study: Study) -> Table:
         f"{method}: {study.n_unconverged[method]} of {study.n_trained[method]} trainings stopped early"
         for method in METHODS
     )
-    columns = ["method", "measure", "median C", "at an end of the grid", "problems"]
+    columns = ["method", "measure", "median C", "at an end of a grid", "problems"]
     return Table("Chosen strengths", columns, rows, f"{_CHOICE_NOTE} {told}.")
 
 
@@ -385,6 +404,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
             **grid._asdict(),
             "tolerance": TOLERANCE,
             "fewest_positives": FEWEST_POSITIVES,
+            "common": COMMON,
             "measured": [vars(m) for m in measured],
         },
     )
@@ -392,10 +412,14 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
 
 _MEAN_NOTE = (
     "Each method is judged by the measure its settings were chosen for, the structural SVM is also trained for it. The "
-    f"paper's mean for Reuters is over many rare topics too, ours over those with {FEWEST_POSITIVES} training "
-    "stories or more: compare the rows of a data set, not the figures with the paper's."
+    f"paper's mean for Reuters is over rarer topics too, ours over those with {FEWEST_POSITIVES} training stories or "
+    "more: compare the rows of a data set, not the figures with the paper's."
 )
-_GAIN_NOTE = "Paired over the problems of a data set; no test where there is a single problem."
+_GAIN_NOTE = (
+    "Paired over the problems of a data set; no test where there is a single problem. Topics of fewer than "
+    f"{COMMON} training stories, and cost factors above 10, were added after a first run without them had been judged "
+    "on the test rows: there F1, PRBEP and ROC area differed by +0.4 ± 0.8, −0.5 ± 0.4 and +0.04 ± 0.03."
+)
 _CHOICE_NOTE = (
     "C of the structural SVM as a multiple of what compares with C = 1 of the SVM: n²/n₊ for F1 and PRBEP, n₊ for "
     "the ROC area."
