@@ -14,7 +14,9 @@ from latentstruct import (
     Chain,
     ExampleTask,
     InputError,
+    LatentMulticlass,
     LatentSSVM,
+    Measure,
     Multiclass,
     StructuralSVM,
     StructuredEstimator,
@@ -397,8 +399,21 @@ def test_all_sequences_are_empty():
     )
 
 
-def test_bias():
-    refuse("bias must be finite, found nan", StructuralSVM(Multiclass(bias=np.nan)), X, Y)
+@pytest.mark.parametrize(
+    "bias", [np.nan, -np.inf, "x", None, [1.0], np.ones(2), 1j, np.complex128(1.0), pytest.param(10**310, id="huge")]
+)
+@pytest.mark.parametrize("task", [Multiclass, LatentMulticlass, Measure])
+def test_bias(task, bias):
+    inputs = X[:, None] if task is LatentMulticlass else X
+    message = "bias must be a finite number, found .*: give 1, or 0 for none"
+    refuse(message, StructuralSVM(task(bias=bias)), inputs, Y)
+
+
+@pytest.mark.parametrize("block", ["start", "end", "bias"])
+@pytest.mark.parametrize("value", [2.0, np.nan, "no", None, [True], np.ones(2)])
+def test_blocks_of_a_chain(block, value):
+    message = f"{block} must be True or False, found .*: say whether there are such weights"
+    refuse(message, StructuralSVM(Chain(**{block: value})), SEQUENCES, LABELS)
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():

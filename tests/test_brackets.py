@@ -12,7 +12,7 @@ from latentstruct.datasets.cess import load_cess_esp, simplify_label, simplify_t
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.brackets import format_tree, parse_tree, parse_trees, read_sentences, read_trees, write_trees
 from latentstruct.metrics.parses import parse_counts, parse_f1, parse_scores
-from latentstruct.trees import Tree, constituents, preterminals, tagged_words, words
+from latentstruct.trees import Tree, constituents, is_plain, preterminals, tagged_words, words
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 
@@ -93,6 +93,32 @@ def test_empty_elements():
     assert parse(f"((S (NP (-NONE- *T*))))\n{text}", empty_words=["*0*", "go"]) == []
 
 
+def test_plain_labels(tmp_path):
+    path = tmp_path / "wsj.mrg"
+    path.write_text(
+        "( (S (NP-SBJ-1 (NNP-X Mary) (-LRB- -LRB-)) (VP=2 (VBZ a-b=c)) (NP-TMP (-NONE- *T*-1)) (NP-PRD (PRP$ its))))\n"
+    )
+    (plain,), (whole,) = read_trees(path, plain_labels=True), read_trees(path)
+    assert format_tree(plain) == "(S (NP (NNP Mary) (-LRB- -LRB-)) (VP (VBZ a-b=c)) (NP (PRP$ its)))"
+    assert format_tree(whole).startswith("(S (NP-SBJ-1 (NNP-X Mary)")
+    path.write_text("Mary/NNP-X (/-LRB- a-b/NN\n")
+    assert read_sentences(path, tagged=True, plain_labels=True) == [
+        [("Mary", "NNP"), ("-LRB-", "-LRB-"), ("a-b", "NN")]
+    ]
+
+
+@given(
+    trees(st.text("ab\u00a0\u2007\u202f-", min_size=1, max_size=4).filter(is_plain)), st.sampled_from(" \u00a0\u3000")
+)
+def test_no_break_spaces_belong_to_the_words_around_them(tmp_path_factory, tree, between):
+    path = tmp_path_factory.mktemp("s") / "s.txt"
+    # At the ends of words they are blanks like others.
+    path.write_text(f"{between} {format_tree(tree).replace(')', f'{between})')}\n", encoding="utf-8")
+    assert read_trees(path) == [tree]
+    path.write_text(f" {between} ".join(words(tree)), encoding="utf-8")
+    assert read_sentences(path) == [words(tree)]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -107,6 +133,7 @@ def test_empty_elements():
         ("(S a (N b))", r"f:1: found '\(' after the word 'a' in one bracket"),
         ("(N a b)", r"f:1: found 'b' after 'a' in \(N; expected one word in a bracket: .*, or ask for lemmas"),
         ("( (N a) b)", r"f:1: found the word 'b' beside brackets"),
+        ("(S (N\u00a0a))", r"nothing in it; .* give it words, after a plain space instead of a no-break one"),
         ("\n( (N a) (N b))", r"f:2: found 2 trees in one bracket without a label"),
     ],
 )

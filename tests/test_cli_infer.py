@@ -262,7 +262,7 @@ def test_bad_requests(model, tmp_path):
         ((model, "--task", "MMAP", "--query", query), f"{query}:1: found '7' where a query variable should be"),
         ((model, "--task", "PR", "--evidence", evidence), f"{evidence}:1: found '2' where the state of variable 0"),
         ((tmp_path / "none.uai", "--task", "PR"), "does not exist"),
-        (("-", "--task", "PR", "--evidence", "-"), "two of the files are standard input"),
+        (("-", "--task", "PR", "--evidence", "-"), "- is given twice"),
         ((model, "--task", "PR", "-o", model), "which would be lost"),
         ((model, "--task", "PR", "-o", tmp_path / "none" / "out"), "cannot be written"),
     ):

@@ -194,6 +194,54 @@ def test_lemmas_and_latin_1(tmp_path):
     assert "is not UTF-8" in fail("train", "parse", data, "--lemmas", "-o", tmp_path / "other")
 
 
+def test_plain_labels_are_kept_for_later(tmp_path):
+    data, out = tmp_path / "functions.mrg", tmp_path / "model"
+    data.write_text(
+        "(S-1 (NP-SBJ (N-X dogs)) (VP=2 (V see) (NP-OBJ (N-Y cats))))\n(S (NP-OBJ (N cats)) (VP (V see)))\n"
+    )
+    args = ("train", "parse", data, "--tags", "--plain-labels", "--valid", data, "-o", out, "--json")
+    assert json.loads(run(*args).stdout)["valid"]["f1"] == 1.0
+    scores = json.loads(run("evaluate", out, data, "--json").stdout)
+    assert (scores["f1"], set(scores["by_label"])) == (1.0, {"S", "NP", "VP"})
+    first = "(S (NP (N dogs)) (VP (V see) (NP (N cats))))"
+    assert run("predict", out, data).stdout.splitlines()[0] == first
+    assert run("predict", out, "-", stdin="dogs/N-Z see/V cats/N\n").stdout.splitlines() == [first]
+    assert "NP-SBJ is NP" in run("info", out).stdout
+    assert json.loads(run("info", out, "--json").stdout)["plain_labels"] is True
+
+
+def test_models_without_a_word_on_labels_keep_these_whole(model, test, tmp_path):
+    older = copied(model, tmp_path / "older", lambda record: record.pop("plain_labels"))
+    assert run("evaluate", older, test).stdout == run("evaluate", model, test).stdout
+    assert json.loads(run("info", older, "--json").stdout)["plain_labels"] is False
+
+
+def test_large_charts_are_told_in_one_line(model, test, tmp_path, monkeypatch):
+    monkeypatch.setattr("latentstruct.tasks.parsing_memory.LARGE_CHART", 100)
+    monkeypatch.setattr("latentstruct.estimators.base.DECODED_TOGETHER", 4)
+    sizes = {len(words(tree)) for tree in read_trees(test)}
+    for args in (("predict", model, test), ("evaluate", model, test)):
+        told = run(*args).stderr.splitlines()
+        # Sentences are parsed in blocks; a size is told once.
+        assert len(told) == len(set(told)) <= len(sizes)
+        assert f"warning: a sentence has {max(sizes)} words, whose chart takes 0.0 GiB" in "\n".join(told)
+        assert all(line.startswith("warning: a sentence has ") for line in told)
+    told = run("train", "parse", test, "-o", tmp_path / "model", "--quiet", "--max-rounds", 200).stderr.splitlines()
+    assert sum(line.startswith("warning: a sentence has ") for line in told) == 1
+
+
+def copied(model, folder, change):
+    """Copy a model with its record changed."""
+    folder.mkdir()
+    for part in model.iterdir():
+        (folder / part.name).write_bytes(part.read_bytes())
+    settings = folder / "model.json"
+    content = json.loads(settings.read_text())
+    change(content["extra"])
+    settings.write_text(json.dumps(content))
+    return folder
+
+
 def test_data_that_do_not_fit_the_model(folder, train, test, tmp_path):
     out = tmp_path / "tagged"
     run("train", "parse", train, "--tags", "-o", out, "--quiet", "--max-rounds", 3)
@@ -208,16 +256,11 @@ def test_data_that_do_not_fit_the_model(folder, train, test, tmp_path):
     assert run("predict", out, unknown).stdout.count("QQ") == 1
 
 
-@pytest.mark.parametrize(("field", "value"), [("tagged", 3), ("encoding", "utf-7"), ("kind", "motif")])
+@pytest.mark.parametrize(
+    ("field", "value"), [("tagged", 3), ("encoding", "utf-7"), ("kind", "motif"), ("plain_labels", 1)]
+)
 def test_damaged_record(field, value, model, test, tmp_path):
-    copy = tmp_path / "model"
-    copy.mkdir()
-    for part in model.iterdir():
-        (copy / part.name).write_bytes(part.read_bytes())
-    settings = copy / "model.json"
-    content = json.loads(settings.read_text())
-    content["extra"][field] = value
-    settings.write_text(json.dumps(content))
+    copy = copied(model, tmp_path / "model", lambda record: record.update({field: value}))
     for args in (("predict", copy, test), ("evaluate", copy, test), ("info", copy)):
         assert "is damaged" in fail(*args)
 

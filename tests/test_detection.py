@@ -271,7 +271,7 @@ BOX = [[0, 0, 4, 4]]
         (Detection(["overlap"]), [(BOX, np.ones((1, 3)))] * 2, "latent_loss must be 'overlap'"),
         (Detection(), [(2 * BOX, [[1.0], [1.0, 2.0]])] * 2, "features of example 0 of X .* rows of different lengths"),
         (Detection(np.zeros((1, 1))), [(BOX, np.ones((1, 3)))] * 2, "latent_loss must be 'overlap'"),
-        (Detection(bias=np.nan), [(BOX, np.ones((1, 3)))] * 2, "bias must be finite"),
+        (Detection(bias=np.nan), [(BOX, np.ones((1, 3)))] * 2, "bias must be a finite number, found nan"),
         (Detection(labels=["a"]), [(BOX, np.ones((1, 3)))] * 2, "unknown label 'b'"),
     ],
 )

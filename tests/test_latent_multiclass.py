@@ -206,7 +206,7 @@ ROWS = np.ones((2, 3))
         (LatentMulticlass(weights="both"), np.ones((2, 4, 3)), "weights must be 'class' or 'state', found 'both'"),
         (LatentMulticlass(n_states=0), np.ones((2, 4, 3)), "n_states must be a whole number"),
         (LatentMulticlass(n_states=2.5), np.ones((2, 4, 3)), "n_states must be a whole number"),
-        (LatentMulticlass(bias=np.inf), np.ones((2, 4, 3)), "bias must be finite"),
+        (LatentMulticlass(bias=np.inf), np.ones((2, 4, 3)), "bias must be a finite number, found inf"),
         (LatentMulticlass(labels=["a"]), np.ones((2, 4, 3)), "unknown label 'b'"),
         (LatentMulticlass(costs=np.ones((3, 3))), np.ones((2, 4, 3)), "costs must have shape"),
     ],

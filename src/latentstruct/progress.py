@@ -6,7 +6,7 @@ import sys
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -105,11 +105,32 @@ def caught_warnings() -> Iterator[list[str]]:
     """Collect the warnings of a block, each text once, so that they can be told after a live table."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for kind in (DeprecationWarning, PendingDeprecationWarning):
-            warnings.simplefilter("ignore", kind)
+        _let_all_through()
         yield texts
     texts.extend(dict.fromkeys(str(warning.message) for warning in caught))
+
+
+@contextmanager
+def told_warnings(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell the warnings of a block as they come, each text once."""
+    told: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            tell(str(message))
+
+    with warnings.catch_warnings():
+        _let_all_through()
+        warnings.showwarning = show
+        yield
+
+
+def _let_all_through() -> None:
+    """Let all warnings through but those that are for programmers."""
+    warnings.simplefilter("always")
+    for kind in (DeprecationWarning, PendingDeprecationWarning):
+        warnings.simplefilter("ignore", kind)
 
 
 class Progress:

@@ -3,6 +3,7 @@
 All functions walk trees by explicit stacks, so that depth is limited by memory only.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import NamedTuple
@@ -10,8 +11,13 @@ from typing import NamedTuple
 from latentstruct.exceptions import InputError
 
 SEPARATOR = " "
-"""Between the parts of an artificial label; whitespace is in no label of a treebank."""
+"""Between the parts of an artificial label; it is in no label of a treebank."""
+NO_BREAK_SPACES = r"\u00a0\u2007\u202f"
+"""The whitespace that may stand within words, between the digits of a number for instance, as a pattern has it."""
 MOST_SHOWN = 60
+
+_WORD = re.compile(rf"[\S{NO_BREAK_SPACES}]+")
+_PLAIN_LABEL = re.compile(r"[^-][^-=]*")
 
 
 class Tree(NamedTuple):
@@ -79,8 +85,11 @@ def _shown(value: object) -> str:
 
 
 def is_plain(text: object) -> bool:
-    """Return whether something may be a label or a word: text that is not empty and holds no whitespace."""
-    return isinstance(text, str) and text.split() == [text]
+    """Return whether something may be a label or a word: text that is not empty and holds no whitespace.
+
+    No-break spaces may stand between its other characters.
+    """
+    return isinstance(text, str) and _WORD.fullmatch(text) is not None and text.strip() == text
 
 
 def _check_text(text: object, name: str) -> None:
@@ -121,6 +130,29 @@ def constituents(tree: Tree) -> list[Constituent]:
                 found.append(Constituent(node.label, position, position))
             stack.extend(child for child in reversed(node.children) if isinstance(child, Tree))
     return found
+
+
+def plain_label(label: str) -> str:
+    """Return a label of a treebank without functions and references: what follows the first ``-`` or ``=`` is dropped.
+
+    Labels that begin with ``-``, such as ``-NONE-`` and ``-LRB-``, stay whole.
+
+    Parameters
+    ----------
+    label : str
+        A label of a constituent, or a tag.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> [plain_label(label) for label in ("NP-SBJ-1", "NP=2", "PRP$", "-LRB-")]
+    ['NP', 'NP', 'PRP$', '-LRB-']
+    """
+    found = _PLAIN_LABEL.match(label)
+    return found[0] if found else label
 
 
 def is_artificial(label: str) -> bool:

@@ -133,7 +133,7 @@ def train_align(
 
     weight = USUAL_C.get(model) if C is None else C
     choices = Choices(output, model, weight, solver, tol, max_rounds, max_seconds, Rescaling.margin, seed)
-    choices.check()
+    choices.check(data, structure, accessibility, valid)
     task = Alignment(features=features.value, mode=mode.value, tolerance=tolerance, derived=derived)
     tracks = {"structure": structure, "accessibility": accessibility}
     progress = Progress(quiet)
@@ -150,7 +150,6 @@ def make_training(
     progress: Progress,
 ) -> Training:
     """Read the pairs and return the training of a task on them."""
-    check_one_stream([data, *given.values(), valid])
     files = {track: given[track] or beside(data, track) for track in TRACKS}
     tracks = {track: file for track, file in files.items() if file is not None}
     pairs, X = read_aligned(data, tracks, lower_case)
@@ -175,12 +174,6 @@ def make_training(
     sizes = {"n_examples": len(pairs), "n_matches": n_matches}
     estimator = choices.estimator(task, len(pairs))
     return Training(AlignKind(), choices.output, estimator, X, pairs.matches, sizes, record, score, finish)
-
-
-def check_one_stream(files: Sequence[str | None]) -> None:
-    """Raise if more than one file is standard input."""
-    if files.count(STANDARD_STREAM) > 1:
-        raise InputError("- is given twice; expected it once, as standard input can be read once: give a file instead")
 
 
 def count_matches(pairs: "SequencePairs") -> int:

@@ -14,6 +14,7 @@ from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     Choices,
     COption,
+    EitherTolOption,
     JsonOption,
     Model,
     ModelOption,
@@ -26,7 +27,6 @@ from latentstruct.cli.options import (
     SeedOption,
     SolverName,
     SolverOption,
-    TolOption,
     UnknownOption,
     ValidOption,
 )
@@ -111,7 +111,7 @@ def train_chain(
     model: ModelOption = Model.crf,
     C: COption = None,
     solver: SolverOption = SolverName.auto,
-    tol: TolOption = None,
+    tol: EitherTolOption = None,
     max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     rescaling: RescalingOption = Rescaling.margin,
@@ -148,7 +148,7 @@ def train_chain(
     from latentstruct.tasks import Chain
 
     choices = Choices(output, model, C, solver, tol, max_rounds, max_seconds, rescaling, seed)
-    choices.check()
+    choices.check(train, valid)
     asked = parse_columns(columns)
     progress = Progress(quiet)
     template = WindowFeatures(window, affixes, shape, bigrams, min_count)

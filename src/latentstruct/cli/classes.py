@@ -38,6 +38,16 @@ if TYPE_CHECKING:
     from latentstruct.formats import ClassData
 
 
+SamplesArgument = Annotated[
+    str, typer.Argument(metavar="TRAIN", help="A .csv or .tsv table, else svmlight; - is standard input.")
+]
+ConstantOption = Annotated[float, typer.Option("--bias", help="Value of a constant feature; 0 for none.")]
+LabelColumnOption = Annotated[
+    str | None, typer.Option(metavar="NAME", show_default="the last", help="Name of a table's column of labels.")
+]
+ZeroBasedOption = Annotated[bool, typer.Option("--zero-based", help="Svmlight indices start at 0.")]
+
+
 @dataclass(frozen=True)
 class ClassesRecord:
     """What the command keeps beside a model of classes: how its files were read."""
@@ -49,12 +59,15 @@ class ClassesRecord:
     seconds: float
     kind: Literal["classes"] = "classes"
 
+    def names_inputs(self, n_inputs: int) -> bool:
+        """Tell whether the features have one name each, or none at all."""
+        names = self.feature_names
+        return names is None or len(set(names)) == n_inputs == len(names)
+
 
 @reported_errors()
 def train_classes(
-    data: Annotated[
-        str, typer.Argument(metavar="TRAIN", help="A .csv or .tsv table, else svmlight; - is standard input.")
-    ],
+    data: SamplesArgument,
     output: OutputOption = Path("model"),
     model: ModelOption = Model.svm,
     C: COption = None,
@@ -63,12 +76,9 @@ def train_classes(
     max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     rescaling: RescalingOption = Rescaling.margin,
-    bias: Annotated[float, typer.Option(help="Value of a constant feature; 0 for none.")] = 1.0,
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", show_default="the last", help="Name of a table's column of labels."),
-    ] = None,
-    zero_based: Annotated[bool, typer.Option("--zero-based", help="Svmlight indices start at 0.")] = False,
+    bias: ConstantOption = 1.0,
+    label: LabelColumnOption = None,
+    zero_based: ZeroBasedOption = False,
     valid: ValidOption = None,
     allow_unknown: UnknownOption = False,
     seed: SeedOption = 0,
@@ -83,7 +93,7 @@ def train_classes(
     from latentstruct.tasks import Multiclass
 
     choices = Choices(output, model, C, solver, tol, max_rounds, max_seconds, rescaling, seed)
-    choices.check()
+    choices.check(data, valid)
     progress = Progress(quiet)
     samples = read_classes(data, label=label, zero_based=zero_based)
     n_samples, n_features = samples.X.shape
@@ -209,8 +219,8 @@ class ClassesKind(Kind):
         """Tell whether estimator and record belong together."""
         from latentstruct.tasks import Multiclass
 
-        names, task = model.record.feature_names, model.estimator.task_
-        return isinstance(task, Multiclass) and (names is None or len(set(names)) == task.n_inputs_ == len(names))
+        task = model.estimator.task_
+        return isinstance(task, Multiclass) and model.record.names_inputs(task.n_inputs_)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         """Write one label a line."""

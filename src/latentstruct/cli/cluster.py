@@ -1,18 +1,25 @@
 """Models that put the items of a group into clusters, whatever the items are."""
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from latentstruct.cli.clusterings import (
+    ClusterModel,
+    ClusterModelOption,
+    is_cluster_task,
+    measure_clusters,
+    show_measures,
+)
 from latentstruct.cli.common import reported_errors
-from latentstruct.cli.coreference import MEASURES, ClusterModel, ClusterModelOption
-from latentstruct.cli.description import largest
+from latentstruct.cli.description import show_features, strongest_features
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     DescentRoundsOption,
+    EitherTolOption,
     JsonOption,
     LatentChoices,
     OutputOption,
@@ -23,7 +30,7 @@ from latentstruct.cli.options import (
 )
 from latentstruct.cli.training import Training
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table, show_percent
+from latentstruct.progress import Progress, print_facts, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.formats.groups import ItemGroups
@@ -55,14 +62,7 @@ def train_cluster(
         float | None,
         typer.Option("-C", metavar="NUMBER", show_default="100; latent 1", help="Weight of each group against ½‖w‖²."),
     ] = None,
-    tol: Annotated[
-        float | None,
-        typer.Option(
-            metavar="NUMBER",
-            show_default="0.001",
-            help="Relative gap to certify; latent: stop when a round lowers the objective by a smaller share.",
-        ),
-    ] = None,
+    tol: EitherTolOption = None,
     max_rounds: DescentRoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
@@ -82,7 +82,7 @@ def train_cluster(
     # The latent loss counts items, that of pairs is a share.
     default = 1.0 if latent else 100.0
     choices = LatentChoices(output, default if C is None else C, tol, max_rounds, max_seconds, seed)
-    choices.check()
+    choices.check(data, valid)
     chosen = parse_relations(relations)
     progress = Progress(quiet, n_starts=int(latent))
     groups = read_labelled(data)
@@ -160,11 +160,8 @@ def read_labelled(name: str, feature_names: list[str] | None = None) -> "ItemGro
 
 def score_clusters(estimator: Any, groups: "ItemGroups", relations: list[str]) -> dict[str, Any]:
     """Return the quality of predicted clusters."""
-    from latentstruct.metrics import cluster_scores
-
     assert groups.clusters is not None
-    scores = asdict(cluster_scores(groups.clusters, estimator.predict(describe_pairs(groups, relations))))
-    return {"n_examples": scores.pop("n_documents"), **scores}
+    return measure_clusters(estimator, describe_pairs(groups, relations), groups.clusters)
 
 
 class ClusterKind(Kind):
@@ -177,10 +174,9 @@ class ClusterKind(Kind):
     def fits(self, model: Trained) -> bool:
         """Tell whether estimator and record belong together."""
         from latentstruct.pairing import pair_feature_names
-        from latentstruct.tasks import Coreference, CorrelationClustering
 
         task, record = model.estimator.task_, model.record
-        if not isinstance(task, Coreference | CorrelationClustering):
+        if not is_cluster_task(task):
             return False
         try:
             return len(pair_feature_names(record.feature_names, record.relations)) == task.n_features
@@ -208,11 +204,7 @@ class ClusterKind(Kind):
                 ("pair loss", f"{show_percent(scores['pair_loss'])} (mean over groups of the share of wrong pairs)"),
             ]
         )
-        rows = [
-            [shown, *(show_percent(scores[name][part]) for part in ("precision", "recall", "f1"))]
-            for name, shown in MEASURES.items()
-        ]
-        print_table("", ("measure", "precision", "recall", "F1"), rows)
+        show_measures(scores)
 
     def summarize(self, scores: dict[str, Any]) -> Facts:
         """Return the F1 of pairs and the pair loss."""
@@ -223,7 +215,7 @@ class ClusterKind(Kind):
         from latentstruct.pairing import pair_feature_names
 
         names, weights = pair_feature_names(model.record.feature_names, model.record.relations), model.estimator.coef_
-        strongest = [{"feature": names[j], "weight": float(weights[j])} for j in largest(weights, top)]
+        strongest = strongest_features(weights, names.__getitem__, top)
         return {
             "relations": model.record.relations,
             "n_items": model.record.n_items,
@@ -239,5 +231,4 @@ class ClusterKind(Kind):
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the strongest weights."""
-        rows = [(one["feature"], f"{one['weight']:+.4f}") for one in result["weights"]]
-        print_table("strongest weights", ("feature", "weight"), rows)
+        show_features(result)

@@ -96,6 +96,12 @@ def check_output(output: str, inputs: Iterable[str | Path]) -> None:
             raise InputError(f"the output {output} is the input {name}, which would be lost: write to another file")
 
 
+def check_one_stream(*files: str | None) -> None:
+    """Raise if more than one of the files that are read is standard input."""
+    if files.count(STANDARD_STREAM) > 1:
+        raise InputError("- is given twice; expected it once, as standard input can be read once: give a file instead")
+
+
 def write_lines(name: str, lines: Sequence[str]) -> None:
     """Write lines to a file or to standard output."""
     text = "".join(f"{line}\n" for line in lines)

@@ -2,19 +2,25 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from latentstruct.cli.clusterings import (
+    ClusterModel,
+    ClusterModelOption,
+    is_cluster_task,
+    measure_clusters,
+    show_measures,
+)
 from latentstruct.cli.common import reported_errors
-from latentstruct.cli.description import largest
+from latentstruct.cli.description import show_features, strongest_features
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     DescentRoundsOption,
-    DescentTolOption,
+    EitherTolOption,
     JsonOption,
     LatentChoices,
     OutputOption,
@@ -25,25 +31,11 @@ from latentstruct.cli.options import (
 )
 from latentstruct.cli.training import Training
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table, show_percent
+from latentstruct.progress import Progress, print_facts, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.mentions import Document, MentionPairFeatures
 
-MEASURES = {"muc": "MUC", "b_cubed": "B³", "ceaf_entity": "CEAF-e", "ceaf_mention": "CEAF-m", "pairs": "pairs"}
-
-
-class ClusterModel(StrEnum):
-    """What to train."""
-
-    latent = "latent"
-    correlation = "correlation"
-
-
-ClusterModelOption = Annotated[
-    ClusterModel,
-    typer.Option(metavar="NAME", help="latent: hidden forests of links; correlation: all pairs of a cluster."),
-]
 PenaltyOption = Annotated[
     float | None,
     typer.Option(
@@ -81,7 +73,7 @@ def train_coreference(
     model: ClusterModelOption = ClusterModel.latent,
     penalty: PenaltyOption = None,
     C: DocumentWeightOption = None,
-    tol: DescentTolOption = None,
+    tol: EitherTolOption = None,
     max_rounds: DescentRoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
@@ -102,7 +94,7 @@ def train_coreference(
     # The latent loss counts mentions, that of pairs is a share.
     default = 0.01 if latent else 100.0
     choices = LatentChoices(output, default if C is None else C, tol, max_rounds, max_seconds, seed)
-    choices.check()
+    choices.check(data, valid)
     if penalty is not None and not latent:
         raise InputError("--penalty is for --model latent only: leave it out")
     progress = Progress(quiet, n_starts=int(latent))
@@ -141,11 +133,9 @@ def read_documents(name: str) -> "list[Document]":
 
 def score_clusters(estimator: Any, features: "MentionPairFeatures", documents: "list[Document]") -> dict[str, Any]:
     """Return the quality of predicted clusters."""
-    from latentstruct.metrics import cluster_scores
-
     truth = [document.clusters for document in documents]
-    scores = asdict(cluster_scores(truth, estimator.predict(features.transform(documents))))
-    return {"n_examples": scores.pop("n_documents"), "n_mentions": scores.pop("n_items"), **scores}
+    scores = measure_clusters(estimator, features.transform(documents), truth)
+    return {"n_examples": scores.pop("n_examples"), "n_mentions": scores.pop("n_items"), **scores}
 
 
 def restore_features(model: Trained) -> "MentionPairFeatures":
@@ -171,9 +161,7 @@ class CoreferenceKind(Kind):
 
     def fits(self, model: Trained) -> bool:
         """Tell whether estimator and record belong together."""
-        from latentstruct.tasks import Coreference, CorrelationClustering
-
-        return isinstance(model.estimator.task_, Coreference | CorrelationClustering)
+        return is_cluster_task(model.estimator.task_)
 
     def input_files(self, data: str) -> Sequence[str | Path]:
         """Return the files of the documents, the texts of annotations among them."""
@@ -209,11 +197,7 @@ class CoreferenceKind(Kind):
                 ("pair loss", f"{show_percent(scores['pair_loss'])} (mean over documents of the share of wrong pairs)"),
             ]
         )
-        rows = [
-            [shown, *(show_percent(scores[name][part]) for part in ("precision", "recall", "f1"))]
-            for name, shown in MEASURES.items()
-        ]
-        print_table("", ("measure", "precision", "recall", "F1"), rows)
+        show_measures(scores)
 
     def summarize(self, scores: dict[str, Any]) -> Facts:
         """Return the mean F1 and the pair loss."""
@@ -226,7 +210,7 @@ class CoreferenceKind(Kind):
             "penalty": getattr(model.estimator.task_, "penalty", None),
             "n_features": len(names),
             "n_mentions": model.record.n_mentions,
-            "weights": [{"feature": names[j], "weight": float(weights[j])} for j in largest(weights, top)],
+            "weights": strongest_features(weights, names.__getitem__, top),
         }
 
     def facts(self, result: dict[str, Any]) -> Facts:
@@ -235,5 +219,4 @@ class CoreferenceKind(Kind):
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the strongest weights."""
-        rows = [(one["feature"], f"{one['weight']:+.4f}") for one in result["weights"]]
-        print_table("strongest weights", ("feature", "weight"), rows)
+        show_features(result)

@@ -63,6 +63,17 @@ def strongest_weights(estimator: Any, name_of: Callable[[int], str], top: int) -
     ]
 
 
+def strongest_features(weights: Any, name_of: Callable[[int], str], top: int) -> list[dict[str, Any]]:
+    """Return the strongest of the weights that belong to one feature each."""
+    return [{"feature": name_of(k), "weight": float(weights[k])} for k in largest(weights, top)]
+
+
+def show_features(result: dict[str, Any], title: str = "strongest weights") -> None:
+    """Print the strongest weights of features."""
+    rows = [(one["feature"], f"{one['weight']:+.4f}") for one in result["weights"]]
+    print_table(title, ("feature", "weight"), rows)
+
+
 def show_weights(result: dict[str, Any]) -> None:
     """Print the strongest transitions and weights there are."""
     if result.get("transitions"):

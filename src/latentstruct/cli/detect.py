@@ -158,7 +158,7 @@ def train_detect(
     from latentstruct.images import require_vision
 
     choices = LatentChoices(output, C, tol, max_rounds, max_seconds, seed)
-    choices.check()
+    choices.check(labels, None if valid is None else valid[1])
     require_vision()
     features = BoxFeatures(step=step, limit=boxes, geometry=geometry, cache=choose_cache(cache, no_cache))
     estimator = make_estimator(model, loss, choices)

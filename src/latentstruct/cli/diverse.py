@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from latentstruct.cli.common import reported_errors
-from latentstruct.cli.description import largest
+from latentstruct.cli.description import show_features, strongest_features
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     JsonOption,
@@ -78,7 +78,7 @@ def train_diverse(
     from latentstruct.tasks.diversity import DiverseSubset
 
     choices = LatentChoices(output, C, tol, max_rounds, max_seconds, 0)
-    choices.check()
+    choices.check(data, valid)
     task = DiverseSubset(k, levels=parse_levels(levels), titles=titles, exact="auto" if exact is None else exact)
     progress = Progress(quiet)
     queries = read_labelled(data, k)
@@ -214,7 +214,7 @@ class DiverseKind(Kind):
             "titles": task.titles,
             "exact": task.exact,
             "n_documents": model.record.n_documents,
-            "weights": [{"feature": names[j], "weight": float(weights[j])} for j in largest(weights, top)],
+            "weights": strongest_features(weights, names.__getitem__, top),
         }
 
     def facts(self, result: dict[str, Any]) -> Facts:
@@ -226,5 +226,4 @@ class DiverseKind(Kind):
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the strongest weights."""
-        rows = [(one["feature"], f"{one['weight']:+.4f}") for one in result["weights"]]
-        print_table("strongest weights", ("feature", "weight"), rows)
+        show_features(result)

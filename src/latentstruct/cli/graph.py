@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from latentstruct.cli.common import check_folder, reported_errors, unknown_label
+from latentstruct.cli.common import check_folder, check_one_stream, reported_errors, unknown_label
 from latentstruct.cli.description import largest
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     DescentRoundsOption,
-    DescentTolOption,
+    EitherTolOption,
     JsonOption,
     OutputOption,
     QuietOption,
@@ -161,7 +161,7 @@ def train_graph(
     max_entries: MaxEntriesOption = 2**20,
     max_iterations: MaxIterationsOption = 200,
     restarts: RestartsOption = 1,
-    tol: DescentTolOption = None,
+    tol: EitherTolOption = None,
     max_rounds: DescentRoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
@@ -182,6 +182,7 @@ def train_graph(
     """
     from latentstruct.formats import GraphFeatures
 
+    check_one_stream(data, valid)
     structure = (parse_hidden(hidden or []), labels_by_type, not unshared, max_entries, max_iterations)
     choices = GraphChoices(output, model, C, *structure, restarts, tol, max_rounds, max_seconds, seed)
     progress = Progress(quiet, n_starts=choices.n_starts())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentstruct.cli.common import STANDARD_STREAM, check_output, reported_errors
+from latentstruct.cli.common import STANDARD_STREAM, check_one_stream, check_output, reported_errors
 from latentstruct.cli.options import JsonOption
 from latentstruct.exceptions import InputError
 from latentstruct.progress import print_json, say
@@ -156,8 +156,7 @@ def check_request(task: UaiTask, files: Sequence[str | None], output: str, limit
     if task is not UaiTask.MMAP and query is not None:
         raise InputError(f"--query is for --task MMAP only, and the task is {task.value}: leave it out")
     given = [name for name in files if name is not None]
-    if given.count(STANDARD_STREAM) > 1:
-        raise InputError("two of the files are standard input (-); expected one at most: give the names of the others")
+    check_one_stream(*given)
     check_output(output, given)
 
 

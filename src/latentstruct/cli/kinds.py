@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
+from latentstruct.cli.common import check_one_stream
 from latentstruct.exceptions import FormatError, InputError
 
 Facts = list[tuple[str, str]]
@@ -52,7 +53,8 @@ class HeldOut:
     skip_bad: bool = False
 
     def check(self, kind: "Kind") -> None:
-        """Raise if the kind of model needs other options."""
+        """Raise if the kind of model needs other options, or more than one file is standard input."""
+        check_one_stream(self.data, self.labels, self.positive, self.negative, self.sites)
         for option in fields(self):
             given = getattr(self, option.name) not in (None, False)
             argument = option.name in ("data", "labels")

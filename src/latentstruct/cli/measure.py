@@ -7,9 +7,17 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from latentstruct.cli.classes import ClassesRecord, name_features, read_samples
+from latentstruct.cli.classes import (
+    ClassesRecord,
+    ConstantOption,
+    LabelColumnOption,
+    SamplesArgument,
+    ZeroBasedOption,
+    name_features,
+    read_samples,
+)
 from latentstruct.cli.common import list_labels, reported_errors, write_lines
-from latentstruct.cli.description import largest
+from latentstruct.cli.description import show_features, strongest_features
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     JsonOption,
@@ -127,9 +135,7 @@ class MeasureRecord:
 
 @reported_errors()
 def train_measure(
-    data: Annotated[
-        str, typer.Argument(metavar="TRAIN", help="A .csv or .tsv table, else svmlight; - is standard input.")
-    ],
+    data: SamplesArgument,
     output: OutputOption = Path("model"),
     optimise: OptimiseOption = "f1",
     positive: PositiveOption = None,
@@ -137,12 +143,9 @@ def train_measure(
     tol: TolOption = None,
     max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
-    bias: Annotated[float, typer.Option(help="Value of a constant feature; 0 for none.")] = 1.0,
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", show_default="the last", help="Name of a table's column of labels."),
-    ] = None,
-    zero_based: Annotated[bool, typer.Option("--zero-based", help="Svmlight indices start at 0.")] = False,
+    bias: ConstantOption = 1.0,
+    label: LabelColumnOption = None,
+    zero_based: ZeroBasedOption = False,
     valid: ValidOption = None,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -159,7 +162,7 @@ def train_measure(
 
     wish = parse_wish(optimise)
     limits = (tol, max_rounds, max_seconds, 0)
-    LatentChoices(output, 1.0 if C is None else C, *limits).check()
+    LatentChoices(output, 1.0 if C is None else C, *limits).check(data, valid)
     progress = Progress(quiet)
     samples = read_classes(data, label=label, zero_based=zero_based)
     classes = divide_labels(samples.y, positive, data)
@@ -349,11 +352,10 @@ class MeasureKind(Kind):
         task, record = model.estimator.task_, model.record
         if not isinstance(task, Measure) or not isinstance(task.chosen_loss, str):
             return False
-        names = record.feature_names
         wish = Wish(task.chosen_loss, task.beta, task.k if isinstance(task.k, int) else None)
         known = {label_text(label) for label in task.classes_.tolist()}
         return (
-            (names is None or len(set(names)) == task.n_inputs_ == len(names))
+            record.reading.names_inputs(task.n_inputs_)
             and known == {label_text(record.positive), label_text(record.negative)}
             and record.optimised == wish.measure
         )
@@ -406,7 +408,7 @@ class MeasureKind(Kind):
             "beta": task.beta,
             "C": model.estimator.C,
             "threshold": threshold_of(model.estimator),
-            "weights": [{"feature": name_of(j), "weight": float(weights[j])} for j in largest(weights, top)],
+            "weights": strongest_features(weights, name_of, top),
         }
 
     def facts(self, result: dict[str, Any]) -> Facts:
@@ -419,5 +421,4 @@ class MeasureKind(Kind):
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the strongest weights."""
-        rows = [(one["feature"], f"{one['weight']:+.4f}") for one in result["weights"]]
-        print_table(f"strongest weights for {result['positive']!r}", ("feature", "weight"), rows)
+        show_features(result, f"strongest weights for {result['positive']!r}")

@@ -150,7 +150,7 @@ def train_motif(
 
     init = "task" if start is Start.kmers else "random"
     choices = LatentChoices(output, C, tol, max_rounds, max_seconds, seed, restarts, init)
-    choices.check()
+    choices.check(positive, negative, background)
     check_negatives(negative, background, background_weight)
     progress = Progress(quiet, n_starts=restarts)
     data = read_parts(positive, negative, background, width, progress)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from latentstruct.cli.common import check_folder
+from latentstruct.cli.common import check_folder, check_one_stream
 from latentstruct.exceptions import InputError
 
 
@@ -83,6 +83,14 @@ DescentTolOption = Annotated[
         metavar="NUMBER", show_default="0.001", help="Stop when a round lowers the objective by a smaller share."
     ),
 ]
+EitherTolOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="NUMBER",
+        show_default="0.001",
+        help="Relative gap to certify; latent: stop when a round lowers the objective by a smaller share.",
+    ),
+]
 DescentRoundsOption = Annotated[
     int | None, typer.Option(help="Stop a start after so many rounds.", show_default="the solver's own")
 ]
@@ -102,8 +110,9 @@ class Choices:
     rescaling: Rescaling
     seed: int
 
-    def check(self) -> None:
-        """Raise before anything is read if the options do not fit together or the model cannot be written."""
+    def check(self, *files: str | None) -> None:
+        """Raise before `files` are read if the options do not fit together or the model cannot be written."""
+        check_one_stream(*files)
         check_folder(self.output, "model.json", "a model is a folder")
         if self.model is not Model.svm and self.rescaling is not Rescaling.margin:
             raise InputError(f"--rescaling {self.rescaling} is for --model svm only: leave it out")
@@ -163,8 +172,9 @@ class LatentChoices:
     restarts: int = 1
     init: str = "task"
 
-    def check(self) -> None:
-        """Raise before anything is read if a number makes no sense or the model cannot be written."""
+    def check(self, *files: str | None) -> None:
+        """Raise before `files` are read if a number makes no sense or the model cannot be written."""
+        check_one_stream(*files)
         if not 0 < self.C < math.inf:
             raise InputError(f"-C must be a finite number above 0, found {self.C}: leave it out for the usual one")
         limits = {"--tol": self.tol, "--max-rounds": self.max_rounds, "--max-seconds": self.max_seconds}

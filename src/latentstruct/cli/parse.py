@@ -2,18 +2,19 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from latentstruct.cli.common import reported_errors
+from latentstruct.cli.common import reported_errors, say_warnings
 from latentstruct.cli.description import largest
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     DescentRoundsOption,
+    EitherTolOption,
     JsonOption,
     LatentChoices,
     OutputOption,
@@ -21,12 +22,11 @@ from latentstruct.cli.options import (
     RestartsOption,
     SecondsOption,
     SeedOption,
-    TolOption,
     ValidOption,
 )
 from latentstruct.cli.training import Training
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table, say, show_percent
+from latentstruct.progress import Progress, print_facts, print_table, say, show_percent, told_warnings
 
 if TYPE_CHECKING:
     from latentstruct.formats.brackets import Token
@@ -95,13 +95,14 @@ class ParseRecord:
     n_words: int
     n_examples: int
     seconds: float
+    plain_labels: bool = False
     kind: Literal["parse"] = "parse"
 
     def read_trees(self, name: str) -> "list[Tree]":
         """Read trees of a file."""
         from latentstruct.formats.brackets import read_trees
 
-        return read_trees(name, self.encoding, self.lemmas)
+        return read_trees(name, self.encoding, self.lemmas, plain_labels=self.plain_labels)
 
     def sentences(self, trees: "Sequence[Tree]") -> "list[list[Token]]":
         """Return the words of trees, with their tags if the parser is given these."""
@@ -116,7 +117,7 @@ class ParseRecord:
 
         if extension(name) in TREE_FILES:
             return self.sentences(self.read_trees(name))
-        return read_sentences(name, self.tagged, self.encoding)
+        return read_sentences(name, self.tagged, self.encoding, self.plain_labels)
 
 
 TrainArgument = Annotated[str, typer.Argument(metavar="TRAIN", help="Trees in brackets; - is standard input.")]
@@ -147,6 +148,9 @@ PunctuationOption = Annotated[
 ]
 EncodingOption = Annotated[Encoding, typer.Option(help="Encoding of the files.")]
 LemmasOption = Annotated[bool, typer.Option("--lemmas", help="A lemma follows each word, as in (NNS dogs dog).")]
+PlainOption = Annotated[
+    bool, typer.Option("--plain-labels", help="Drop functions, also later: NP-SBJ and NP=2 are NP.")
+]
 
 
 @reported_errors()
@@ -163,9 +167,10 @@ def train_parse(
     punctuation: PunctuationOption = None,
     encoding: EncodingOption = Encoding.utf8,
     lemmas: LemmasOption = False,
+    plain_labels: PlainOption = False,
     C: Annotated[float, typer.Option("-C", metavar="NUMBER", help="Weight of each sentence against ½‖w‖².")] = 1.0,
     restarts: RestartsOption = 1,
-    tol: TolOption = None,
+    tol: EitherTolOption = None,
     max_rounds: DescentRoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
@@ -184,18 +189,18 @@ def train_parse(
     from latentstruct.tasks.parsing import Parsing
 
     limits = LatentChoices(output, C, tol, max_rounds, max_seconds, seed, restarts)
-    limits.check()
+    limits.check(data, valid)
     check_choices(model, loss, splits, restarts)
     n_splits = splits or (USUAL_SPLITS if model.splits_labels else 1)
     task = Parsing(features=features.value, loss=loss.value, splits=n_splits, markov=markov)
-    reading = ParseRecord(tags, encoding.value, lemmas, punctuation or [], 0, 0, 0.0)
+    reading = ParseRecord(tags, encoding.value, lemmas, punctuation or [], 0, 0, 0.0, plain_labels)
     progress = Progress(quiet, n_starts=restarts if model.splits_labels else 0)
     trees = shorter(reading.read_trees(data), max_length, data, progress)
     X = reading.sentences(trees)
     n_words = sum(map(len, X))
 
     def record(_: Any, seconds: float) -> ParseRecord:
-        return ParseRecord(tags, encoding.value, lemmas, punctuation or [], n_words, len(X), seconds)
+        return replace(reading, n_words=n_words, n_examples=len(X), seconds=seconds)
 
     score = None
     if valid is not None:
@@ -247,11 +252,17 @@ def untrained(model: ParseModel, task: Any, limits: LatentChoices) -> Any:
     return getattr(estimators, model.estimator)(task, **options)
 
 
+def parse(estimator: Any, sentences: "list[list[Token]]") -> "list[Tree]":
+    """Return the predicted trees; what the library warns of, long sentences for instance, is told before."""
+    with told_warnings(lambda text: say_warnings([text])):
+        return estimator.predict(sentences)
+
+
 def score_parser(estimator: Any, trees: "list[Tree]", record: ParseRecord) -> dict[str, Any]:
     """Return the scores of EVALB."""
     from latentstruct.metrics.parses import parse_scores
 
-    predicted = estimator.predict(record.sentences(trees))
+    predicted = parse(estimator, record.sentences(trees))
     scores = asdict(parse_scores(trees, predicted, ignored_tags=record.punctuation))
     return {"n_examples": scores.pop("n_sentences"), **scores}
 
@@ -329,7 +340,7 @@ class ParseKind(Kind):
         """Write one tree a line for sentences, one a line, or for the words of trees if the file's name tells these."""
         from latentstruct.formats.brackets import write_trees
 
-        write_trees(output, model.estimator.predict(model.record.read_sentences(data)))
+        write_trees(output, parse(model.estimator, model.record.read_sentences(data)))
         sys.stdout.flush()
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
@@ -366,13 +377,15 @@ class ParseKind(Kind):
         """Return how sentences come, and the strongest rules."""
         task, weights = model.estimator.task_, model.estimator.coef_
         strongest = [{"rule": name_weight(task, k), "weight": float(weights[k])} for k in largest(weights, top)]
-        return {"tagged": model.record.tagged, "n_words": model.record.n_words, "weights": strongest}
+        kept = {name: getattr(model.record, name) for name in ("tagged", "plain_labels", "n_words")}
+        return {**kept, "weights": strongest}
 
     def facts(self, result: dict[str, Any]) -> Facts:
-        """Return how sentences come."""
+        """Return how sentences come, and whether labels are shortened."""
         if "tagged" not in result:
             return []
-        return [("sentences", "words with tags, as word/TAG" if result["tagged"] else "words")]
+        facts: Facts = [("sentences", "words with tags, as word/TAG" if result["tagged"] else "words")]
+        return [*facts, ("labels", "without functions: NP-SBJ is NP")] if result["plain_labels"] else facts
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the strongest rules."""

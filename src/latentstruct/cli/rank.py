@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from latentstruct.cli.common import reported_errors
-from latentstruct.cli.description import largest
+from latentstruct.cli.description import show_features, strongest_features
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     DescentRoundsOption,
-    DescentTolOption,
+    EitherTolOption,
     JsonOption,
     LatentChoices,
     OutputOption,
@@ -65,7 +65,7 @@ def train_rank(
     ] = RankModel.precision,
     k: Annotated[int, typer.Option("--k", min=1, help="How many documents count.")] = 5,
     C: Annotated[float, typer.Option("-C", metavar="NUMBER", help="Weight of each query against ½‖w‖².")] = 1.0,
-    tol: DescentTolOption = None,
+    tol: EitherTolOption = None,
     max_rounds: DescentRoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
@@ -85,7 +85,7 @@ def train_rank(
     from latentstruct.tasks import PairwiseRanking, PrecisionAtK
 
     choices = LatentChoices(output, C, tol, max_rounds, max_seconds, seed)
-    choices.check()
+    choices.check(data, valid)
     precise = model is RankModel.precision
     progress = Progress(quiet, n_starts=int(precise))
     queries = read_queries(data)
@@ -199,8 +199,7 @@ class RankKind(Kind):
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return k and the strongest weights."""
-        weights = model.estimator.coef_
-        strongest = [{"feature": f"feature {j + 1}", "weight": float(weights[j])} for j in largest(weights, top)]
+        strongest = strongest_features(model.estimator.coef_, lambda j: f"feature {j + 1}", top)
         return {"k": model.record.k, "n_documents": model.record.n_documents, "weights": strongest}
 
     def facts(self, result: dict[str, Any]) -> Facts:
@@ -209,5 +208,4 @@ class RankKind(Kind):
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the strongest weights."""
-        rows = [(one["feature"], f"{one['weight']:+.4f}") for one in result["weights"]]
-        print_table("strongest weights", ("feature", "weight"), rows)
+        show_features(result)

@@ -10,7 +10,7 @@ from pathlib import Path
 from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError
 from latentstruct.formats.brackets import parse_trees
-from latentstruct.trees import Tree
+from latentstruct.trees import Tree, plain_label
 
 __all__ = ["CessEsp", "load_cess_esp", "simplify_label", "simplify_tag"]
 
@@ -50,9 +50,9 @@ class CessEsp:
 def simplify_label(label: str) -> str:
     """Return the label of a constituent without its function and details.
 
-    What follows the first ``-`` (the function) is dropped, and ``*``; of the parts between dots those for gender,
-    number, coordination, ellipsis and references are dropped from the second on. Noun phrases of names are noun phrases
-    (``snp`` → ``sn``), adjective phrases are ``sa``, and adverbial and participle clauses have one letter.
+    The function is dropped (see `latentstruct.trees.plain_label`), and ``*``; of the parts between dots those for
+    gender, number, coordination, ellipsis and references are dropped from the second on. Noun phrases of names are noun
+    phrases (``snp`` → ``sn``), adjective phrases are ``sa``, and adverbial and participle clauses have one letter.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def simplify_label(label: str) -> str:
     >>> [simplify_label(label) for label in ("sn.co-SUJ", "grup.nom.ms", "S.F.AComp*.j", "s.a.fp.x", "S*")]
     ['sn', 'grup.nom', 'S.F.A', 'sa', 'S']
     """
-    first, *others = label.partition("-")[0].replace("*", "").split(".")
+    first, *others = plain_label(label).replace("*", "").split(".")
     if _NOUN_PHRASE.fullmatch(first):
         first = "sn"
     kept = [_CLAUSES.get(part, part) for part in others if not _DETAIL.fullmatch(part)]

@@ -408,7 +408,7 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
 
     @_has("marginals")
     def marginals(self, X: Any) -> Any:
-        """Return the probabilities of the labels, in the form of the task.
+        """Return the probabilities of the labels or parts of outputs, in the form of the task.
 
         They are those of P(y, h | x) at the model's temperatures. Where outputs are maximised but latents summed out at
         ε_h, as in `MarginalSSVM`, both are taken at ε_h; where both are maximised there are no probabilities.

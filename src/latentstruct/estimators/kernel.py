@@ -263,8 +263,10 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         rows = self._kernel_rows(layout.matrix)
         limited = self.max_basis is not None
         exact = self.cuts == "all" or (self.cuts == "auto" and (limited or rows.n_rows <= EXACT_ROWS))
-        train = self._fit_exactly if exact else self._fit_sampled
-        train(layout, rows, X, Y, sample_weight, callback, H)
+        if exact:
+            self._fit_exactly(layout, rows, Y, sample_weight, callback, H)
+        else:
+            self._fit_sampled(layout, rows, X, Y, sample_weight, callback, H)
         self.gamma_ = rows.kernel.gamma if isinstance(rows, FeatureRows) else 1.0
         self.n_features_in_ = layout.matrix.shape[1]
         return self
@@ -292,14 +294,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         return build_objective(task, batch, weights, Temperature())
 
     def _fit_exactly(
-        self,
-        layout: RowLayout,
-        rows: KernelRows,
-        X: Any,
-        Y: Any,
-        sample_weight: Any,
-        callback: Callback | None,
-        H: Any,
+        self, layout: RowLayout, rows: KernelRows, Y: Any, sample_weight: Any, callback: Callback | None, H: Any
     ) -> None:
         """Train the linear model in the coordinates of the kernel."""
         found = factorise(rows, self.basis_tol, self.max_basis, EXACT_BYTES)

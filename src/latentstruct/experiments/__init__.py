@@ -21,26 +21,6 @@ class Experiment(NamedTuple):
 
 
 EXPERIMENTS = {
-    "ssvm-measures": Experiment(
-        "latentstruct.experiments.ssvm_measures",
-        "Structural SVM, table 1: training for F1, PRBEP and ROC area",
-        ("reuters21578", "optdigits", "adult_a9a"),
-    ),
-    "ssvm-alignment": Experiment(
-        "latentstruct.experiments.ssvm_alignment",
-        "Structural SVM, figure 6: learned protein alignment beside BLOSUM62",
-        ("protein_alignments",),
-    ),
-    "ssvm-parsing": Experiment(
-        "latentstruct.experiments.ssvm_parsing",
-        "Structural SVM: parsing Spanish against a PCFG by counts",
-        ("cess_esp_trees",),
-    ),
-    "ssvm-diversity": Experiment(
-        "latentstruct.experiments.ssvm_diversity",
-        "Structural SVM, figure 4: diverse subsets of search results",
-        ("reuters21578",),
-    ),
     "lssvm-motif": Experiment(
         "latentstruct.experiments.lssvm_motif",
         "Latent SSVM, table 1: finding motifs in DNA",
@@ -110,6 +90,26 @@ EXPERIMENTS = {
         "latentstruct.experiments.selfpaced_digits",
         "Self-paced learning on pairs of digits",
         ("mnist",),
+    ),
+    "ssvm-measures": Experiment(
+        "latentstruct.experiments.ssvm_measures",
+        "Structural SVM, table 1: training for F1, PRBEP and ROC area",
+        ("reuters21578", "optdigits", "adult_a9a"),
+    ),
+    "ssvm-alignment": Experiment(
+        "latentstruct.experiments.ssvm_alignment",
+        "Structural SVM, figure 6: learned protein alignment beside BLOSUM62",
+        ("protein_alignments",),
+    ),
+    "ssvm-parsing": Experiment(
+        "latentstruct.experiments.ssvm_parsing",
+        "Structural SVM: parsing Spanish against a PCFG by counts",
+        ("cess_esp_trees",),
+    ),
+    "ssvm-diversity": Experiment(
+        "latentstruct.experiments.ssvm_diversity",
+        "Structural SVM, figure 4: diverse subsets of search results",
+        ("reuters21578",),
     ),
     "snakes": Experiment(
         "latentstruct.experiments.snakes",

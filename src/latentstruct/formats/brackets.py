@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
-from latentstruct.trees import Tree
+from latentstruct.trees import NO_BREAK_SPACES, Tree, is_plain, plain_label
 
 __all__ = ["Token", "format_tree", "parse_tree", "parse_trees", "read_sentences", "read_trees", "write_trees"]
 
 ENCODINGS = ("utf-8", "latin-1")
 EMPTY_LABEL = "-NONE-"
 
-_PIECE = re.compile(r"[()]|[^\s()]+")
-_WORD = re.compile(r"\S+")
+_PIECE = re.compile(rf"[()]|(?:[^\s()]|[{NO_BREAK_SPACES}])+")
+_WORD = re.compile(rf"[\S{NO_BREAK_SPACES}]+")
 _CLOSING = ")"
 
 Token = str | tuple[str, str]
@@ -38,11 +38,13 @@ def read_trees(
     lemmas: bool = False,
     empty_labels: Collection[str] = (EMPTY_LABEL,),
     empty_words: Collection[str] = (),
+    plain_labels: bool = False,
 ) -> list[Tree]:
     """Read trees such as ``(S (NP (DT the) (NN dog)) (VP (VB barks)))``.
 
     Trees may stand several in a line or over several lines, and each may be wrapped in a bracket without a label, as
-    in the Penn Treebank. A bracket with a word is a preterminal and holds nothing else.
+    in the Penn Treebank. A bracket with a word is a preterminal and holds nothing else. A no-break space within a word
+    belongs to it.
 
     Parameters
     ----------
@@ -57,6 +59,9 @@ def read_trees(
         that then hold no word.
     empty_words : collection of str, default=()
         Words that do so.
+    plain_labels : bool, default=False
+        Whether to drop functions and references from labels and tags, so that ``NP-SBJ`` is ``NP``; see
+        `latentstruct.trees.plain_label`.
 
     Returns
     -------
@@ -71,7 +76,7 @@ def read_trees(
         If the file is not of this format or holds no tree.
     """
     name = source_name(path)
-    trees = list(parse_trees(numbered_lines(path), name, encoding, lemmas, empty_labels, empty_words))
+    trees = list(parse_trees(numbered_lines(path), name, encoding, lemmas, empty_labels, empty_words, plain_labels))
     if not trees:
         raise FormatError(
             f"{name}:1: found no tree; expected brackets such as (S (NP (NN dogs)) (VP (VB bark))): check that this is "
@@ -87,6 +92,7 @@ def parse_trees(
     lemmas: bool = False,
     empty_labels: Collection[str] = (EMPTY_LABEL,),
     empty_words: Collection[str] = (),
+    plain_labels: bool = False,
 ) -> Iterator[Tree]:
     """Yield the trees of numbered lines; see `read_trees`.
 
@@ -96,7 +102,7 @@ def parse_trees(
         The lines with their numbers.
     name : str
         What errors call the source.
-    encoding, lemmas, empty_labels, empty_words
+    encoding, lemmas, empty_labels, empty_words, plain_labels
         As for `read_trees`.
     """
     if encoding not in ENCODINGS:
@@ -104,7 +110,7 @@ def parse_trees(
     begun: list[_Open] = []
     for number, raw in lines:
         text = decode_line(raw, name, number) if encoding == "utf-8" else raw.decode("latin-1")
-        for piece in _PIECE.findall(text):
+        for piece in _pieces(_PIECE, text):
             if piece == "(":
                 _open(begun, name, number)
             elif piece != _CLOSING:
@@ -112,7 +118,7 @@ def parse_trees(
             else:
                 if not begun:
                     fail(name, number, "found ')' without '(' before it; expected balanced brackets: remove it")
-                closed = _close(begun.pop(), not begun, empty_labels, empty_words, name)
+                closed = _close(begun.pop(), not begun, empty_labels, empty_words, plain_labels, name)
                 if begun and closed is not None:
                     begun[-1].trees.append(closed)
                 elif closed is not None:
@@ -150,6 +156,11 @@ def parse_tree(text: str) -> Tree:
     if len(trees) != 1:
         raise FormatError(f"the text holds {len(trees)} trees; expected one: read several with read_trees")
     return trees[0]
+
+
+def _pieces(pattern: re.Pattern[str], text: str) -> list[str]:
+    """Return what a pattern finds in a text, without no-break spaces at the ends."""
+    return [piece for found in pattern.findall(text) if (piece := found.strip())]
 
 
 def _open(begun: list[_Open], name: str, line: int) -> None:
@@ -203,23 +214,31 @@ def _add_word(begun: list[_Open], piece: str, lemmas: bool, name: str, line: int
 
 
 def _close(
-    inner: _Open, outermost: bool, empty_labels: Collection[str], empty_words: Collection[str], name: str
+    inner: _Open,
+    outermost: bool,
+    empty_labels: Collection[str],
+    empty_words: Collection[str],
+    plain_labels: bool,
+    name: str,
 ) -> Tree | None:
     """Return the tree of a bracket, None if it holds no word of the sentence."""
     if inner.label is None or (not inner.words and not inner.had_trees):
+        joined = any(map(str.isspace, inner.label or ""))
         fail(
             name,
             inner.line,
             f"found the bracket ({inner.label or ''}) with nothing in it; expected (TAG word) or "
-            "(LABEL (TAG word) …): remove it or give it words",
+            "(LABEL (TAG word) …): remove it or give it words"
+            f"{', after a plain space instead of a no-break one' if joined else ''}",
         )
+    label = plain_label(inner.label) if plain_labels else inner.label
     if inner.words:
         dropped = inner.label in empty_labels or inner.words[0] in empty_words
-        return None if dropped else Tree(inner.label, (inner.words[0],))
+        return None if dropped else Tree(label, (inner.words[0],))
     if not inner.trees:
         return None
-    if inner.label:
-        return Tree(inner.label, tuple(inner.trees))
+    if label:
+        return Tree(label, tuple(inner.trees))
     assert outermost
     if len(inner.trees) > 1:
         fail(
@@ -277,7 +296,7 @@ def format_tree(tree: Tree) -> str:
 
 def _written(text: str, what: str) -> str:
     """Return a word or label as it stands in a file."""
-    if not _WORD.fullmatch(text):
+    if not is_plain(text):
         raise InputError(
             f"a {what} is {show(text)}; expected text without blanks and line ends: replace them, by _ for instance"
         )
@@ -302,10 +321,13 @@ def write_trees(path: FilePath, trees: Iterable[Tree]) -> None:
     write_text(path, "".join(f"{format_tree(tree)}\n" for tree in trees))
 
 
-def read_sentences(path: FilePath, tagged: bool = False, encoding: str = "utf-8") -> list[list[Token]]:
+def read_sentences(
+    path: FilePath, tagged: bool = False, encoding: str = "utf-8", plain_labels: bool = False
+) -> list[list[Token]]:
     """Read sentences, one a line, with blanks between the words.
 
-    Brackets within words are read as ``-LRB-`` and ``-RRB-``, which are what trees have for them.
+    Brackets within words are read as ``-LRB-`` and ``-RRB-``, which are what trees have for them. A no-break space
+    within a word belongs to it.
 
     Parameters
     ----------
@@ -315,6 +337,8 @@ def read_sentences(path: FilePath, tagged: bool = False, encoding: str = "utf-8"
         Whether each word has its tag, as in ``dogs/NNS``; the last slash separates.
     encoding : {"utf-8", "latin-1"}, default="utf-8"
         The encoding of the file.
+    plain_labels : bool, default=False
+        Whether to drop functions from tags, as `read_trees` does.
 
     Returns
     -------
@@ -334,7 +358,7 @@ def read_sentences(path: FilePath, tagged: bool = False, encoding: str = "utf-8"
     sentences: list[list[Token]] = []
     for number, raw in numbered_lines(path):
         text = decode_line(raw, name, number) if encoding == "utf-8" else raw.decode("latin-1")
-        words = _WORD.findall(text)
+        words = _pieces(_WORD, text)
         if _is_tree(words):
             fail(
                 name,
@@ -344,7 +368,7 @@ def read_sentences(path: FilePath, tagged: bool = False, encoding: str = "utf-8"
             )
         if words:
             tokens = map(_escaped, words)
-            sentences.append([_split_tag(token, name, number) if tagged else token for token in tokens])
+            sentences.append([_split_tag(token, plain_labels, name, number) if tagged else token for token in tokens])
     if not sentences:
         raise FormatError(f"{name}:1: found no word; expected one sentence a line: check that this is the right file")
     return sentences
@@ -364,9 +388,9 @@ def _is_tree(pieces: list[str]) -> bool:
         return False
 
 
-def _split_tag(token: str, name: str, line: int) -> tuple[str, str]:
+def _split_tag(token: str, plain_labels: bool, name: str, line: int) -> tuple[str, str]:
     """Return the word and the tag of a token."""
     word, _, tag = token.rpartition("/")
     if not word or not tag:
         fail(name, line, f"found {show(token)}; expected a word and its tag such as dogs/NNS: tag every word")
-    return word, tag
+    return word, plain_label(tag) if plain_labels else tag

@@ -22,12 +22,12 @@ from typing import Any
 import msgspec
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.formats.json_lines import numbered_records
+from latentstruct.formats.text import FilePath, fail, show, source_name, write_text
 
 __all__ = ["DiversityQuery", "read_diversity", "split_words", "write_choices"]
 
 _WORD = re.compile(r"[^\W_]+")
-_PLACE = re.compile(r"(?P<what>.*?) - at `\$\.?(?P<where>.*)`")
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,11 +99,8 @@ def read_diversity(path: FilePath) -> list[DiversityQuery]:
         If the file is not of this format.
     """
     name = source_name(path)
-    decoder = msgspec.json.Decoder(_Record)
-    queries = []
-    for number, raw in numbered_lines(path):
-        if raw.strip():
-            queries.append(_query(_decode(decoder, raw, name, number), name, number))
+    records = numbered_records(path, _Record, "a whole query on each line", _explain)
+    queries = [_query(record, name, number) for number, record in records]
     if not queries:
         raise FormatError(
             f'{name}:1: found no query; expected one a line, such as {{"query": "robots", "documents": [{{"text": '
@@ -112,16 +109,9 @@ def read_diversity(path: FilePath) -> list[DiversityQuery]:
     return queries
 
 
-def _decode(decoder: msgspec.json.Decoder[_Record], raw: bytes, name: str, line: int) -> _Record:
-    try:
-        return decoder.decode(raw)
-    except msgspec.ValidationError as error:
-        match = _PLACE.fullmatch(str(error))
-        what, where = (match["what"], f" at {match['where']}") if match else (str(error), "")
-        fail(name, line, f"the query does not have the expected form{where} ({what.replace('`', '')}): correct it")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        decode_line(raw, name, line)
-        fail(name, line, f"the line is not JSON ({error}); expected a whole query on each line: correct it")
+def _explain(raw: bytes, what: str, where: str) -> str:
+    """Return the problem of a line that is JSON but no query."""
+    return f"the query does not have the expected form{f' at {where}' if where else ''} ({what})"
 
 
 def _query(record: _Record, name: str, line: int) -> DiversityQuery:

@@ -36,7 +36,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.formats.json_lines import numbered_records
+from latentstruct.formats.text import FilePath, fail, show, source_name, write_text
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.unknown import UNKNOWN
 
@@ -47,9 +48,9 @@ __all__ = ["GraphFeatures", "GraphRecord", "graph_labels", "predicted_graphs", "
 
 _STATE_FORMAT, _STATE_VERSION = "latentstruct.GraphFeatures", 1
 MOST_SHOWN = 60
+WHOLE_GRAPHS = "a whole graph on each line, without NaN or infinity"
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _EXPECTED = re.compile(r"Expected (?P<wanted>.*?)(, got .*)?")
-_PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<where>.*)`")
 
 Features = dict[str, float | bool | str] | list[float]
 
@@ -112,12 +113,8 @@ def read_graphs(path: FilePath) -> list[GraphRecord]:
         If the file is not of this format.
     """
     name = source_name(path)
-    decoder = msgspec.json.Decoder(GraphRecord)
     records, alike = [], _Alike(name)
-    for number, raw in numbered_lines(path):
-        if not raw.strip():
-            continue
-        record = _decode(decoder, raw, name, number)
+    for number, record in numbered_records(path, GraphRecord, WHOLE_GRAPHS, _explain):
         _check_nodes(record, name, number)
         _check_edges(record, name, number)
         alike.check(record, number)
@@ -130,24 +127,11 @@ def read_graphs(path: FilePath) -> list[GraphRecord]:
     return records
 
 
-def _decode(decoder: msgspec.json.Decoder[GraphRecord], raw: bytes, name: str, line: int) -> GraphRecord:
-    try:
-        return decoder.decode(raw)
-    except msgspec.ValidationError as error:
-        match = _PLACE.fullmatch(str(error))
-        where, what = (match["where"], match["what"]) if match else ("", str(error))
-        place, value = _find_value(raw, where)
-        what = what.replace("`", "")
-        wanted = _EXPECTED.fullmatch(what)
-        problem = f"; expected {wanted['wanted']}" if wanted else f": {what}; expected a graph"
-        fail(name, line, f"found {value} {place}{problem}: correct it")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        decode_line(raw, name, line)
-        fail(
-            name,
-            line,
-            f"the line is not JSON ({error}); expected a whole graph on each line, without NaN or infinity: correct it",
-        )
+def _explain(raw: bytes, what: str, where: str) -> str:
+    """Return the problem of a line that is JSON but no graph."""
+    place, value = _find_value(raw, where)
+    wanted = _EXPECTED.fullmatch(what)
+    return f"found {value} {place}" + (f"; expected {wanted['wanted']}" if wanted else f": {what}; expected a graph")
 
 
 def _find_value(raw: bytes, where: str) -> tuple[str, str]:

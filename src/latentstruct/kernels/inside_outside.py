@@ -13,6 +13,7 @@ import numpy as np
 
 from latentstruct.kernels.jit import inlined, njit
 from latentstruct.kernels.linear_inside import (
+    Linear,
     make_linear,
     record_linear,
     share_products,
@@ -20,6 +21,7 @@ from latentstruct.kernels.linear_inside import (
     sum_products,
 )
 from latentstruct.kernels.parsing import (
+    Chart,
     add_labels,
     cell_of,
     chain_score,
@@ -45,6 +47,18 @@ class Room(NamedTuple):
     shares: np.ndarray  # (n + 1,) of each split
     left_above: np.ndarray  # (n, S, n + 1) probabilities as left children, and of the root
     right_above: np.ndarray  # (n + 1, S, n + 1) probabilities as right children
+
+
+class Workspace(NamedTuple):
+    """All that the sums over the trees of one sentence are written to."""
+
+    chart: Chart
+    linear: Linear
+    room: Room
+    top: np.ndarray  # (S,) scores of symbols
+    sums: np.ndarray  # (S,) of exponentials
+    extra: np.ndarray  # (cells, L) what labels add to scores
+    labels: np.ndarray  # (cells, L) probabilities of labels
 
 
 @inlined
@@ -318,6 +332,51 @@ def pool_roots(top, temperature):
 
 
 @njit
+def make_workspace(longest, rules, scores, temperature):
+    """Return room for the charts of sentences of at most this many words."""
+    n_symbols, n_labels = rules.root.shape[0], scores.length.shape[1]
+    cells = longest * (longest + 1) // 2
+    chart = make_chart(longest, n_symbols)
+    left, right = np.empty_like(chart.from_start), np.empty_like(chart.from_end)
+    return Workspace(
+        chart,
+        make_linear(longest, n_symbols, scores.rule, temperature),
+        Room(np.empty(rules.pair_right.shape[0]), np.empty(longest + 1), np.empty(longest + 1), left, right),
+        np.empty(n_symbols),
+        np.empty(n_symbols),
+        np.empty((cells, n_labels)),
+        np.empty((cells, n_labels)),
+    )
+
+
+@njit
+def pool_sentence(sentences, spans, rules, scores, k, cost, gain, temperature, weight, work, slope):
+    """Return ε log Z of all trees of sentence k, −inf if there is none; add weight·E[φ] to `slope`.
+
+    work.labels[c, l] becomes the probability of label l in cell c, if there is a tree.
+    """
+    n = sentences.offsets[k + 1] - sentences.offsets[k]
+    chart, linear, room, top = work.chart, work.linear, work.room, work.top
+    fill_extra(sentences, spans, scores, k, cost, gain, work.extra)
+    inside_sum(sentences, rules, scores, k, temperature, work.extra, chart, linear, top, work.sums, room)
+    for a in range(top.shape[0]):
+        top[a] += scores.root[a]
+    value = pool_roots(top, temperature)
+    if value == -np.inf:
+        return value
+    clear_probabilities(chart, n, room.left_above, room.right_above)
+    for a in range(top.shape[0]):
+        if top[a] > -np.inf:
+            share = math.exp((top[a] - value) / temperature)
+            room.left_above[0, a, n] = share
+            slope[rules.root[a]] += weight * share
+    outside(
+        sentences, spans, rules, scores, k, temperature, weight, work.extra, chart, linear, room, work.labels, slope
+    )
+    return value
+
+
+@njit
 def pool_trees(
     sentences, spans, rules, scores, rows, cost, gain, temperature, weights, together, values, expected, slopes
 ):
@@ -325,28 +384,25 @@ def pool_trees(
 
     Expected features times weights are added to slopes[m], or all to slopes[0] if `together`.
     """
-    longest, n_symbols = longest_sentence(sentences, rows), rules.root.shape[0]
-    cells = longest * (longest + 1) // 2
-    chart, top, sums = make_chart(longest, n_symbols), np.empty(n_symbols), np.empty(n_symbols)
-    linear = make_linear(longest, n_symbols, scores.rule, temperature)
-    extra, labels = np.empty((cells, scores.length.shape[1])), np.empty((cells, scores.length.shape[1]))
-    left, right = np.empty_like(chart.from_start), np.empty_like(chart.from_end)
-    room = Room(np.empty(rules.pair_right.shape[0]), np.empty(longest + 1), np.empty(longest + 1), left, right)
+    work = make_workspace(longest_sentence(sentences, rows), rules, scores, temperature)
     for m in range(rows.shape[0]):
-        k, weight = rows[m], weights[m]
-        n = sentences.offsets[k + 1] - sentences.offsets[k]
-        slope = slopes[0] if together else slopes[m]
-        fill_extra(sentences, spans, scores, k, cost, gain, extra)
-        inside_sum(sentences, rules, scores, k, temperature, extra, chart, linear, top, sums, room)
-        for a in range(n_symbols):
-            top[a] += scores.root[a]
-        values[m], expected[m] = pool_roots(top, temperature), 0.0
-        if values[m] == -np.inf:
-            continue
-        clear_probabilities(chart, n, left, right)
-        for a in range(n_symbols):
-            if top[a] > -np.inf:
-                left[0, a, n] = math.exp((top[a] - values[m]) / temperature)
-                slope[rules.root[a]] += weight * left[0, a, n]
-        outside(sentences, spans, rules, scores, k, temperature, weight, extra, chart, linear, room, labels, slope)
-        expected[m] = expected_cost(sentences, k, cost, gain, labels)
+        k, slope = rows[m], slopes[0] if together else slopes[m]
+        values[m] = pool_sentence(sentences, spans, rules, scores, k, cost, gain, temperature, weights[m], work, slope)
+        expected[m] = expected_cost(sentences, k, cost, gain, work.labels) if values[m] > -np.inf else 0.0
+
+
+@njit
+def probable_labels(sentences, spans, rules, scores, k, temperature, least, slope):
+    """Return (cells, labels, probabilities) of what is more probable than `least` in the trees of sentence k.
+
+    All are empty if there is no tree. `slope` (d,) stays as it is.
+    """
+    work = make_workspace(sentences.offsets[k + 1] - sentences.offsets[k], rules, scores, temperature)
+    value = pool_sentence(sentences, spans, rules, scores, k, 0.0, 0.0, temperature, 0.0, work, slope)
+    # Without a tree, no probabilities were written.
+    least = least if value > -np.inf else np.inf
+    cells, labels = np.nonzero(work.labels > least)
+    probabilities = np.empty(cells.shape[0])
+    for q in range(cells.shape[0]):
+        probabilities[q] = work.labels[cells[q], labels[q]]
+    return cells, labels, probabilities

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from latentstruct.exceptions import InputError
+from latentstruct.metrics.counts import FoundScore
 
 __all__ = ["ChunkScore", "ChunkScores", "chunk_scores", "chunk_spans"]
 
@@ -12,29 +13,8 @@ _POSITIONS = frozenset("BIESO")
 
 
 @dataclass(frozen=True)
-class ChunkScore:
-    """How well the chunks of one type were found.
-
-    The ratios lie between 0 and 1, and are 0 where the denominator is.
-
-    Parameters
-    ----------
-    precision : float
-        The share of the predicted chunks that are true.
-    recall : float
-        The share of the true chunks that were predicted.
-    f1 : float
-        The harmonic mean of precision and recall.
-    n_true, n_predicted, n_correct : int
-        The numbers of chunks.
-    """
-
-    precision: float
-    recall: float
-    f1: float
-    n_true: int
-    n_predicted: int
-    n_correct: int
+class ChunkScore(FoundScore):
+    """How well the chunks of one type were found: precision, recall, f1, n_true, n_predicted and n_correct."""
 
 
 @dataclass(frozen=True)
@@ -109,14 +89,6 @@ def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     return spans
 
 
-def _ratios(n_true: int, n_predicted: int, n_correct: int) -> tuple[float, float, float, int, int, int]:
-    """Return the fields of a `ChunkScore` in order."""
-    precision = n_correct / n_predicted if n_predicted else 0.0
-    recall = n_correct / n_true if n_true else 0.0
-    f1 = 2 * n_correct / (n_true + n_predicted) if n_correct else 0.0
-    return precision, recall, f1, n_true, n_predicted, n_correct
-
-
 def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> ChunkScores:
     """Compare predicted chunks with the true ones; a chunk counts if its type and both its ends are right.
 
@@ -175,11 +147,8 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
         n_tokens += len(tags)
         n_equal += sum(tag == guess for tag, guess in zip(tags, guesses, strict=True))
     return ChunkScores(
-        *_ratios(n_true.total(), n_predicted.total(), n_correct.total()),
+        **vars(ChunkScore.of_counts(n_true.total(), n_predicted.total(), n_correct.total())),
         accuracy=n_equal / n_tokens if n_tokens else 0.0,
         n_tokens=n_tokens,
-        by_type={
-            kind: ChunkScore(*_ratios(n_true[kind], n_predicted[kind], n_correct[kind]))
-            for kind in sorted(n_true.keys() | n_predicted.keys())
-        },
+        by_type=ChunkScore.of_each(n_true, n_predicted, n_correct),
     )

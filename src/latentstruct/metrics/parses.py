@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
+from latentstruct.metrics.counts import FoundScore
 from latentstruct.trees import Constituent, Tree, check_tree, constituents, preterminals
 
 __all__ = ["BracketScore", "ParseScores", "parse_counts", "parse_f1", "parse_scores"]
@@ -19,29 +20,8 @@ FEW_CROSSINGS = 2
 
 
 @dataclass(frozen=True)
-class BracketScore:
-    """How well constituents were found.
-
-    The ratios lie between 0 and 1, and are 0 where the denominator is.
-
-    Parameters
-    ----------
-    precision : float
-        The share of the predicted constituents that are true.
-    recall : float
-        The share of the true constituents that were predicted.
-    f1 : float
-        The harmonic mean of precision and recall.
-    n_true, n_predicted, n_correct : int
-        The numbers of constituents.
-    """
-
-    precision: float
-    recall: float
-    f1: float
-    n_true: int
-    n_predicted: int
-    n_correct: int
+class BracketScore(FoundScore):
+    """How well constituents were found: precision, recall, f1, n_true, n_predicted and n_correct."""
 
 
 @dataclass(frozen=True)
@@ -140,14 +120,6 @@ def _compare(
     return found
 
 
-def _score(n_true: int, n_predicted: int, n_correct: int) -> BracketScore:
-    """Return ratios and numbers."""
-    precision = n_correct / n_predicted if n_predicted else 0.0
-    recall = n_correct / n_true if n_true else 0.0
-    f1 = 2 * n_correct / (n_true + n_predicted) if n_correct else 0.0
-    return BracketScore(precision, recall, f1, n_true, n_predicted, n_correct)
-
-
 def _without_labels(brackets: Counter[Constituent]) -> Counter[tuple[int, int]]:
     """Return how often each pair of ends occurs."""
     ends: Counter[tuple[int, int]] = Counter()
@@ -167,8 +139,7 @@ def _by_label(compared: list[_Compared]) -> dict[str, BracketScore]:
         ):
             for (label, _, _), n in part.items():
                 total[label] += n
-    labels = sorted(n_true.keys() | n_predicted.keys())
-    return {label: _score(n_true[label], n_predicted[label], n_correct[label]) for label in labels}
+    return BracketScore.of_each(n_true, n_predicted, n_correct)
 
 
 def parse_scores(
@@ -216,10 +187,10 @@ def parse_scores(
     crossings = [one.n_crossing() for one in compared]
     ends = [(_without_labels(one.true), _without_labels(one.predicted)) for one in compared]
     n_true, n_predicted = sum(one.true.total() for one in compared), sum(one.predicted.total() for one in compared)
-    labelled = _score(n_true, n_predicted, sum((one.true & one.predicted).total() for one in compared))
+    n_correct = sum((one.true & one.predicted).total() for one in compared)
     return ParseScores(
-        **vars(labelled),
-        unlabelled=_score(n_true, n_predicted, sum((a & b).total() for a, b in ends)),
+        **vars(BracketScore.of_counts(n_true, n_predicted, n_correct)),
+        unlabelled=BracketScore.of_counts(n_true, n_predicted, sum((a & b).total() for a, b in ends)),
         sentence_f1=sum(one.f1() for one in compared) / n,
         complete_match=sum(one.true == one.predicted for one in compared) / n,
         crossing=sum(crossings) / n,

@@ -151,6 +151,7 @@ class Chain(BaseTask):
                 f"labels has -1, which is reserved for tokens whose label is unknown, found {labels.labels[:10]!r}: "
                 "rename this label, or leave it out if it stands for unknown ones"
             )
+        self._check_blocks()
         n = len(labels)
         self.labels_, self.n_inputs_, self.latent = labels, n_inputs, latent
         self.numbers_ = {**labels.index, UNKNOWN: UNKNOWN}
@@ -165,6 +166,12 @@ class Chain(BaseTask):
             end += n if wanted else 0
         self.start_at_, self.end_at_, self.bias_at_ = blocks
         self.n_features = end
+
+    def _check_blocks(self) -> None:
+        for name in ("start", "end", "bias"):
+            wanted = getattr(self, name)
+            if not isinstance(wanted, int | float | np.bool_ | np.number) or wanted not in (0, 1):
+                raise InputError(f"{name} must be True or False, found {wanted!r}: say whether there are such weights")
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""

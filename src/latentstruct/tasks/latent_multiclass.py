@@ -16,7 +16,7 @@ from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
-from latentstruct.tasks.inputs import InputRows, check_matrix
+from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix
 from latentstruct.tasks.labels import LabelSet
 from latentstruct.tasks.latent_losses import StateLatentLosses
 from latentstruct.tasks.multiclass import Multiclass
@@ -112,8 +112,7 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         whole = isinstance(self.n_states, int | np.integer) and not isinstance(self.n_states, bool)
         if self.n_states is not None and not (whole and self.n_states >= 1):
             raise InputError(f"n_states must be a whole number of at least 1, found {self.n_states!r}")
-        if not np.isfinite(self.bias):
-            raise InputError(f"bias must be finite, found {self.bias!r}")
+        check_bias(self.bias)
         if self.states is None:
             return
         shape = as_table(self.states).shape

@@ -17,7 +17,7 @@ from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.chosen_loss import ChosenLossTask
-from latentstruct.tasks.inputs import check_matrix
+from latentstruct.tasks.inputs import check_bias, check_matrix, is_finite_number
 from latentstruct.tasks.labels import LabelSet
 from latentstruct.tasks.set_losses import (
     AveragePrecision,
@@ -36,10 +36,6 @@ MEASURES = ("f1", "fbeta", "prbep", "precision@k", "recall@k", "rocarea", "avera
 FEW_ROWS = 0.5
 # Weights, and the planes of training, are dense: 0.8 GB each.
 MOST_INPUTS = 100_000_000
-
-
-def _is_finite_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and bool(np.isfinite(value))
 
 
 @dataclass
@@ -274,9 +270,8 @@ class Measure(ChosenLossTask):
         return Y.tolist() if hasattr(Y, "tolist") else list(Y)
 
     def _set(self, labels: LabelSet, n_inputs: int, threshold: float) -> None:
-        if not _is_finite_number(self.bias):
-            raise InputError(f"bias must be a finite number, found {self.bias!r}: give 1, or 0 for none")
-        if self.threshold is not None and not _is_finite_number(self.threshold):
+        check_bias(self.bias)
+        if self.threshold is not None and not is_finite_number(self.threshold):
             raise InputError(
                 f"threshold must be a finite number or None, found {self.threshold!r}: leave it out to have it set"
             )

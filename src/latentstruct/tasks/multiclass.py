@@ -14,7 +14,7 @@ from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels
-from latentstruct.tasks.inputs import InputRows, check_matrix
+from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix
 from latentstruct.tasks.labels import LabelSet
 
 
@@ -71,8 +71,7 @@ class Multiclass(BaseTask):
         self._set(LabelSet.learn(self._labels(Y), self.labels), check_matrix(X, "X").shape[1])
 
     def _set(self, labels: LabelSet, n_inputs: int) -> None:
-        if not np.isfinite(self.bias):
-            raise InputError(f"bias must be finite, found {self.bias!r}")
+        check_bias(self.bias)
         self.labels_, self.n_inputs_ = labels, n_inputs
         self.costs_ = labels.costs(self.costs)
         self.bias_at_ = n_inputs * len(labels) if self.bias else -1

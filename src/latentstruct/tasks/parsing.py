@@ -29,9 +29,10 @@ from latentstruct.tasks.parsing_batch import (
     lay_out_trees,
 )
 from latentstruct.tasks.parsing_losses import Answer, compare_trees, f1_loss, search_f1
+from latentstruct.tasks.parsing_marginals import LEAST_TOLD, probable_constituents
 from latentstruct.tasks.parsing_memory import announce_size, check_counts, told_if_too_large
 from latentstruct.tasks.span_features import SpanFeatures
-from latentstruct.trees import constituents, without_unary_cycles
+from latentstruct.trees import Constituent, constituents, without_unary_cycles
 
 CHUNK = 64
 MOST_SPLITS = 8
@@ -410,6 +411,23 @@ class Parsing(ChosenLossTask):
             tree = derived_tree(self.grammar_, kinds[start:end], symbols[start:end].tolist(), words)
             latent = found.symbol[start:end] % self.splits if self.latent else None
             answers.append(Prediction(tree, latent, float(values[k])))
+        return answers
+
+    def marginals(self, batch: ParsingBatch, w: Vector, temperature: Temperature) -> list[dict[Constituent, float]]:
+        """Return the probabilities of the constituents of each sentence under P(y | x) ∝ Σ_h exp(s(y, h)/ε).
+
+        Constituents are those of `latentstruct.trees.constituents`; those of probability 10⁻⁶ and below are left out.
+        A sentence without a derivation has none.
+        """
+        pooling = self._pooling(temperature)
+        if pooling <= 0:
+            raise InputError(f"marginals need a temperature above 0, found {pooling}: use decode for the best tree")
+        data, unused = (batch.sentences, batch.spans, self.rules_, self._scores(batch, w)), np.zeros(self.n_features)
+        answers = []
+        with told_if_too_large(batch.lengths, len(self.rules_.root)):
+            for k, n_words in enumerate(batch.lengths.tolist()):
+                found = inside_outside.probable_labels(*data, k, pooling, LEAST_TOLD, unused)
+                answers.append(probable_constituents(self.grammar_.labels, n_words, found))
         return answers
 
     def complete(self, batch: ParsingBatch, w: Vector) -> list[NDArray[np.int64]]:

@@ -1,0 +1,47 @@
+"""Scores of things that were to be found, by how many are true, predicted and both."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Self
+
+__all__ = ["FoundScore"]
+
+
+@dataclass(frozen=True)
+class FoundScore:
+    """How well things, such as the chunks of a text, were found.
+
+    The ratios lie between 0 and 1, and are 0 where the denominator is.
+
+    Parameters
+    ----------
+    precision : float
+        The share n_correct / n_predicted of the predicted things that are true.
+    recall : float
+        The share n_correct / n_true of the true things that were predicted.
+    f1 : float
+        The harmonic mean 2 n_correct / (n_true + n_predicted) of precision and recall.
+    n_true, n_predicted, n_correct : int
+        The numbers of things.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    n_true: int
+    n_predicted: int
+    n_correct: int
+
+    @classmethod
+    def of_counts(cls, n_true: int, n_predicted: int, n_correct: int) -> Self:
+        """Return the ratios of numbers, with these."""
+        precision = n_correct / n_predicted if n_predicted else 0.0
+        recall = n_correct / n_true if n_true else 0.0
+        f1 = 2 * n_correct / (n_true + n_predicted) if n_correct else 0.0
+        return cls(precision, recall, f1, n_true, n_predicted, n_correct)
+
+    @classmethod
+    def of_each(cls, n_true: Counter[str], n_predicted: Counter[str], n_correct: Counter[str]) -> dict[str, Self]:
+        """Return the scores of each name that is true or predicted, in alphabetical order."""
+        names = sorted(n_true.keys() | n_predicted.keys())
+        return {name: cls.of_counts(n_true[name], n_predicted[name], n_correct[name]) for name in names}

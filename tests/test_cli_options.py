@@ -1,0 +1,44 @@
+"""Options that several kinds of models share."""
+
+import re
+
+import pytest
+
+from command import fail, run
+from latentstruct.cli.kinds import HeldOut
+from latentstruct.cli.motif import MotifKind
+from latentstruct.exceptions import InputError
+
+TWICE = {
+    "align": ("-", "--valid", "-"),
+    "chain": ("-", "--valid", "-"),
+    "classes": ("-", "--valid", "-"),
+    "cluster": ("-", "--valid", "-"),
+    "coreference": ("-", "--valid", "-"),
+    "detect": ("images", "--labels", "-", "--valid", "images", "-"),
+    "diverse": ("-", "--valid", "-"),
+    "graph": ("-", "--valid", "-"),
+    "measure": ("-", "--valid", "-"),
+    "motif": ("--positive", "-", "--background", "-"),
+    "parse": ("-", "--valid", "-"),
+    "rank": ("-", "--valid", "-"),
+}
+
+
+@pytest.mark.parametrize("kind", TWICE)
+def test_standard_input_is_refused_where_it_is_given_twice(kind, tmp_path):
+    line = fail("train", kind, *TWICE[kind], "-o", tmp_path / "model", stdin="")
+    assert "- is given twice; expected it once" in line
+    assert not (tmp_path / "model").exists()
+
+
+def test_evaluation_reads_standard_input_once():
+    with pytest.raises(InputError, match="- is given twice"):
+        HeldOut(positive="-", negative="-").check(MotifKind())
+    HeldOut(positive="-", negative="some.fa").check(MotifKind())
+
+
+@pytest.mark.parametrize("kind", ["chain", "cluster", "coreference", "graph", "parse", "rank"])
+def test_the_help_names_both_meanings_of_tol(kind):
+    shown = " ".join(re.sub(r"[│|]", " ", run("train", kind, "--help").stdout).split())
+    assert "Relative gap to certify; latent: stop when a round lowers the objective by a smaller share." in shown
