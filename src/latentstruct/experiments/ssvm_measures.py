@@ -47,7 +47,7 @@ PUBLISHED = {
 FEWEST_POSITIVES, COMMON = 10, 50
 TOLERANCE = 0.01
 MOST_PLANES = 50
-MAX_ITERATIONS = 10_000
+MAX_ITERATIONS = 2_000
 
 
 Setting = tuple[float, ...]
@@ -74,7 +74,7 @@ FULL = Grid(
     strengths=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
     pair_strengths=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
     plain_strengths=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
-    cost_factors=(1.0, 2.0, 5.0, 10.0, 30.0, 100.0),
+    cost_factors=(1.0, 3.0, 10.0, 30.0, 100.0),
     n_folds=3,
 )
 QUICK = Grid(
