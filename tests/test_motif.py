@@ -472,7 +472,7 @@ def put(home, relative, content):
     return home
 
 
-NEGATIVES = gzip.compress(b">n\nACGT\n")
+NEGATIVES = gzip.compress(b">n\nACGT\n", mtime=0)
 
 
 def test_yeast_headers(tmp_path):
