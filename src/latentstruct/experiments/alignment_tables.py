@@ -201,7 +201,8 @@ def ladder_plot(results: Results) -> "Callable[[Axes], None]":
         places = np.arange(len(chosen))
         for shift, name in ((-0.2, "Q"), (0.2, "Q4")):
             axes.bar(places + shift, [100 * one.test[name].mean() for one in chosen], 0.4, label=name)
-        axes.set_xticks(places, [f"{one.model}\n{one.mode}" for one in chosen], fontsize=7)
+        names = [f"{one.model}, {one.mode}".replace(", ", "\n") for one in chosen]
+        axes.set_xticks(places, names, fontsize=7)
         axes.set_ylabel("score on the test pairs (%)")
         axes.legend()
 
