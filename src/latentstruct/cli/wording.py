@@ -39,6 +39,7 @@ REWORDINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
         (r"use solver='auto'", "use --solver auto"),
         (r"^features='(\w+)' combines\b", r"--features \1 combines"),
         (r"give further tracks, or derived=True$", "give --structure or --accessibility, or --derived"),
+        (r"or ask for lemmas if these are such$", "or train with --lemmas if these are such"),
         (r"the inputs or C are too large", "the inputs or -C are too large"),
         (r"^no document in Y has\b", "no document has"),
         (
