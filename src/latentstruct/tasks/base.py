@@ -67,9 +67,18 @@ class BaseTask(BaseEstimator):
     latent: bool = False
     classifies: bool = False
     """Whether an output is one label an example, so that scikit-learn may treat estimators as classifiers."""
+    binary: bool = False
+    """Whether there are two classes only."""
+    whole_set: bool = False
+    """Whether all rows together are one example, so that they have no weights of their own."""
     decodes_in_threads: bool = False
     """Whether preparing and decoding spend their time outside the interpreter's lock."""
     n_features: int
+
+    @property
+    def judges_scores(self) -> bool:
+        """Whether losses and scores are taken from `scores` instead of predictions, as for rankings."""
+        return False
 
     def total(self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
         """Return the weighted sum of all examples' planes."""
