@@ -60,7 +60,7 @@ def test_command(monkeypatch, tmp_path, result):
 
 
 def test_missing_matplotlib_is_told_before_the_work(monkeypatch, tmp_path, result):
-    monkeypatch.setattr("latentstruct.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("latentstruct.plots.axes.find_spec", lambda name: None)
     shown = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "demo")])
     assert shown.exit_code == 2
     assert 'pip install "latentstruct[plot]"' in shown.stderr
