@@ -2,7 +2,7 @@
 
 from latentstruct.tasks.alignment import Alignment
 from latentstruct.tasks.alignment import GapCosts as GapCosts
-from latentstruct.tasks.base import CandidateTask, ExampleTask
+from latentstruct.tasks.candidates import CandidateTask
 from latentstruct.tasks.chain import Chain
 from latentstruct.tasks.coreference import Coreference
 from latentstruct.tasks.correlation_clustering import CorrelationClustering
@@ -11,6 +11,7 @@ from latentstruct.tasks.detection import DetectionInput as DetectionInput
 from latentstruct.tasks.detection import chosen_boxes as chosen_boxes
 from latentstruct.tasks.diversity import CandidateDocuments as CandidateDocuments
 from latentstruct.tasks.diversity import DiverseSubset
+from latentstruct.tasks.examples import ExampleTask
 from latentstruct.tasks.graph import Graph
 from latentstruct.tasks.graph_inputs import GraphInput as GraphInput
 from latentstruct.tasks.graph_inputs import grid_graph as grid_graph
