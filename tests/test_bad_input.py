@@ -18,6 +18,7 @@ from latentstruct import (
     LatentSSVM,
     Measure,
     Multiclass,
+    PartsTask,
     StructuralSVM,
     StructuredEstimator,
     StructuredPerceptron,
@@ -521,7 +522,9 @@ def test_examples_have_no_soft_form():
     refuse(message, CRF(Product()), X, [-1, 1, 1, 1])
 
 
-@pytest.mark.parametrize(("task", "function"), [(CandidateTask(), "candidates"), (ExampleTask(), "joint_feature")])
+@pytest.mark.parametrize(
+    ("task", "function"), [(CandidateTask(), "candidates"), (ExampleTask(), "joint_feature"), (PartsTask(), "parts")]
+)
 def test_functions_that_were_not_written(task, function):
     with pytest.raises(TypeError, match=rf"Task does not define {function}\(\)"):
         StructuralSVM(task).fit(X, [-1, 1, 1, 1])

@@ -71,6 +71,7 @@ _HOMES = {
         "Multiclass",
         "PairwiseRanking",
         "Parsing",
+        "PartsTask",
         "PrecisionAtK",
         "grid_graph",
     ),
@@ -143,6 +144,7 @@ if TYPE_CHECKING:
         Multiclass,
         PairwiseRanking,
         Parsing,
+        PartsTask,
         PrecisionAtK,
         grid_graph,
     )

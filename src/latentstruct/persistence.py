@@ -50,7 +50,7 @@ ESTIMATORS = (
 PARTS = {
     name: getattr(module, name)
     for module, names in (
-        (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask")]),
+        (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask", "PartsTask")]),
         (solvers, solvers.__all__),
         (regularizers, ("GroupNorm", "L2", "NoRegularizer")),
         (estimators, ESTIMATORS),

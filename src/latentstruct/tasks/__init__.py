@@ -20,6 +20,7 @@ from latentstruct.tasks.measure import Measure
 from latentstruct.tasks.motif import Motif
 from latentstruct.tasks.multiclass import Multiclass
 from latentstruct.tasks.parsing import Parsing
+from latentstruct.tasks.parts import PartsTask
 from latentstruct.tasks.ranking import PairwiseRanking, PrecisionAtK
 
 __all__ = [
@@ -38,5 +39,6 @@ __all__ = [
     "Multiclass",
     "PairwiseRanking",
     "Parsing",
+    "PartsTask",
     "PrecisionAtK",
 ]
