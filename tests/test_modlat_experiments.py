@@ -180,7 +180,9 @@ def test_a_run_has_all_tables(findings):
     assert [row[:2] for row in data.rows] == [[name, "lying 6, standing 6"] for name in ("mammals", "msrc animals")]
     # Two data sets, two losses, splits, strengths, and parts.
     assert [row[:2] for row in seconds.rows] == [[method, 32] for method in METHODS]
-    assert len([line for line in said if line.startswith("mammals, split 1, C = 10, ModLat, overlap loss: test")]) == 1
+    assert len([line for line in said if ": mammals, split 1, C = 10, ModLat, overlap loss: test" in line]) == 1
+    # Seven models, as one method knows no losses of boxes.
+    assert said[-1].startswith("56 of 56 trainings: ")
     assert len(found.settings["trials"]) == 4 * 32
     # To a method that sees no boxes both losses are the same training.
     blind = [one for one in found.settings["trials"] if one["method"] == BLIND]

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.short_repr import short_repr
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from latentstruct.motifs import Site
-    from latentstruct.protocols import Round
+    from latentstruct.protocols import Callback, Round
 
 INK, MUTED, TRUE, FOUND, WRONG = "#1f2933", "#6b7785", "#9fc5e8", "#14507f", "#c8321e"
 START_COLOURS = ("#14507f", "#5b9bd0", "#b4bcc6", "#e0a458", "#7a9e7e")
@@ -64,6 +66,8 @@ class DemoResult:
     restart_objectives: list[float]
     seconds: float
 
+    __repr__ = short_repr
+
     @property
     def hits(self) -> NDArray[np.bool_]:
         """Which of the planted sites in held-out sequences were found."""
@@ -80,6 +84,7 @@ def run_demo(
     restarts: int = 3,
     seed: int = 0,
     tell: Callable[[str], None] | None = None,
+    callback: "Callback | None" = None,
 ) -> DemoResult:
     """Plant a motif in random DNA, find it, and look for it in held-out sequences.
 
@@ -99,6 +104,8 @@ def run_demo(
         Seed of the sequences.
     tell : callable, optional
         Called with a line of text before long work.
+    callback : callable, optional
+        Called with each round of training; see `BaseStructuredEstimator.fit`.
 
     Returns
     -------
@@ -118,7 +125,7 @@ def run_demo(
     X = positive[:n_train] + negative[:n_train]
     Y = [1] * n_train + [-1] * n_train
     began = time.perf_counter()
-    model = LatentSSVM(Motif(width), C=C, restarts=restarts).fit(X, Y)
+    model = LatentSSVM(Motif(width), C=C, restarts=restarts).fit(X, Y, callback=callback)
     seconds = time.perf_counter() - began
     sites: list[Site] = find_sites(model, positive[:n_train])
     matrix = site_matrix([site.site for site in sites])

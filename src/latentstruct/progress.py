@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from latentstruct import at_work
+from latentstruct.time_left import Outlook, TrainingTime
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
@@ -29,6 +32,7 @@ SECONDS_BETWEEN_REFRESHES = 0.1
 def say(text: str) -> None:
     """Write one line to standard error, whatever breaks the text holds."""
     print(" ".join(text.split()), file=sys.stderr, flush=True)
+    at_work.told()
 
 
 def show_number(value: float, digits: int = 6) -> str:
@@ -142,12 +146,13 @@ class Progress:
         Whether to show nothing.
     n_starts : int, default=0
         For a training that solves many convex problems: its number of starts. Lines marked as estimates are then
-        steps within a round, and only the latest is shown.
+        steps within a round, and only the latest is shown. The training may tell it too, when it begins.
 
     Notes
     -----
-    Used as a context manager; `callback` is for an estimator's fit. It works without a thread: the table is
-    drawn anew when a round ends, ten times a second at most, so that training is not slowed down.
+    Used as a context manager; `callback` is for an estimator's fit, which tells it what ends the training, so that the
+    time that is left can be foreseen. It works without a thread: the table is drawn anew when a round ends, ten times a
+    second at most, so that training is not slowed down.
     """
 
     def __init__(self, quiet: bool = False, n_starts: int = 0) -> None:
@@ -157,6 +162,9 @@ class Progress:
         self._live: Live | None = None
         self._shown_at = -math.inf
         self._shown: Round | None = None
+        self._time = TrainingTime(Outlook())
+        self._outlook = ""
+        self._foreseen_at = -math.inf
 
     def __enter__(self) -> Self:
         if not self.quiet and sys.stderr.isatty():
@@ -165,6 +173,7 @@ class Progress:
 
             self._live = Live(console=Console(stderr=True), auto_refresh=False, get_renderable=self._table)
             self._live.start()
+            at_work.hold(True)
         if self.n_starts:
             # The first step within the first round need not be shown at once.
             self._shown_at = time.perf_counter()
@@ -173,22 +182,34 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.rounds and self.rounds[-1] is not self._shown:
+        # When all is over nothing is left.
+        self._outlook, self._foreseen_at = "", math.inf
+        if self.rounds and (self._live is not None or self.rounds[-1] is not self._shown):
             self._show()
         if self._live is not None:
             self._live.stop()
+            at_work.hold(False)
 
     @property
     def callback(self) -> "Callback | None":
         """What to hand to fit."""
-        return None if self.quiet else self._take
+        return None if self.quiet else self
+
+    def begin(self, outlook: Outlook) -> None:
+        """Take what is known of a training that begins now."""
+        self._time = TrainingTime(outlook)
+        if outlook.rule == "round" or outlook.n_starts > 1:
+            self.n_starts = outlook.n_starts
+            self._shown_at = time.perf_counter()
 
     def say(self, text: str) -> None:
         """Write a remark unless quiet."""
         if not self.quiet:
             say(text)
 
-    def _take(self, line: "Round") -> None:
+    def __call__(self, line: "Round") -> None:
+        """Take a round, and show it if it is due."""
+        self._time.add(line)
         within = bool(self.n_starts) and line.estimate
         if self.n_starts and self.rounds and self.rounds[-1].estimate:
             self.rounds.pop()
@@ -204,6 +225,8 @@ class Progress:
 
     def _show(self) -> None:
         self._shown_at, self._shown = time.perf_counter(), self.rounds[-1]
+        if self._shown_at - self._foreseen_at >= SECONDS_BETWEEN_LINES:
+            self._foreseen_at, self._outlook = self._shown_at, self._time.describe()
         if self._live is not None:
             self._live.refresh()
         else:
@@ -211,7 +234,7 @@ class Progress:
             start = f"start {self._start_cell(self._shown)}, " if self.n_starts > 1 else ""
             say(
                 f"{start}round {number}: objective {objective}, bound {bound}, relative gap {gap}, "
-                f"{calls} oracle calls, {seconds}"
+                f"{calls} oracle calls, {seconds}{self._outlook and ', '}{self._outlook}"
             )
 
     def _start_cell(self, line: "Round") -> str:
@@ -220,9 +243,12 @@ class Progress:
     def _table(self) -> "Table":
         columns = ("round", "objective", "bound", "relative gap", "oracle calls", "time")
         if self.n_starts <= 1:
-            return make_table("", columns, [_round_cells(line) for line in self.rounds], n_text=0)
-        rows = [(self._start_cell(line), *_round_cells(line)) for line in self.rounds]
-        return make_table("", ("start", *columns), rows, n_text=0)
+            table = make_table("", columns, [_round_cells(line) for line in self.rounds], n_text=0)
+        else:
+            rows = [(self._start_cell(line), *_round_cells(line)) for line in self.rounds]
+            table = make_table("", ("start", *columns), rows, n_text=0)
+        table.caption, table.caption_justify = self._outlook or None, "left"
+        return table
 
 
 def _round_cells(line: "Round") -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from latentstruct.planes import Plane, Planes
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import short_repr
 
 Mode = Literal["free", "augmented", "clamped"]
 
@@ -241,6 +242,8 @@ class Result:
     state: Any = None
     start_objectives: list[float] = field(default_factory=list)
 
+    __repr__ = short_repr
+
     @property
     def gap(self) -> float:
         """Absolute gap between objective and bound."""
@@ -248,7 +251,10 @@ class Result:
 
 
 Callback = Callable[[Round], bool | None]
-"""Called after each round, and with estimates during rounds that take long; a true answer stops the solver."""
+"""Called after each round, and with estimates during rounds that take long; a true answer stops the solver.
+
+If it has a method ``begin``, estimators call that before the first round with a `latentstruct.time_left.Outlook`.
+"""
 
 
 class Solver(Protocol):

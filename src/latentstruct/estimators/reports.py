@@ -11,20 +11,37 @@ from latentstruct.protocols import Result, Round
 from latentstruct.regularizers import L2
 from latentstruct.solvers import LBFGS
 from latentstruct.solvers.base import BaseSolver
+from latentstruct.time_left import Outlook, TrainingTime
 
 # From here to the caller of `fit`.
 TO_THE_USER = 5
+SECONDS_BETWEEN_OUTLOOKS = 1.0
 
 
-def print_round(line: Round) -> None:
-    """Print one round of a solver."""
-    about = "~" if line.estimate else " "
-    start = f"start {line.start + 1}  " if line.start else ""
-    print(
-        f"{start}round {line.round:4d}  objective {about}{line.objective:.6g}  bound {line.lower_bound:.6g}  "
-        f"gap {line.gap:.3g}  oracle calls {line.oracle_calls}  {line.seconds:.1f} s",
-        flush=True,
-    )
+class RoundPrinter:
+    """Prints the rounds of a solver, and the time that is left where it can be foreseen."""
+
+    def __init__(self) -> None:
+        self._time = TrainingTime(Outlook())
+        self._foreseen_at = -math.inf
+        self._outlook = ""
+
+    def begin(self, outlook: Outlook) -> None:
+        """Take what is known of a training that begins now."""
+        self._time = TrainingTime(outlook)
+
+    def __call__(self, line: Round) -> None:
+        """Print a round."""
+        self._time.add(line)
+        if line.seconds - self._foreseen_at >= SECONDS_BETWEEN_OUTLOOKS:
+            self._foreseen_at, self._outlook = line.seconds, self._time.describe()
+        about = "~" if line.estimate else " "
+        start = f"start {line.start + 1}  " if line.start else ""
+        print(
+            f"{start}round {line.round:4d}  objective {about}{line.objective:.6g}  bound {line.lower_bound:.6g}  "
+            f"gap {line.gap:.3g}  oracle calls {line.oracle_calls}  {line.seconds:.1f} s  {self._outlook}".rstrip(),
+            flush=True,
+        )
 
 
 def warn_of(estimator: Any, result: Result, solver: BaseSolver) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from latentstruct.exceptions import InputError
 from latentstruct.experiments.findings import Findings, Table
+from latentstruct.short_repr import show
 
 __all__ = ["EXPERIMENTS", "Experiment", "Findings", "Table", "run_experiment"]
 
@@ -150,7 +151,7 @@ def run_experiment(
     """
     if name not in EXPERIMENTS:
         raise InputError(
-            f"there is no experiment {name!r}; expected one of {', '.join(EXPERIMENTS)}: choose one of these"
+            f"there is no experiment {show(name)}; expected one of {', '.join(EXPERIMENTS)}: choose one of these"
         )
     began = time.perf_counter()
     findings: Findings = import_module(EXPERIMENTS[name].module).run(data_home=data_home, quick=quick, say=say)

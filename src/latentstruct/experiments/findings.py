@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from latentstruct.exceptions import InputError
 from latentstruct.progress import make_table, plain, show_number, widen
+from latentstruct.short_repr import show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Console
 
+    from latentstruct.report.page import Page
+
 __all__ = ["Findings", "Table"]
 
 PACKAGES = ("latentstruct", "numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 TEXT_WIDTH = 110
+PLOT_SIZE = (7.2, 4.6)
+"""Width and height of plots in inches."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Table:
         for number, row in enumerate(self.rows, 1):
             if len(row) != len(self.columns):
                 raise InputError(
-                    f"row {number} of the table {self.title!r} has {len(row)} cells; expected {len(self.columns)}, "
+                    f"row {number} of the table {show(self.title)} has {len(row)} cells; expected {len(self.columns)}, "
                     "one for each column: give the missing cells as None"
                 )
 
@@ -148,7 +153,7 @@ class Findings:
             console.print(f"\n{self.seconds:.1f} s", highlight=False)
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write NAME.json (everything), NAME.txt (the printed tables) and NAME-PLOT.png for each plot.
+        """Write NAME.json (everything), NAME.txt (the tables), NAME.html (a page) and NAME-PLOT.png for each plot.
 
         Parameters
         ----------
@@ -163,10 +168,35 @@ class Findings:
         contents = {
             f"{self.name}.json": json.dumps(self.to_dict(), ensure_ascii=False, indent=2).encode() + b"\n",
             f"{self.name}.txt": self._text().encode(),
+            f"{self.name}.html": self.page().html().encode("utf-8", "replace"),
         }
         for plot, draw in self.plots.items():
             contents[self._plot_file(plot)] = _draw(draw)
         return _write_all(Path(folder), contents)
+
+    def page(self) -> "Page":
+        """Return tables and plots as a page."""
+        from latentstruct.report.blocks import Block, Drawing, FactList, TableBlock, Text
+        from latentstruct.report.page import Page, Section
+
+        tables: list[Block] = [
+            TableBlock(table.title, table.columns, table.rows, table.note, table._count_text_columns())
+            for table in self.tables
+        ]
+        plots: list[Block] = [
+            Drawing(draw, f"Plot {plot} of {self.title}; the tables have the figures.", plot, *PLOT_SIZE)
+            for plot, draw in self.plots.items()
+        ]
+        differs: list[Block] = [Text(difference) for difference in self.differs]
+        settings = [(name, _show_setting(value)) for name, value in plain(self.settings).items()]
+        sections = [
+            Section("Results", tables),
+            Section("Plots", plots),
+            Section("How it differs from what was published", differs),
+            Section("To do it again", [FactList([("latentstruct reproduce", self.name), *settings])]),
+            Section("Versions", [FactList([*_versions().items(), ("time", f"{self.seconds:.1f} s")])]),
+        ]
+        return Page(self.title, f"Data: {self.data}", [section for section in sections if section.blocks])
 
     def _plot_file(self, plot: str) -> str:
         return f"{self.name}-{plot}.png"
@@ -188,6 +218,10 @@ def _show_cell(cell: Any) -> str:
     return str(cell)
 
 
+def _show_setting(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in PACKAGES:
@@ -202,7 +236,7 @@ def _draw(draw: "Callable[[Axes], None]") -> bytes:
     """Return a picture as PNG."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    figure = Figure(figsize=PLOT_SIZE, layout="constrained")
     draw(figure.add_subplot())
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=130)

@@ -29,6 +29,7 @@ from latentstruct.experiments.findings import Findings, Table
 from latentstruct.regularizers import GroupNorm
 from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.tasks import LatentMulticlass
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -467,7 +468,8 @@ def run(
     """
     sizes = (QUICK if quick else FULL) if sizes is None else sizes
     pairs = load_pairs(data_home, sizes.pairs, sizes.train, sizes.test)
-    found = [examine(pair, sizes, say) for pair in pairs]
+    steps = Steps(say, len(pairs) * (len(sizes.scales) + 1), "parts")
+    found = [examine(pair, sizes, steps.done) for pair in pairs]
     sparse = [one for part in found for one in part.sparse]
     budgets = [one for part in found for one in part.budgets]
     selections = [part.selection for part in found]

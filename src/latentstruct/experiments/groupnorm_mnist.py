@@ -26,6 +26,7 @@ from latentstruct.experiments.findings import Findings, Table
 from latentstruct.paths import groupnorm_path
 from latentstruct.solvers.proximal import Proximal
 from latentstruct.tasks import LatentMulticlass
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,7 +104,7 @@ def fit_dense(kind: str, data: DigitPair, sizes: Sizes) -> Outcome:
     return measure(kind, model, data, time.process_time() - began, norms)
 
 
-def follow_path(data: DigitPair, sizes: Sizes, say: Callable[[str], None]) -> list[Outcome]:
+def follow_path(data: DigitPair, sizes: Sizes, steps: Steps) -> list[Outcome]:
     """Train with the group norm along a path of strengths; each model is pruned to the states it kept."""
     task = LatentMulticlass(n_states=N_ANGLES, weights="state")
     began = time.process_time()
@@ -115,14 +116,14 @@ def follow_path(data: DigitPair, sizes: Sizes, say: Callable[[str], None]) -> li
             C / len(data.y),
             strengths=sizes.strengths,
             solver=_solver(sizes),
-            callback=lambda strength, model: say(f"λ = {strength:g}: {int((model.states_ > 0).sum())} states"),
+            callback=lambda strength, model: steps.done(f"λ = {strength:g}: {int((model.states_ > 0).sum())} states"),
         )
     took = (time.process_time() - began) / len(sizes.strengths)
     found = []
     for k, strength in enumerate(path.strengths):
         model = path.model(k)
         found.append(measure(f"group norm, λ = {strength:g}", model.prune(), data, took, model.states_))
-        say(_line(found[-1]))
+        steps.say(_line(found[-1]))
     return found
 
 
@@ -225,10 +226,12 @@ def run(
     sizes = (QUICK if quick else FULL) if sizes is None else sizes
     data = make_pair(load_mnist(data_home), DIGITS, sizes.train, sizes.test, sizes.components)
     say(f"features of {len(data.y)} training images: {data.X.nbytes / 1e6:.0f} MB")
-    outcomes = follow_path(data, sizes, say)
-    for kind in (SEPARATE, SHARED, UPRIGHT):
+    dense = (SEPARATE, SHARED, UPRIGHT)
+    steps = Steps(say, len(sizes.strengths) + len(dense), "trainings")
+    outcomes = follow_path(data, sizes, steps)
+    for kind in dense:
         outcomes.append(fit_dense(kind, data, sizes))
-        say(_line(outcomes[-1]))
+        steps.done(_line(outcomes[-1]))
     middle = outcomes[len(sizes.strengths) // 2]
     return Findings(
         name="groupnorm-mnist",

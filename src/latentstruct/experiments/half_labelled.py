@@ -21,6 +21,7 @@ from latentstruct.metrics import chunk_spans
 from latentstruct.ragged import offsets_from_lengths
 from latentstruct.solvers import CCCP, BlockAscent
 from latentstruct.tasks import Chain, Multiclass
+from latentstruct.time_left import Steps
 from latentstruct.unknown import UNKNOWN
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ def choose_strengths(sentences: Sentences, labels: Sequence[str], sizes: Sizes, 
     order = np.random.default_rng(2).permutation(len(half.X))
     fitted, held = half.take(order[: sizes.choosing]), half.take(order[sizes.choosing : 2 * sizes.choosing])
     chosen = {}
+    steps = Steps(say, len(ESTIMATORS), "methods")
     for method in ESTIMATORS:
         scores, grid = [], [C * (LIKELIHOOD_FACTOR if method in LIKELIHOODS else 1.0) for C in sizes.grid]
         for C in grid:
@@ -188,7 +190,7 @@ def choose_strengths(sentences: Sentences, labels: Sequence[str], sizes: Sizes, 
             scores.append(float(accuracy(count(held.Y, predict(model, held.X)).sum(axis=0))))
         chosen[method] = grid[int(np.argmax(scores))]
         shown = ", ".join(f"{C:g}: {100 * score:.2f}" for C, score in zip(grid, scores, strict=True))
-        say(f"{method}: C = {chosen[method]:g} of {shown}")
+        steps.done(f"{method}: C = {chosen[method]:g} of {shown}")
     return chosen
 
 
@@ -309,11 +311,12 @@ def run(
     train, test, labels = load(data_home, sizes)
     chosen = choose_strengths(train, labels, sizes, say)
     measured = []
+    steps = Steps(say, len(sizes.shares) * len(chosen), "trainings")
     for share in sizes.shares:
         for method, C in chosen.items():
             measured.append(measure(share, method, C, train, test, labels))
             sums = measured[-1].counts.sum(axis=0)
-            say(
+            steps.done(
                 f"{100 * share:.0f} % missing, {method}: accuracy {100 * accuracy(sums):.2f}, F1 "
                 f"{100 * chunk_f1(sums):.2f}, {measured[-1].seconds:.1f} s"
             )

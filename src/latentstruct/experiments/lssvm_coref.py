@@ -14,6 +14,7 @@ from latentstruct.datasets import load_litbank
 from latentstruct.experiments.findings import Findings, Table
 from latentstruct.mentions import MentionPairFeatures
 from latentstruct.metrics import ClusterScores, cluster_scores
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +91,7 @@ def _score_each(test: Data, found: list[Any]) -> tuple[ClusterScores, list[Clust
     return cluster_scores(test.Y, found), each
 
 
-def _validate(method: Method, train: Data, n_folds: int, say: Callable[[str], None]) -> dict[str, list[float]]:
+def _validate(method: Method, train: Data, n_folds: int, steps: Steps) -> dict[str, list[float]]:
     """Return both losses for each C: means over all training documents, each left out once."""
     found: dict[str, list[float]] = {criterion: [] for criterion in CRITERIA}
     for C in method.grid:
@@ -103,16 +104,14 @@ def _validate(method: Method, train: Data, n_folds: int, say: Callable[[str], No
         scores = cluster_scores(truth, predicted)
         for criterion in CRITERIA:
             found[criterion].append(100.0 * getattr(scores, criterion))
-        say(
+        steps.done(
             f"{method.name}, C = {C:g}: validation MITRE loss {100 * scores.mitre_loss:.1f} %, "
             f"pair loss {100 * scores.pair_loss:.2f} % ({time.perf_counter() - began:.0f} s)"
         )
     return found
 
 
-def _evaluate(
-    method: Method, validation: dict[str, list[float]], train: Data, test: Data, say: Callable[[str], None]
-) -> list[Row]:
+def _evaluate(method: Method, validation: dict[str, list[float]], train: Data, test: Data, steps: Steps) -> list[Row]:
     """Train on the whole first half with the C that each criterion chose, and score the second."""
     chosen: dict[float, list[str]] = {}
     for criterion in CRITERIA:
@@ -127,7 +126,9 @@ def _evaluate(
         scores = _score_each(test, list(model.predict(test.X)))
         rows.append(Row(method.name, " and ".join(names), C, at_edge, seconds, *scores))
         mitre, pair = (rows[-1].mean_and_error(loss)[0] for loss in CRITERIA)
-        say(f"{method.name}, C = {C:g}: test MITRE loss {mitre:.1f} %, pair loss {pair:.2f} % ({seconds:.0f} s)")
+        steps.done(f"{method.name}, C = {C:g}: test MITRE loss {mitre:.1f} %, pair loss {pair:.2f} % ({seconds:.0f} s)")
+    # Criteria that chose the same C share a training.
+    steps.skip(len(CRITERIA) - len(chosen))
     return rows
 
 
@@ -246,9 +247,12 @@ def run(
     train, test = Data(X[:n_train], Y[:n_train]), Data(X[n_train:], Y[n_train:])
     say(f"{len(documents)} documents, {sum(x.shape[0] for x in X)} pairs of mentions, {X[0].shape[1]} features")
     validation, rows = {}, []
+    # Validation trains on the part that a fold leaves, once for each fold.
+    costs = [cost for method in methods for cost in [n_folds - 1.0] * len(method.grid) + [1.0] * len(CRITERIA)]
+    steps = Steps(say, len(costs), "steps", costs)
     for method in methods:
-        validation[method.name] = _validate(method, train, n_folds, say)
-        rows += _evaluate(method, validation[method.name], train, test, say)
+        validation[method.name] = _validate(method, train, n_folds, steps)
+        rows += _evaluate(method, validation[method.name], train, test, steps)
     rows += _controls(test)
     return Findings(
         name="lssvm-coref",

@@ -16,6 +16,7 @@ from latentstruct.experiments.motif_data import match_negatives
 from latentstruct.mentions import MentionPairFeatures
 from latentstruct.solvers import CCCP
 from latentstruct.tasks import Coreference, Motif, PrecisionAtK
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,11 +166,13 @@ def run(data_home: Home = None, quick: bool = False, say: Callable[[str], None] 
     strengths = QUICK_STRENGTHS if quick else STRENGTHS
     trainings: list[Training] = []
     for problem in PROBLEMS:
-        for fold, (X, Y) in enumerate(problem.folds(data_home, 1 if quick else problem.n_folds), 1):
+        n_folds = 1 if quick else problem.n_folds
+        steps = Steps(say, n_folds, f"training sets of {problem.name}")
+        for fold, (X, Y) in enumerate(problem.folds(data_home, n_folds), 1):
             found = [train(problem, fold, C, X, Y) for C in strengths if problem.most >= C]
             trainings += found
             rounds = ", ".join(f"{t.rounds} at C = {t.C:g}" for t in found)
-            say(f"{problem.name}, training set {fold}: rounds {rounds}")
+            steps.done(f"rounds {rounds}")
     results = Rounds(trainings, strengths)
     return Findings(
         name="lssvm-iterations",

@@ -23,6 +23,7 @@ from latentstruct.motifs import consensus, find_sites, reverse_complement, site_
 from latentstruct.plots import plot_logo
 from latentstruct.tasks.motif import Motif
 from latentstruct.tasks.motif_starts import letters_of
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -339,19 +340,19 @@ class Results:
         return np.array([wrong[self.folds == fold].mean() for fold in np.unique(self.folds)])
 
 
-def compare_methods(problem: Problem, settings: Settings, say: Say) -> Results:
+def compare_methods(problem: Problem, settings: Settings, steps: Steps) -> Results:
     """Run all methods on one kind of negatives."""
     results = Results(problem.folds[: problem.n_tested])
     tested = problem.X[: problem.n_tested]
     for width in settings.widths:
         task = Motif(width, settings.background_order, settings.strands)
-        say(f"latent SSVM, width {width}")
+        steps.begin(f"latent SSVM, width {width}")
         results.by_C[width] = grid_errors(problem, task, settings.grid, settings, continued=True)
         results.errors["LSSVM", width] = chosen_errors(results.by_C[width], results.folds)
-        say(f"Gibbs sampler, width {width}")
+        steps.begin(f"Gibbs sampler, width {width}")
         on_test, on_training = gibbs_errors(problem, task, settings)
         results.errors["Gibbs", width], results.errors["Gibbs, training", width] = on_test, on_training
-    say("GC threshold, 4-mer SVM and consensus match")
+    steps.begin("GC threshold, 4-mer SVM and consensus match")
     gc = np.array([gc_content(x) for x in tested])
     results.errors["GC", None] = threshold_errors(problem, gc, settings)
     results.errors["words", None] = word_svm_errors(problem, settings)
@@ -549,14 +550,16 @@ def run(data_home: str | os.PathLike[str] | None = None, quick: bool = False, sa
     settings = QUICK if quick else Settings()
     data = load_yeast_ars(data_home)
     results: dict[str, Results] = {}
+    n_widths = len(settings.widths)
+    steps = Steps(say, len(settings.negatives) * (2 * n_widths + 1) + n_widths + 1, "parts")
     for kind in settings.negatives:
         say(f"negatives matched in {kind}")
         problem = make_problem(data, NEGATIVES[kind], settings)
-        results[kind] = compare_methods(problem, settings, say)
+        results[kind] = compare_methods(problem, settings, steps)
     wholes, samplers = [], {}
     turned, turned_acs = oriented(data)
     for width in settings.widths:
-        say(f"training on all data, width {width}")
+        steps.begin(f"training on all data, width {width}")
         for strands, positives, acs in ((2, data.positives.sequences, data.acs), (1, turned, turned_acs)):
             task = Motif(width, settings.background_order, strands)
             wholes.append(train_whole(positives, acs, problem, task, settings))
@@ -565,7 +568,7 @@ def run(data_home: str | os.PathLike[str] | None = None, quick: bool = False, sa
         sampler.fit(problem.X, problem.Y)
         _, starts, _ = task.best_windows(task.prepare(data.positives.sequences), sampler.coef_)
         samplers[width] = share_hit(starts, width, data.acs)
-    say("promoters")
+    steps.begin("promoters")
     promoters = promoter_errors(data_home, settings)
     both = [whole for whole in wholes if whole.strands == 2]
     return Findings(

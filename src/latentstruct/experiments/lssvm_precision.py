@@ -17,6 +17,7 @@ from latentstruct.metrics import precision_at_k
 from latentstruct.ragged import Vector
 from latentstruct.solvers import Bundle
 from latentstruct.tasks import PairwiseRanking, PrecisionAtK
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -239,6 +240,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     strengths = QUICK_STRENGTHS if quick else STRENGTHS
     measured: list[Measured] = []
     n_queries, n_tested, n_hopeless = [], 0, 0
+    steps = Steps(say, len(folds) * len(ks), "settings")
     for number in folds:
         parts = [load_letor_mq2008(number, part, data_home) for part in ("train", "validation", "test")]
         fold = Fold(number, *parts)
@@ -250,7 +252,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
             found = measure_latent(fold, k, strengths)
             measured += found
             start, after = found[0], next(m for m in found if m.setting == f"{REFERENCE:g}")
-            say(
+            steps.done(
                 f"fold {number}, k = {k}: start {start.train:.4f} training, {start.test:.4f} test; latent SSVM at "
                 f"C = {REFERENCE:g} {after.train:.4f}, {after.test:.4f}"
             )

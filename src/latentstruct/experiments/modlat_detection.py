@@ -32,6 +32,7 @@ from latentstruct.experiments.modlat_tables import (
 from latentstruct.metrics.boxes import box_scores
 from latentstruct.ragged import Vector
 from latentstruct.tasks.detection import Detection, DetectionInput, chosen_boxes
+from latentstruct.time_left import Steps
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2)
 """The paper's C, which it divides by the number of images."""
@@ -235,9 +236,12 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         for name, photographs in loaded.items()
     ]
     trials: list[Trial] = []
+    # A method that sees no boxes is trained once, the others with each loss.
+    n_models = (len(METHODS) - 1) * len(LOSSES) + 1
+    steps = Steps(say, len(scenes) * setting.n_splits * len(setting.strengths) * n_models, "trainings")
     for one in scenes:
         for number, split in enumerate(make_splits(one.Y, setting.n_splits)):
-            trials += measure_split(one, split, number, setting.strengths, say)
+            trials += measure_split(one, split, number, setting.strengths, steps.done)
     plots = tables.loss_plots(trials)
     for one in scenes:
         plots |= tables.case_plots(one.name, one.photographs, trials)

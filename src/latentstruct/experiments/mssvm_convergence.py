@@ -14,6 +14,7 @@ from latentstruct.objective import Objective, build_objective
 from latentstruct.protocols import Round, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import first_weights
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -188,7 +189,8 @@ def measure(seeds: Sequence[int], say: Callable[[str], None], **sizes: Any) -> C
     """
     norms: dict[str, list[Vector]] = {model.name: [] for model in MODELS}
     traces: dict[str, list[Trace]] = {way: [] for way in WAYS}
-    for number, seed in enumerate(seeds, 1):
+    steps = Steps(say, len(seeds), "problems")
+    for seed in seeds:
         field = make_hidden_field(random_state=seed, **sizes)
         for model in MODELS:
             objective = make_objective(model, field, seed)
@@ -202,7 +204,7 @@ def measure(seeds: Sequence[int], say: Callable[[str], None], **sizes: Any) -> C
                 traces["CCCP"].append(trace_steps(by_cccp))
                 traces["default"].append(trace_default(model, field, PASSES, seed))
         reached = ", ".join(f"{way} {traces[way][-1].at(PASSES):.2f}" for way in WAYS)
-        say(f"problem {number} of {len(seeds)}: MSSVM after {PASSES} passes {reached}")
+        steps.done(f"MSSVM after {PASSES} passes {reached}")
     return Convergence(norms, traces)
 
 

@@ -27,6 +27,7 @@ from latentstruct.image_features import (
 from latentstruct.images import draw_overlay
 from latentstruct.solvers import Subgradient
 from latentstruct.tasks import Graph, GraphInput, grid_graph
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -385,7 +386,8 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     folds = split(photographs.names)
     frequent = [data.classes[k] for k in np.argsort(-counts[1:, 0], kind="stable") + 1]
     say(f"{len(photographs)} of {n_seen} photographs have patches of {', '.join(FIVE)}")
-    runs = [one for fold in range(N_FOLDS) for one in measure_fold(photographs, fold, folds, quick, say)]
+    steps = Steps(say, N_FOLDS * len(MODELS), "trainings")
+    runs = [one for fold in range(N_FOLDS) for one in measure_fold(photographs, fold, folds, quick, steps.done)]
     known = np.concatenate([count_known(photographs.part(fold).Y) for fold in folds])
     hidden = 1.0 - known.sum() / sum(map(len, photographs.Y))
     return Findings(

@@ -20,6 +20,7 @@ from latentstruct.experiments.mssvm_simulation import (
     show_mean,
     train,
 )
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,10 +109,11 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     sizes = QUICK_SIZES if quick else SIZES
     n_trials = QUICK_TRIALS if quick else TRIALS
     scores = Scores()
+    steps = Steps(say, n_trials, "trials")
     for trial in range(n_trials):
         measure(scores, sizes, trial)
         last = ", ".join(f"{model.name} {100 * scores.found[sizes[-1], model.name][-1]:.1f} %" for model in MODELS)
-        say(f"trial {trial + 1} of {n_trials}: errors with {sizes[-1]} examples {last}")
+        steps.done(f"errors with {sizes[-1]} examples {last}")
     results = SampleSizes(scores, sizes)
     return Findings(
         name="mssvm-samples",

@@ -11,6 +11,7 @@ from latentstruct.datasets.simulated import draw_truth
 from latentstruct.experiments.findings import Findings, Table
 from latentstruct.experiments.mssvm_simulation import HCRF, LSSVM, MODELS, MSSVM, C, Scores, show_mean, train
 from latentstruct.tasks import Graph
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,12 +123,13 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     n_trials = QUICK_TRIALS if quick else TRIALS
     changes: dict[str, Any] = QUICK if quick else {}
     scores = Scores()
+    steps = Steps(say, sum(map(len, settings.values())), "settings")
     for noise, shares in settings.items():
         for share in shares:
             for trial in range(n_trials):
                 measure(scores, noise, share, trial, **changes)
             found = ", ".join(f"{model.name} {scores.mean(noise, share, model.name)}" for model in MODELS)
-            say(f"noise {noise:g}, {share:.0%} missing, {n_trials} trials: errors in % {found}")
+            steps.done(f"noise {noise:g}, {share:.0%} missing, {n_trials} trials: errors in % {found}")
     results = {noise: Segmentation(scores, noise, shares) for noise, shares in settings.items()}
     plots: dict[str, Callable[[Axes], None]] = {"truth": draw_image}
     plots |= {f"errors-{noise:g}": one.draw for noise, one in results.items()}

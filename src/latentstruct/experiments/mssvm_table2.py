@@ -18,6 +18,7 @@ from latentstruct.experiments.mssvm_simulation import (
     measure_accuracy,
     measure_ceiling,
 )
+from latentstruct.time_left import Steps
 
 TRAININGS = ("SGD", "CCCP", "default")
 TRIALS: dict[Layout, int] = {"chain": 60, "grid": 10}
@@ -59,6 +60,7 @@ def measure(
     **sizes
         Further arguments of `make_hidden_field`.
     """
+    steps = Steps(say, n_trials, f"trials on the {layout}")
     for trial in range(n_trials):
         field = make_hidden_field(layout, reading=reading, random_state=trial, **sizes)
         scores.add(measure_ceiling(field), layout, reading, TRUE)
@@ -72,7 +74,7 @@ def measure(
             )
             for training in trainings
         )
-        say(f"{layout}, {reading}, trial {trial + 1} of {n_trials}, accuracies in %: {found}")
+        steps.done(f"{reading}, accuracies in %: {found}")
 
 
 def accuracy_table(scores: Scores) -> Table:

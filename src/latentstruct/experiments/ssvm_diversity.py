@@ -15,6 +15,7 @@ from latentstruct.experiments.findings import Findings, Table
 from latentstruct.metrics.diversity import expected_random_loss
 from latentstruct.ragged import Indices, Vector
 from latentstruct.tasks.diversity import DiverseSubset
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -219,9 +220,11 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     train, validation, test = parts
     say(f"made {len(train.X)} queries to train on, {len(validation.X)} to choose C with, {len(test.X)} to test with")
     measured = measure_fixed(validation, test)
-    for method in (GREEDY, EXACT) if quick else TASKS:
+    methods = (GREEDY, EXACT) if quick else tuple(TASKS)
+    steps = Steps(say, len(methods), "models")
+    for method in methods:
         measured.insert(-1, measure_learned(method, train, validation, test, strengths))
-        say(f"{method}: test loss {measured[-2].mean:.4f} at C = {measured[-2].C:g}")
+        steps.done(f"{method}: test loss {measured[-2].mean:.4f} at C = {measured[-2].C:g}")
     learned = [m for m in measured if m.weights is not None]
     ours = min(learned, key=lambda m: m.validation)
     return Findings(

@@ -22,6 +22,7 @@ from latentstruct.ragged import Vector
 from latentstruct.solvers import Bundle
 from latentstruct.strengths import comparable_strength
 from latentstruct.tasks import Measure
+from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -381,11 +382,12 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         adult_problem(data_home, quick),
     ]
     study, measured = Study(grid), []
+    steps = Steps(say, len(problems), "problems", [problem.train_X.shape[0] for problem in problems])
     for problem in problems:
         found = list(study.run(problem))
         measured += found
         told = ", ".join(f"{m.method} {MEASURES[m.measure]} {100 * m.test:.2f}" for m in found)
-        say(f"{problem.group} {problem.name}, {found[0].n_positive} positives: {told}")
+        steps.done(f"{problem.group} {problem.name}, {found[0].n_positive} positives: {told}")
     results = Results(measured)
     counts = ", ".join(f"{sum(p.group == group for p in problems)} of {group}" for group in results.groups)
     return Findings(

@@ -20,6 +20,7 @@ from latentstruct.metrics.parses import ParseScores, parse_counts, parse_scores
 from latentstruct.protocols import Prediction, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.tasks.parsing import Parsing
+from latentstruct.time_left import Steps
 from latentstruct.trees import Tree, tagged_words, words
 
 if TYPE_CHECKING:
@@ -317,8 +318,9 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     say(f"{sizes[0]} sentences for training, {sizes[1]} for validation, {sizes[2]} for test")
     counted, n_failed = count(parts, say)
     fitted, best = [counted], [counted]
+    steps = Steps(say, sum(len(parser.strengths) for parser in setting.parsers), "trainings")
     for parser in setting.parsers:
-        found = try_strengths(parser, parts, setting, say)
+        found = try_strengths(parser, parts, setting, steps.done)
         fitted += found
         best.append(max(found, key=lambda one: one.validation))
     true = parts[2].Y

@@ -1,0 +1,293 @@
+"""How long work may still take: an estimate in words, or silence while too little is known."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from latentstruct.exceptions import InputError
+
+if TYPE_CHECKING:
+    from latentstruct.protocols import Round
+
+FEWEST_POINTS = 8
+"""Points that a trend is taken from at least."""
+SHORT = 2.0
+"""Seconds after which the first estimate is told."""
+WIDEST_DOUBT = 8.0
+"""Ratio of the two extrapolations of a trend above which nothing is told."""
+WIDEST_CHANGE = 3.0
+"""Ratio of what the recent half and the last quarter of the points foretell above which nothing is told."""
+SMALLEST_WAY = 0.05
+"""What is taken to be left of the way to the goal, in logarithms, where the trend has passed it already."""
+MOST_POINTS = 4000
+MOST_FITTED = 200
+LEAST_OF_A_START = 0.25
+"""Share of the mean time of earlier starts that a start which took longer is still given."""
+TINY = 1e-12
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+
+Rule = Literal["gap", "fall", "round", ""]
+
+
+class Outlook(NamedTuple):
+    """What is known of a training before it begins.
+
+    Attributes
+    ----------
+    rule : {"gap", "fall", "round", ""}
+        What ends it: a relative gap that is small; an objective that falls by a small share in `span` rounds; the same
+        in one round of many convex problems, which comes too irregularly to be foreseen; or something else.
+    goal : float
+        How small that must be.
+    span : int
+        Rounds over which the fall of the objective is taken.
+    max_rounds : float
+        Rounds of each start at most.
+    max_seconds : float
+        Seconds of all starts at most.
+    n_starts : int
+        Number of starts.
+    """
+
+    rule: Rule = ""
+    goal: float = 0.0
+    span: int = 1
+    max_rounds: float = math.inf
+    max_seconds: float = math.inf
+    n_starts: int = 1
+
+
+class Estimate(NamedTuple):
+    """Seconds that are left, and whether that is only a limit."""
+
+    seconds: float
+    is_limit: bool = False
+
+    def __str__(self) -> str:
+        return f"{'at most' if self.is_limit else 'about'} {show_seconds(self.seconds)} left"
+
+
+def show_seconds(seconds: float) -> str:
+    """Return a time as roughly as it is known: seconds by fives, then minutes, hours and days."""
+    if seconds < 1.5 * MINUTE:
+        return f"{max(5, 5 * round(seconds / 5))} s"
+    if seconds < 1.5 * HOUR:
+        return f"{round(seconds / MINUTE)} min"
+    if seconds < 2 * DAY:
+        return f"{round(2 * seconds / HOUR) / 2:g} h"
+    return f"{round(seconds / DAY)} days"
+
+
+def describe_share(done: int, total: int, what: str, seconds: float) -> str:
+    """Return how many of equal steps are done after so many seconds, and how long the rest may take."""
+    known = 0 < done < total and seconds >= SHORT
+    left = f", {Estimate(seconds * (total - done) / done)}" if known else ""
+    return f"{done} of {total} {what}{left}"
+
+
+def extrapolate(times: Sequence[float], values: Sequence[float], goal: float) -> float | None:
+    """Return how long a falling positive quantity may still take to its goal; None if its trend does not tell.
+
+    The trend is that of the recent half of the points. Where the last quarter alone tells another story, as on a
+    plateau, nothing is foreseen.
+    """
+    if len(times) < FEWEST_POINTS or times[len(times) // 2] <= 0:
+        return None
+    half, quarter = (_extend(times, values, goal, len(times) - len(times) // part) for part in (2, 4))
+    if half is None or quarter is None or max(half, quarter) > WIDEST_CHANGE * min(half, quarter):
+        return None
+    return half
+
+
+def _extend(times: Sequence[float], values: Sequence[float], goal: float, first: int) -> float | None:
+    """Extrapolate the points from `first` on.
+
+    Gaps fall geometrically at best, log v ~ −at, and like a power of the time at worst, log v ~ −p log t. The geometric
+    mean of what both say is returned, unless they differ widely.
+    """
+    shown = range(first, len(times), max(1, (len(times) - first) // MOST_FITTED))
+    t, v = [times[k] for k in shown], [math.log(max(values[k], TINY)) for k in shown]
+    line = _fit_line(t, v, times[-1])
+    curve = _fit_line([math.log(one) for one in t], v, math.log(times[-1]))
+    if line is None or curve is None:
+        return None
+    # Lines through points that bend end too low.
+    present, target = median(v[-max(3, len(v) // 10) :]), math.log(max(goal, TINY))
+    optimistic = max(max(line[0], present) - target, SMALLEST_WAY) / line[1]
+    pessimistic = times[-1] * math.expm1(min(max(max(curve[0], present) - target, SMALLEST_WAY) / curve[1], 50.0))
+    return math.sqrt(optimistic * pessimistic) if pessimistic < WIDEST_DOUBT * optimistic else None
+
+
+def _fit_line(x: Sequence[float], y: Sequence[float], at: float) -> tuple[float, float] | None:
+    """Return the value of the least-squares line at a place and how fast it falls; None unless it falls."""
+    middle, height = sum(x) / len(x), sum(y) / len(y)
+    spread = sum((a - middle) ** 2 for a in x)
+    if spread <= 0:
+        return None
+    fall = -sum((a - middle) * (b - height) for a, b in zip(x, y, strict=True)) / spread
+    return (height - fall * (at - middle), fall) if fall > 0 else None
+
+
+class TrainingTime:
+    """Foresees the end of a training from its rounds.
+
+    Parameters
+    ----------
+    outlook : Outlook
+        What is known before the first round.
+    """
+
+    def __init__(self, outlook: Outlook) -> None:
+        self.outlook = outlook
+        self.last: Round | None = None
+        self._begun = 0.0
+        self._started: list[float] = []
+        self._objectives: list[float] = []
+        self._times: list[float] = []
+        self._values: list[float] = []
+
+    def add(self, line: "Round") -> None:
+        """Take the next round, or a step within it."""
+        if self.last is not None and line.start != self.last.start:
+            self._started.append(self.last.seconds - self._begun)
+            self._begun = self.last.seconds
+            self._objectives, self._times, self._values = [], [], []
+        self.last = line
+        if self.outlook.rule == "gap":
+            self._add_point(line.seconds, line.gap / max(abs(line.objective), TINY))
+        elif not line.estimate:
+            self._objectives.append(line.objective)
+            if self.outlook.rule == "fall" and len(self._objectives) > self.outlook.span:
+                self._add_point(line.seconds, self._fall())
+
+    def _add_point(self, seconds: float, value: float) -> None:
+        if math.isfinite(value):
+            self._times.append(seconds - self._begun)
+            self._values.append(value)
+        if len(self._times) > MOST_POINTS:
+            del self._times[::2], self._values[::2]
+
+    def _fall(self) -> float:
+        before, now = self._objectives[-1 - self.outlook.span], self._objectives[-1]
+        return (before - now) / max(abs(now), TINY)
+
+    def estimate(self) -> Estimate | None:
+        """Return the time that is left; None while too little is known."""
+        if self.last is None or self.last.seconds < SHORT or self._is_over():
+            return None
+        limit = self.outlook.max_seconds - self.last.seconds
+        left = self._of_all_starts()
+        if left is not None and left < limit:
+            return Estimate(left)
+        if math.isfinite(limit):
+            return Estimate(max(limit, 0.0), is_limit=True)
+        return self._limit_of_rounds()
+
+    def _is_over(self) -> bool:
+        """Tell whether the last round reached the goal."""
+        assert self.last is not None
+        reached = bool(self._values) and self._values[-1] <= self.outlook.goal
+        return self.outlook.rule == "gap" and reached and not self.last.estimate
+
+    def _of_all_starts(self) -> float | None:
+        """Return what is left of the present start and those to come."""
+        assert self.last is not None
+        present = self._of_present_start()
+        if not self._started:
+            return present if self.outlook.n_starts == 1 else None
+        mean = sum(self._started) / len(self._started)
+        if present is None:
+            present = max(mean - (self.last.seconds - self._begun), LEAST_OF_A_START * mean)
+        return present + mean * max(self.outlook.n_starts - 1 - self.last.start, 0)
+
+    def _of_present_start(self) -> float | None:
+        assert self.last is not None
+        left = extrapolate(self._times, self._values, self.outlook.goal)
+        rounds = self.outlook.max_rounds - self.last.round
+        if left is None or not math.isfinite(rounds):
+            return left
+        return min(left, rounds * self._seconds_a_round())
+
+    def _seconds_a_round(self) -> float:
+        assert self.last is not None
+        return (self.last.seconds - self._begun) / max(self.last.round, 1)
+
+    def _limit_of_rounds(self) -> Estimate | None:
+        """Return the limit that the number of rounds sets where nothing else is known of the end."""
+        assert self.last is not None
+        unknown = self.outlook.rule == "" and self.outlook.n_starts == 1 and not self.last.estimate
+        if not unknown or not math.isfinite(self.outlook.max_rounds) or self.last.round < FEWEST_POINTS:
+            return None
+        return Estimate((self.outlook.max_rounds - self.last.round) * self._seconds_a_round(), is_limit=True)
+
+    def describe(self) -> str:
+        """Return what to tell of the end: the time left, else how far the last round was from being the last one."""
+        estimate = self.estimate()
+        if self.outlook.rule != "round" or (estimate is not None and not estimate.is_limit):
+            return "" if estimate is None else str(estimate)
+        known = [] if estimate is None else [str(estimate)]
+        if len(self._objectives) > 1:
+            fall = max(self._fall(), 0.0)
+            known.insert(0, f"last round lowered it by {100 * fall:.2g} %, ends below {100 * self.outlook.goal:.2g} %")
+        return ", ".join(known)
+
+
+class Steps:
+    """Tells the steps of long work as they are done, how many there are, and how long the rest may take.
+
+    Parameters
+    ----------
+    say : function of str
+        Told a line for each step.
+    total : int
+        Number of steps.
+    what : str, default="steps"
+        What they are called, in the plural.
+    costs : sequence of float, optional
+        How long the steps take in proportion to each other; all the same by default.
+    clock : function, default=time.perf_counter
+        Tells the time in seconds.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        total: int,
+        what: str = "steps",
+        costs: Sequence[float] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        if costs is not None and len(costs) != total:
+            raise InputError(f"costs has {len(costs)} entries for {total} {what}; expected one for each: correct it")
+        self.say, self.total, self.what, self.clock = say, total, what, clock
+        self.costs = [1.0] * total if costs is None else [float(cost) for cost in costs]
+        self.n_done = 0
+        self._began = clock()
+
+    def done(self, text: str) -> None:
+        """Tell that a step is done, and what came of it."""
+        self.n_done += 1
+        self._tell(text)
+
+    def begin(self, text: str) -> None:
+        """Tell that a step begins, which the next one shows to be done."""
+        self._tell(text, ahead=1)
+        self.n_done += 1
+
+    def skip(self, count: int = 1) -> None:
+        """Pass over steps that turned out not to be needed."""
+        self.n_done += count
+
+    def _tell(self, text: str, ahead: int = 0) -> None:
+        left = self.seconds_left()
+        shown = "" if left is None else f", {Estimate(left)}"
+        self.say(f"{self.n_done + ahead} of {self.total} {self.what}{shown}: {text}")
+
+    def seconds_left(self) -> float | None:
+        """Return how long the steps to come may take; None when there is none, or too little is known."""
+        spent, passed = self.clock() - self._began, sum(self.costs[: self.n_done])
+        if spent < SHORT or passed <= 0 or self.n_done >= self.total:
+            return None
+        return spent * sum(self.costs[self.n_done :]) / passed
