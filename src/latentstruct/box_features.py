@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from latentstruct.at_work import each
 from latentstruct.boxes import ASPECTS, LIMIT, SIZES, STEP, Boxes, check_boxes, check_grid, grid_boxes
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.images import require_vision
+from latentstruct.short_repr import show
 from latentstruct.tasks.detection import DetectionInput
 
 __all__ = ["BoxFeatures"]
@@ -261,7 +263,7 @@ class BoxFeatures(BaseEstimator):
         for name in ("window", "cell"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name} is {value!r}; expected a whole number of at least 1: correct it")
+                raise InputError(f"{name} is {show(value)}; expected a whole number of at least 1: correct it")
         if self.window % self.cell or self.window < BLOCK * self.cell:
             raise InputError(
                 f"window is {self.window}; expected a multiple of the cell {self.cell}, at least {BLOCK} times as "
@@ -270,10 +272,10 @@ class BoxFeatures(BaseEstimator):
         weight = self.geometry
         numeric = isinstance(weight, int | float | np.number) and not isinstance(weight, bool)
         if not (numeric and 0 <= weight < np.inf):
-            raise InputError(f"geometry is {weight!r}; expected a finite number of at least 0: correct it")
+            raise InputError(f"geometry is {show(weight)}; expected a finite number of at least 0: correct it")
         if self.cache is not None and (not isinstance(self.cache, str | os.PathLike) or not os.fspath(self.cache)):
             raise InputError(
-                f"cache is {self.cache!r}; expected the path of a folder, or None for no cache: correct it"
+                f"cache is {show(self.cache)}; expected the path of a folder, or None for no cache: correct it"
             )
 
     @property
@@ -355,13 +357,16 @@ class BoxFeatures(BaseEstimator):
         """
         for name, value in (("images", images), ("boxes", () if boxes is None else boxes)):
             if not isinstance(value, Iterable):
-                raise InputError(f"{name} are {value!r}; expected one for each image: give a list, or an array of them")
+                raise InputError(
+                    f"{name} are {show(value)}; expected one for each image: give a list, or an array of them"
+                )
         total = len(images) if isinstance(images, Sized) else None
         given = None if boxes is None else list(boxes)
         if given is not None and total is not None and len(given) != total:
             raise InputError(f"boxes are given for {len(given)} images, but there are {total}: give them for each")
         found = []
-        for k, image in enumerate(images):
+        counted = images if total is None else each(images, total, "images described")
+        for k, image in enumerate(counted):
             if given is not None and k >= len(given):
                 raise InputError(f"boxes are given for {len(given)} images, but there are more: give them for each")
             found.append(self.describe(image, None if given is None else given[k], f"image {k}"))
@@ -420,8 +425,8 @@ class BoxFeatures(BaseEstimator):
             raise FormatError(f"the state of the box features cannot be read ({error}): train again") from error
         if (kept.format, kept.version) != (_STATE_FORMAT, _STATE_VERSION):
             raise FormatError(
-                f"the state of the box features has the format {kept.format!r} version {kept.version}; expected "
-                f"{_STATE_FORMAT!r} version {_STATE_VERSION}: train again"
+                f"the state of the box features has the format {show(kept.format)} version {kept.version}; expected "
+                f"{show(_STATE_FORMAT)} version {_STATE_VERSION}: train again"
             )
         sizes, aspects = tuple(kept.sizes), tuple(kept.aspects)
         found = cls(kept.step, sizes, aspects, kept.limit, kept.window, kept.cell, kept.geometry, cache)
@@ -448,7 +453,8 @@ class _Cache:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
-                f"cache is {str(folder)!r}, which cannot be made ({error}); expected a folder: choose another or None"
+                f"cache is {show(str(folder))}, which cannot be made ({error}); expected a folder: choose another or "
+                "None"
             ) from error
 
     def file(self, version: bytes, settings: tuple[int, ...], pixels: NDArray[np.uint8], boxes: Boxes) -> "_CacheFile":

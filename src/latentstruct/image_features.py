@@ -4,7 +4,7 @@ import base64
 import binascii
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -14,8 +14,10 @@ from scipy.sparse import csr_array, hstack, vstack
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from latentstruct.at_work import each
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.images import require_vision
+from latentstruct.short_repr import show
 from latentstruct.unknown import UNKNOWN
 
 Matrix = NDArray[np.float64]
@@ -239,7 +241,7 @@ class PatchFeatures(BaseEstimator):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
                 raise InputError(
-                    f"{name} is {value!r}; expected a whole number of at least {low}: set {name} to such a number"
+                    f"{name} is {show(value)}; expected a whole number of at least {low}: set {name} to such a number"
                 )
         if self.patch % CELLS:
             raise InputError(f"patch is {self.patch}; expected a multiple of {CELLS}: set patch to such a number")
@@ -368,8 +370,8 @@ class PatchFeatures(BaseEstimator):
             raise FormatError(f"the state of the patch features cannot be read ({error}): train again") from error
         if (kept.format, kept.version) != (_STATE_FORMAT, _STATE_VERSION) or not kept.n_words:
             raise FormatError(
-                f"the state of the patch features has the format {kept.format!r} version {kept.version} and "
-                f"{kept.n_words} words; expected {_STATE_FORMAT!r} version {_STATE_VERSION} with words: train again"
+                f"the state of the patch features has the format {show(kept.format)} version {kept.version} and "
+                f"{kept.n_words} words; expected {show(_STATE_FORMAT)} version {_STATE_VERSION} with words: train again"
             )
         if not np.isfinite(codebook).all():
             raise FormatError("the codebook of the patch features is not finite: train again")
@@ -381,7 +383,8 @@ class PatchFeatures(BaseEstimator):
 
 def _checked(images: Iterable[Any]) -> Iterable[Any]:
     """Yield images after checking what they are."""
-    for k, image in enumerate(images):
+    counted = each(images, len(images), "images described") if isinstance(images, Sized) else images
+    for k, image in enumerate(counted):
         shape, kind = getattr(image, "shape", None), getattr(image, "dtype", None)
         if shape is None or len(shape) != 3 or shape[2] != 3 or kind != np.uint8:
             raise InputError(
@@ -433,4 +436,4 @@ def single_patch_weights(task: Any, X: Sequence[Any], Y: Sequence[Any], C: float
 
 def _check_strength(C: float) -> None:
     if not (math.isfinite(C) and C > 0):
-        raise InputError(f"C must be a finite number above 0, found {C!r}")
+        raise InputError(f"C must be a finite number above 0, found {show(C)}: choose one such as 1.0")

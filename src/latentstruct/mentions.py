@@ -1,6 +1,6 @@
 """Features of all pairs of a document's mentions."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from latentstruct.at_work import each
 from latentstruct.documents import Document, Mention
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import show
 
 __all__ = ["Document", "Mention", "MentionPairFeatures"]
 
@@ -492,13 +494,14 @@ class MentionPairFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         list of csr_array of shape (m(m − 1)/2, d)
             Ones, in the order (0,1), (0,2), …, (1,2), … of each document's m mentions.
         """
-        return [self._document(document, k) for k, document in enumerate(documents)]
+        counted = each(documents, len(documents), "documents looked at") if isinstance(documents, Sized) else documents
+        return [self._document(document, k) for k, document in enumerate(counted)]
 
     def _document(self, document: Any, k: int) -> sparse.csr_array:
         if not isinstance(document, Document):
             raise InputError(f"document {k} is {type(document).__name__}; expected a Document: see read_coreference")
         if not document.mentions:
-            raise InputError(f"document {document.name!r} has no mentions; expected at least one: leave it out")
+            raise InputError(f"document {show(document.name)} has no mentions; expected at least one: leave it out")
         pairs = _Pairs(_Mentions(document, bool(self.entity_types)))
         firsts = np.cumsum([0, *(len(template.names) for template in _TEMPLATES)])
         columns = np.empty((len(pairs.i), len(_TEMPLATES)), dtype=np.int32)
@@ -522,7 +525,7 @@ class MentionPairFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         """Take over a saved state; raise if it belongs to other features."""
         if state.get("n_features") != len(self.feature_names) or not isinstance(state.get("entity_types"), bool):
             raise InputError(
-                f"the saved features are {state!r}, but this version makes {len(self.feature_names)}: train the model "
-                "again"
+                f"the saved features are {show(state)}, but this version makes {len(self.feature_names)}: train the "
+                "model again"
             )
         self.entity_types = state["entity_types"]

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError
 from latentstruct.formats.tables import read_csv, read_svmlight
+from latentstruct.short_repr import short_repr
 
 __all__ = ["SplitSamples", "load_adult", "load_optdigits"]
 
@@ -38,6 +39,8 @@ class SplitSamples:
     train_y: NDArray[np.int64]
     test_X: NDArray[np.float64] | csr_array
     test_y: NDArray[np.int64]
+
+    __repr__ = short_repr
 
 
 def load_optdigits(data_home: str | os.PathLike[str] | None = None) -> SplitSamples:

@@ -10,6 +10,7 @@ from pathlib import Path
 from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError
 from latentstruct.formats.brackets import parse_trees
+from latentstruct.short_repr import short_repr
 from latentstruct.trees import Tree, plain_label
 
 __all__ = ["CessEsp", "load_cess_esp", "simplify_label", "simplify_tag"]
@@ -41,6 +42,8 @@ class CessEsp:
     trees: list[Tree]
     names: list[str]
     skipped: dict[str, str]
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.trees)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats import parse_conll
+from latentstruct.short_repr import short_repr, show
 
 __all__ = ["Conll2000", "load_conll2000"]
 
@@ -28,6 +29,8 @@ class Conll2000:
 
     tokens: list[list[tuple[str, ...]]]
     Y: list[list[str]]
+
+    __repr__ = short_repr
 
 
 def load_conll2000(data_home: str | os.PathLike[str] | None = None, subset: str = "train") -> Conll2000:
@@ -53,7 +56,7 @@ def load_conll2000(data_home: str | os.PathLike[str] | None = None, subset: str 
         If the file is damaged or not of this format.
     """
     if subset not in _SUBSETS:
-        raise InputError(f"subset is {subset!r}; expected 'train' or 'test': choose one of these")
+        raise InputError(f"subset is {show(subset)}; expected 'train' or 'test': choose one of these")
     path = dataset_file(data_home, _FILE)
     wanted = f"{subset}.txt"
     try:

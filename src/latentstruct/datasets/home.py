@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.short_repr import show
 
 __all__ = ["ENVIRONMENT_VARIABLE", "data_home", "dataset_file", "read_whole_numbers"]
 
@@ -33,7 +34,7 @@ def data_home(path: str | os.PathLike[str] | None = None) -> Path:
         If no folder is given or it does not exist.
     """
     if path is not None and not isinstance(path, str | os.PathLike):
-        raise InputError(f"data_home is {path!r}; expected a string or a path: give the folder's name")
+        raise InputError(f"data_home is {show(path)}; expected a string or a path: give the folder's name")
     given = os.environ.get(ENVIRONMENT_VARIABLE) if path is None else os.fspath(path)
     if not given:
         raise InputError(
@@ -44,7 +45,8 @@ def data_home(path: str | os.PathLike[str] | None = None) -> Path:
     if not os.path.isdir(home):
         source = f"the environment variable {ENVIRONMENT_VARIABLE}" if path is None else "data_home"
         raise InputError(
-            f"the data home {given!r} is not a folder; expected the folder that holds the data sets: correct {source}"
+            f"the data home {show(given)} is not a folder; expected the folder that holds the data sets: correct "
+            f"{source}"
         )
     return home
 

@@ -5,6 +5,7 @@ import os
 from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import InputError
 from latentstruct.formats import Queries, read_queries
+from latentstruct.short_repr import show
 
 __all__ = ["load_letor_mq2008"]
 
@@ -38,9 +39,9 @@ def load_letor_mq2008(fold: int, subset: str, data_home: str | os.PathLike[str] 
         If a file is damaged or not of this format.
     """
     if isinstance(fold, bool) or fold not in range(1, _N_PARTS + 1):
-        raise InputError(f"fold is {fold!r}; expected a whole number from 1 to {_N_PARTS}: choose one of these")
+        raise InputError(f"fold is {show(fold)}; expected a whole number from 1 to {_N_PARTS}: choose one of these")
     if subset not in _SUBSETS:
-        raise InputError(f"subset is {subset!r}; expected 'train', 'validation' or 'test': choose one of these")
+        raise InputError(f"subset is {show(subset)}; expected 'train', 'validation' or 'test': choose one of these")
     numbers = [(fold - 1 + shift) % _N_PARTS + 1 for shift in _SUBSETS[subset]]
     parts = [read_queries(dataset_file(data_home, f"letor_mq2008/S{s}.txt.gz"), _N_FEATURES) for s in numbers]
     return Queries(

@@ -11,6 +11,7 @@ from latentstruct.datasets.home import data_home as find_home
 from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError
 from latentstruct.formats.idx import read_idx
+from latentstruct.short_repr import short_repr
 
 __all__ = ["Mnist", "load_mnist"]
 
@@ -36,6 +37,8 @@ class Mnist:
     train_labels: NDArray[np.int64]
     test_images: NDArray[np.uint8]
     test_labels: NDArray[np.int64]
+
+    __repr__ = short_repr
 
 
 def load_mnist(data_home: str | os.PathLike[str] | None = None) -> Mnist:

@@ -11,6 +11,7 @@ from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError
 from latentstruct.formats.text import decode_line, fail, numbered_lines, show
 from latentstruct.images import ImageFiles
+from latentstruct.short_repr import short_repr
 
 __all__ = ["Msrc", "load_msrc"]
 
@@ -65,6 +66,8 @@ class Msrc:
     labels: Sequence[NDArray[np.generic]]
     classes: list[str]
 
+    __repr__ = short_repr
+
 
 def load_msrc(data_home: str | os.PathLike[str] | None = None) -> Msrc:
     """Load MSRC version 2 from ``images_jpg.zip``, ``labels_png.zip`` and ``classes.txt`` in ``msrc_v2``.
@@ -92,7 +95,7 @@ def load_msrc(data_home: str | os.PathLike[str] | None = None) -> Msrc:
         missing = [name for name in one.names if name not in other]
         if missing:
             raise FormatError(
-                f"{one.path} has {missing[0]!r}, but {other.path} does not; expected the same names in both: fetch the "
+                f"{one.path} has {show(missing[0])}, but {other.path} does not; expected the same names in both: fetch the "
                 "archives again"
             )
     return Msrc(images.names, _Lazy(images, False), _Lazy(labels, True, len(classes) - 1), classes)

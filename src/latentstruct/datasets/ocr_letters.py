@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from latentstruct.datasets.home import dataset_file, read_whole_numbers
 from latentstruct.exceptions import FormatError
+from latentstruct.short_repr import short_repr
 
 __all__ = ["OcrLetters", "load_ocr_letters"]
 
@@ -35,6 +36,8 @@ class OcrLetters:
     X: list[NDArray[np.float64]]
     Y: list[NDArray[np.int64]]
     folds: NDArray[np.int64]
+
+    __repr__ = short_repr
 
 
 def load_ocr_letters(data_home: str | os.PathLike[str] | None = None) -> OcrLetters:

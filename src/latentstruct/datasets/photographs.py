@@ -14,6 +14,7 @@ from latentstruct.datasets.home import dataset_file
 from latentstruct.datasets.msrc import load_msrc
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.images import ImageFiles
+from latentstruct.short_repr import short_repr, show
 
 __all__ = ["Photographs", "load_mammals", "load_msrc_animals"]
 
@@ -64,6 +65,8 @@ class Photographs:
     labels: list[str]
     boxes: list[Boxes]
 
+    __repr__ = short_repr
+
 
 class _Annotation(msgspec.Struct):
     """One photograph in boxes.json."""
@@ -111,7 +114,7 @@ def load_mammals(data_home: str | os.PathLike[str] | None = None, several: bool 
     names = [os.path.splitext(item.file)[0] for item in kept]
     for name in names:
         if name not in files:
-            raise FormatError(f"{path} has {name!r}, but {files.path} does not: fetch both again")
+            raise FormatError(f"{path} has {show(name)}, but {files.path} does not: fetch both again")
     boxes = [_inside(item, f"the boxes of {item.file} in {path}") for item in kept]
     return Photographs(names, _Chosen(files.image, names), [item.cls for item in kept], boxes)
 
@@ -121,7 +124,7 @@ def _inside(item: _Annotation, name: str) -> Boxes:
     try:
         return _largest_first(check_boxes(np.clip(item.boxes or np.zeros((0, 4)), 0.0, 2 * item.size), name))
     except InputError as error:
-        raise FormatError(f"{error}; fetch the file again") from error
+        raise FormatError(f"{name} cannot be used ({error}); expected boxes in the image: fetch the file again") from error
 
 
 def _largest_first(boxes: Boxes) -> Boxes:
@@ -154,7 +157,7 @@ def load_msrc_animals(data_home: str | os.PathLike[str] | None = None) -> Photog
     missing = [animal for animal in ANIMALS if animal not in data.classes]
     if missing:
         raise FormatError(
-            f"the classes of MSRC have no {missing[0]!r}; expected {', '.join(ANIMALS)}: fetch them again"
+            f"the classes of MSRC have no {show(missing[0])}; expected {', '.join(ANIMALS)}: fetch them again"
         )
     numbers = {data.classes.index(animal): animal for animal in ANIMALS}
     places, labels, boxes = [], [], []

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import short_repr, show
 
 __all__ = ["PlantedMotif", "make_planted_motif"]
 
@@ -32,6 +33,8 @@ class PlantedMotif:
     Y: NDArray[np.int64]
     sites: list[tuple[int, int] | None]
     consensus: str
+
+    __repr__ = short_repr
 
 
 def make_planted_motif(
@@ -67,12 +70,12 @@ def make_planted_motif(
     """
     for name, value, least in (("n_positive", n_positive, 1), ("n_negative", n_negative, 0), ("width", width, 1)):
         if value < least:
-            raise InputError(f"{name} is {value!r}; expected at least {least}: choose a larger number")
+            raise InputError(f"{name} is {show(value)}; expected at least {least}: choose a larger number")
     if length < width:
-        raise InputError(f"length is {length!r}, shorter than the width {width}: make the sequences longer")
+        raise InputError(f"length is {show(length)}; expected at least the width {width}: make the sequences longer")
     if not 0 <= mutation <= 1 or strands not in (1, 2):
         raise InputError(
-            f"mutation is {mutation!r} and strands {strands!r}; expected a probability and 1 or 2: correct them"
+            f"mutation is {show(mutation)} and strands {show(strands)}; expected a probability and 1 or 2: correct them"
         )
     rng = np.random.default_rng(random_state)
     bases = rng.integers(0, 4, size=(n_positive + n_negative, length), dtype=np.uint8)

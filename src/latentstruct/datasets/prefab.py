@@ -13,6 +13,7 @@ from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError
 from latentstruct.formats.alignments import SequencePairs, parse_alignments
 from latentstruct.formats.text import NUMBER, decode_line, fail, show
+from latentstruct.short_repr import short_repr
 
 __all__ = ["Prefab", "load_prefab"]
 
@@ -40,6 +41,8 @@ class Prefab(SequencePairs):
 
     ids: Sequence[str] = ()
     identities: NDArray[np.float64] | None = None
+
+    __repr__ = short_repr
 
 
 def load_prefab(data_home: str | os.PathLike[str] | None = None) -> Prefab:

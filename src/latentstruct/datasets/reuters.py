@@ -13,6 +13,7 @@ from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.tables import parse_pairs
 from latentstruct.formats.text import decode_line, fail, numbered_lines, show
+from latentstruct.short_repr import short_repr
 
 __all__ = ["Reuters", "load_reuters"]
 
@@ -44,6 +45,8 @@ class Reuters:
     test_ids: list[str]
     vocabulary: list[str]
 
+    __repr__ = short_repr
+
     @property
     def topics(self) -> dict[str, int]:
         """The topics with the number of stories to train on that have them, the most frequent first."""
@@ -71,7 +74,7 @@ class Reuters:
         )
         if not train.any() and not test.any():
             known = ", ".join(list(self.topics)[:10])
-            raise InputError(f"no story has the topic {topic!r}; expected one such as {known}: choose one of these")
+            raise InputError(f"no story has the topic {show(topic)}; expected one such as {known}: choose one of these")
         return train, test
 
 

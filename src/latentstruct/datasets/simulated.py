@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import short_repr, show
 from latentstruct.unknown import UNKNOWN
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class FieldWeights(NamedTuple):
     states: Vector
     emissions: Vector
     pairs: Vector
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class Lattice(NamedTuple):
@@ -95,6 +99,8 @@ class HiddenField:
     weights: FieldWeights
     edges: Indices
     hidden: NDArray[np.bool_]
+
+    __repr__ = short_repr
 
 
 def make_hidden_field(
@@ -148,7 +154,7 @@ def make_hidden_field(
     lattice = _lattice(layout, n_nodes, shape)
     for name, count in (("n_train", n_train), ("n_test", n_test)):
         if count < 1:
-            raise InputError(f"{name} is {count!r}; expected at least 1 example: choose a larger number")
+            raise InputError(f"{name} is {show(count)}; expected at least 1 example: choose a larger number")
     spreads = {"sigma_x": sigma_x, "sigma_y": sigma_y, "sigma_h": sigma_h, "sigma_pair": sigma_pair}
     deviations = {name: _deviation(name, spread, reading) for name, spread in spreads.items()}
     site = np.arange(lattice.n_rows * lattice.n_columns)
@@ -179,27 +185,29 @@ def make_hidden_field(
 def _deviation(name: str, spread: float, reading: Reading) -> float:
     """Return the standard deviation that a spread stands for."""
     if not (math.isfinite(spread) and spread >= 0):
-        raise InputError(f"{name} is {spread!r}; expected a finite number, at least 0: correct it")
+        raise InputError(f"{name} is {show(spread)}; expected a finite number, at least 0: correct it")
     if reading not in ("variance", "deviation"):
-        raise InputError(f"reading is {reading!r}; expected 'variance' or 'deviation': choose one of these")
+        raise InputError(f"reading is {show(reading)}; expected 'variance' or 'deviation': choose one of these")
     return math.sqrt(spread) if reading == "variance" else spread
 
 
 def _lattice(layout: Layout, n_nodes: int, shape: tuple[int, int]) -> Lattice:
     """Return the sites and edges of a layout."""
     if layout not in ("chain", "grid"):
-        raise InputError(f"layout is {layout!r}; expected 'chain' or 'grid': choose one of these")
+        raise InputError(f"layout is {show(layout)}; expected 'chain' or 'grid': choose one of these")
     if layout == "chain":
         if n_nodes < 2:
-            raise InputError(f"n_nodes is {n_nodes!r}; expected at least 2, an output and a hidden node: choose more")
+            raise InputError(
+                f"n_nodes is {show(n_nodes)}; expected at least 2, an output and a hidden node: choose more"
+            )
         n_rows, n_columns = n_nodes, 1
     else:
         if len(shape) != 2 or min(shape) < 1 or max(shape) < 2:
-            raise InputError(f"shape is {shape!r}; expected two numbers of sites, at least 2 in all: correct it")
+            raise InputError(f"shape is {show(shape)}; expected two numbers of sites, at least 2 in all: correct it")
         if shape[1] > MAX_COLUMNS:
             raise InputError(
-                f"shape is {shape!r}, too wide to be sampled exactly; expected at most {MAX_COLUMNS} columns: exchange "
-                "rows and columns or choose a smaller grid"
+                f"shape is {show(shape)}, too wide to be sampled exactly; expected at most {MAX_COLUMNS} columns: "
+                "exchange rows and columns or choose a smaller grid"
             )
         n_rows, n_columns = shape
     site = np.arange(n_rows * n_columns).reshape(n_rows, n_columns)
@@ -296,6 +304,8 @@ class NoisyImages:
     X_test: "list[GraphInput]"
     Y_test: list[States]
 
+    __repr__ = short_repr
+
 
 def draw_truth(shape: tuple[int, int] = (20, 40)) -> States:
     """Return an image of labels 1 … 5: three layers, the middle one stepped, with a disc and two blocks upon them.
@@ -306,7 +316,9 @@ def draw_truth(shape: tuple[int, int] = (20, 40)) -> States:
         Rows and columns, at least 2 each.
     """
     if len(shape) != 2 or min(shape) < 2:
-        raise InputError(f"shape is {shape!r}; expected two numbers of pixels, at least 2 each: choose a larger image")
+        raise InputError(
+            f"shape is {show(shape)}; expected two numbers of pixels, at least 2 each: choose a larger image"
+        )
     down = (np.arange(shape[0])[:, None] + 0.5) / shape[0]
     across = (np.arange(shape[1])[None, :] + 0.5) / shape[1]
     image = np.where(down < np.where(across < 0.45, 0.35, 0.5), 1, np.where(down < 0.75, 3, 5))
@@ -356,9 +368,9 @@ def make_noisy_images(
 
     for name, count in (("n_train", n_train), ("n_test", n_test)):
         if count < 1:
-            raise InputError(f"{name} is {count!r}; expected at least 1 image: choose a larger number")
+            raise InputError(f"{name} is {show(count)}; expected at least 1 image: choose a larger number")
     if not 0 <= missing < 1:
-        raise InputError(f"missing is {missing!r}; expected a share from 0 to below 1: correct it")
+        raise InputError(f"missing is {show(missing)}; expected a share from 0 to below 1: correct it")
     deviation = _deviation("noise", noise, reading)
     truth = draw_truth(shape)
     rng = np.random.default_rng(random_state)

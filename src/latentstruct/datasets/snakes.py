@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from latentstruct.datasets.home import dataset_file, read_whole_numbers
 from latentstruct.exceptions import FormatError
+from latentstruct.short_repr import short_repr
 
 __all__ = ["Snakes", "load_snakes"]
 
@@ -34,6 +35,8 @@ class Snakes:
     Y_train: list[NDArray[np.int64]]
     X_test: list[NDArray[np.uint8]]
     Y_test: list[NDArray[np.int64]]
+
+    __repr__ = short_repr
 
 
 def load_snakes(data_home: str | os.PathLike[str] | None = None) -> Snakes:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError
 from latentstruct.formats.text import decode_line, fail, numbered_lines, show
+from latentstruct.short_repr import short_repr
 
 __all__ = ["UciPromoters", "load_uci_promoters"]
 
@@ -34,6 +35,8 @@ class UciPromoters:
     names: list[str]
     X: list[str]
     Y: NDArray[np.int64]
+
+    __repr__ = short_repr
 
 
 def load_uci_promoters(data_home: str | os.PathLike[str] | None = None) -> UciPromoters:

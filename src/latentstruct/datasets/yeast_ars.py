@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError
 from latentstruct.formats.fasta import Sequences, read_fasta
+from latentstruct.short_repr import short_repr
 
 __all__ = ["YeastArs", "load_yeast_ars"]
 
@@ -34,6 +35,8 @@ class YeastArs:
     positives: Sequences
     acs: list[list[tuple[int, int, int]]]
     negatives: Sequences
+
+    __repr__ = short_repr
 
 
 def load_yeast_ars(data_home: str | os.PathLike[str] | None = None) -> YeastArs:

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +17,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from latentstruct.estimators.reports import print_round, warn_of
+from latentstruct.at_work import each
+from latentstruct.estimators.notebook import FittedRepr
+from latentstruct.estimators.outlook import announce
+from latentstruct.estimators.reports import RoundPrinter, warn_of
 from latentstruct.estimators.states import StateSelection
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective, build_objective
 from latentstruct.protocols import Callback, Prediction, Result, Temperature
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers import (
     CCCP,
     LBFGS,
@@ -68,7 +72,7 @@ def _has(name: str) -> Any:
     return available_if(lambda self: hasattr(getattr(self, "task_", self.task), name))
 
 
-class BaseStructuredEstimator(StateSelection, BaseEstimator):
+class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
     """Common part of all estimators; subclasses fix temperature, margin and regulariser.
 
     Fitted attributes
@@ -147,8 +151,8 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
         """Raise where CCCP would be given a regulariser whose convex problems it solves badly."""
         if isinstance(solver, CCCP | SelfPaced) and wants_proximal(objective):
             raise InputError(
-                f"solver={self.solver!r} trains latent variables by CCCP, which needs the regulariser ½‖w‖², but it is "
-                f"{type(objective.regularizer).__name__}: use solver='auto'"
+                f"solver={show(self.solver)} trains latent variables by CCCP, which needs the regulariser ½‖w‖², but "
+                f"it is {type(objective.regularizer).__name__}: use solver='auto'"
             )
 
     def _named_solver(self, objective: Objective) -> BaseSolver:
@@ -158,10 +162,13 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
             if self.solver in SOLVERS:
                 return SOLVERS[self.solver]()
             raise InputError(
-                f"unknown solver {self.solver!r}: choose 'auto', {', '.join(map(repr, SOLVERS))} or give a solver"
+                f"unknown solver {show(self.solver)}: choose 'auto', {', '.join(map(repr, SOLVERS))} or give a solver"
             )
         if isinstance(self.solver, type) or not hasattr(self.solver, "minimize"):
-            raise InputError(f"solver must be a name or a solver such as BlockAscent(), found {self.solver!r}")
+            raise InputError(
+                f"solver must be a name or a solver such as BlockAscent(), found {show(self.solver)}: give one of "
+                "these, or 'auto'"
+            )
         return clone(self.solver)
 
     def _restarts_of(self, solver: BaseSolver) -> str:
@@ -172,8 +179,8 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
         if "restarts" in solver.get_params(deep=False):
             return "restarts"
         raise InputError(
-            f"restarts={self.restarts!r} is for CCCP and LBFGS, but {type(solver).__name__} was to be used: leave it "
-            "out"
+            f"restarts={show(self.restarts)} is for CCCP and LBFGS, but {type(solver).__name__} was to be used: leave "
+            "it out"
         )
 
     def _first(self, task: Any, batch: Any, H: Any) -> Callable[[int], Any]:
@@ -186,10 +193,12 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
     def _first_latents(self, task: Any, batch: Any, H: Any) -> Callable[[int], Any]:
         """Return the latents that each start begins with."""
         if self.init not in ("task", "random"):
-            raise InputError(f"init must be 'task' or 'random', found {self.init!r}; give latents of your own as H")
+            raise InputError(f"init must be 'task' or 'random', found {show(self.init)}; give latents of your own as H")
         seed = self.random_state
         if seed is not None and not (isinstance(seed, (int, np.integer)) and seed >= 0):
-            raise InputError(f"random_state must be a whole number, at least 0, or None, found {seed!r}")
+            raise InputError(
+                f"random_state must be a whole number, at least 0, or None, found {show(seed)}: choose one such as 0"
+            )
         if H is not None:
             require_one_latent_each(batch, H)
 
@@ -205,17 +214,25 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
 
     def _weights(self, n_examples: int, sample_weight: Any) -> Vector:
         if not (isinstance(self.C, (int, float, np.number)) and math.isfinite(self.C) and self.C > 0):
-            raise InputError(f"C must be a finite number above 0, found {self.C!r}")
+            raise InputError(f"C must be a finite number above 0, found {show(self.C)}: choose one such as 1.0")
         if sample_weight is None:
             return np.full(n_examples, float(self.C))
         try:
             weights = np.asarray(sample_weight, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"sample_weight must be numbers: {error}") from error
+            raise InputError(
+                f"sample_weight must be numbers, one for each example ({error}): give an array of them"
+            ) from error
         if weights.shape != (n_examples,):
-            raise InputError(f"sample_weight must have shape ({n_examples},), found {weights.shape}")
+            raise InputError(
+                f"sample_weight must have shape ({n_examples},), found {weights.shape}: give one weight for each "
+                "example"
+            )
         if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-            raise InputError("sample_weight must be finite and ≥ 0, with at least one value above 0")
+            found = next((value for value in weights.tolist() if not 0 <= value < math.inf), 0.0)
+            raise InputError(
+                f"sample_weight must be finite and ≥ 0, with at least one value above 0, found {found}: correct it"
+            )
         return float(self.C) * weights
 
     def fit(
@@ -261,9 +278,11 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
     ) -> Self:
         """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
         if isinstance(self.task, type) or not hasattr(self.task, "learn"):
-            raise InputError(f"task must be a task such as Chain(), found {self.task!r}")
+            raise InputError(f"task must be a task such as Chain(), found {show(self.task)}: give the task to learn")
         if Y is None:
-            raise InputError("Y is missing: training needs one output for each example")
+            raise InputError(
+                "Y is missing: training needs one output for each example; give them as the second argument"
+            )
         task = clone(self.task)
         if sample_weight is not None and getattr(task, "whole_set", False):
             raise InputError(
@@ -288,6 +307,7 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
             w0 = self._given_start(task, coef_init, H)
         elif H is not None:
             w0 = None
+        announce(callback, solver, objective, several=w0 is None)
         result = solver.minimize(objective, w0, state=state, callback=callback)
         if hasattr(task, "settle"):
             # What training leaves open, for instance the threshold of a ranking.
@@ -303,8 +323,10 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
     def _told(self, callback: Callback | None) -> Callback | None:
         """Return what is called after each round: what the user gave, else what prints it if that was asked."""
         if callback is not None and not callable(callback):
-            raise InputError(f"callback must be a function of a Round, found {callback!r}")
-        return print_round if callback is None and self.verbose else callback
+            raise InputError(
+                f"callback must be a function of a Round, found {show(callback)}: give one such as print, or None"
+            )
+        return RoundPrinter() if callback is None and self.verbose else callback
 
     def _start(self, task: Any, fingerprint: str) -> tuple[Vector | None, Any]:
         """Return weights and solver state to start from: those of an earlier fit if they still fit."""
@@ -321,9 +343,15 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
         """Return weights given by the user, checked."""
         w0 = check_matrix(np.atleast_2d(np.asarray(coef_init)), "coef_init")[0]
         if w0.shape != (task.n_features,):
-            raise InputError(f"coef_init must have shape ({task.n_features},), found {np.shape(coef_init)}")
+            raise InputError(
+                f"coef_init must have shape ({task.n_features},), found {np.shape(coef_init)}: give one number for "
+                "each weight, such as coef_ of an earlier model"
+            )
         if H is not None or (self.restarts or 1) > 1:
-            raise InputError("coef_init is a start of its own: leave out H and restarts, or leave out coef_init")
+            raise InputError(
+                "coef_init is given together with H or restarts, but it is a start of its own: leave out the others, "
+                "or leave out coef_init"
+            )
         return w0
 
     def _fingerprint(self, solver: BaseSolver, X: Any, Y: Any) -> str:
@@ -356,10 +384,10 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
         blocks = [X[start : start + DECODED_TOGETHER] for start in range(0, len(X), DECODED_TOGETHER)]
         try:
             if not getattr(self.task_, "decodes_in_threads", False):
-                decoded = [self._decode_block(block) for block in blocks]
+                decoded = list(_counted(map(self._decode_block, blocks), len(X)))
             else:
                 with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
-                    decoded = list(threads.map(self._decode_block, blocks))
+                    decoded = list(_counted(threads.map(self._decode_block, blocks), len(X)))
         except InputError:
             # Asked for all at once, the error names the example by its place in X.
             self.task_.prepare(X)
@@ -451,7 +479,9 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Return the task's quality measure of the predictions (accuracy for labels)."""
         if Y is None:
-            raise InputError("Y is missing: a score compares predictions with the true outputs")
+            raise InputError(
+                "Y is missing, but a score compares predictions with the true outputs: give them as the second argument"
+            )
         judged = self._judged(X)
         return self.task_.score(Y, judged, sample_weight)
 
@@ -466,6 +496,11 @@ class BaseStructuredEstimator(StateSelection, BaseEstimator):
 
         check_is_fitted(self, "coef_")
         save_model(path, self)
+
+
+def _counted(decoded: Iterable[Any], n_examples: int) -> Iterator[Any]:
+    """Count the examples of decoded blocks for those who watch."""
+    return each(decoded, n_examples, "examples decoded", DECODED_TOGETHER)
 
 
 def _solver_names(solver: Any) -> str:

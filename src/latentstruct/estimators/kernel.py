@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.estimators.base import BaseStructuredEstimator
 from latentstruct.estimators.kernel_rows import RowLayout, n_vectors, with_inputs
+from latentstruct.estimators.outlook import announce
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.kernel_maps import (
     NAMES,
@@ -29,6 +30,7 @@ from latentstruct.kernel_maps import (
 from latentstruct.objective import Objective, build_objective
 from latentstruct.protocols import Callback, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers.sampled_cuts import SampledCuts, descend_latent
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.latent_multiclass import LatentMulticlass
@@ -206,12 +208,15 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     def _check_parameters(self) -> None:
         if not isinstance(self.task, Multiclass | LatentMulticlass | Measure):
             raise InputError(
-                f"KernelStructuralSVM knows Multiclass, LatentMulticlass and Measure, found {self.task!r}: use one of "
-                "these, or a feature map such as scikit-learn's Nystroem before a linear model"
+                f"KernelStructuralSVM needs Multiclass, LatentMulticlass or Measure, found {show(self.task)}: use one "
+                "of these, or a feature map such as scikit-learn's Nystroem before a linear model"
             )
         named = isinstance(self.kernel, str) and self.kernel in NAMES
         if not named and not callable(self.kernel):
-            raise InputError(f"kernel must be one of {', '.join(NAMES)} or a function, found {self.kernel!r}")
+            raise InputError(
+                f"kernel must be one of {', '.join(NAMES)} or a function, found {show(self.kernel)}: choose one of "
+                "these"
+            )
         if self.kernel == "precomputed" and self.task.latent:
             raise InputError(
                 "kernel='precomputed' has no form for the states of LatentMulticlass: give the kernel as a function of "
@@ -225,13 +230,15 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             value = getattr(self, name)
             if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value >= least):
                 above = "" if least < 0 else ", at least 0"
-                raise InputError(f"{name} must be a finite number{above}, found {value!r}")
+                raise InputError(f"{name} must be a finite number{above}, found {show(value)}: choose such a number")
 
     def _check_whole(self, name: str, fine: bool, others: str) -> None:
         value = getattr(self, name)
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
         if not whole and not fine:
-            raise InputError(f"{name} must be {others}a whole number of at least 1, found {value!r}")
+            raise InputError(
+                f"{name} must be {others}a whole number of at least 1, found {show(value)}: choose one of these"
+            )
 
     def fit(  # type: ignore[override]
         self, X: Any, Y: Any, sample_weight: Any = None, callback: Callback | None = None, H: Any = None
@@ -256,7 +263,9 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         """
         self._check_parameters()
         if Y is None:
-            raise InputError("Y is missing: training needs one output for each example")
+            raise InputError(
+                "Y is missing: training needs one output for each example; give them as the second argument"
+            )
         task = clone(self.task)
         task.learn(X, Y)
         layout = self._layout(task, X)
@@ -322,8 +331,8 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         """Train by sampled cuts on the scores of all rows, which are the weights of a task with unit vectors for X."""
         if self.solver != "auto":
             raise InputError(
-                f"solver={self.solver!r} is given, but sampled cuts are a solver of their own: leave it out, or train "
-                "with cuts='all'"
+                f"solver={show(self.solver)} is given, but sampled cuts are a solver of their own: leave it out, or "
+                "train with cuts='all'"
             )
         check_kernel(rows)
         task, objective, settle = self._score_objective(layout, X, Y, sample_weight, H)
@@ -337,6 +346,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
         solver.set_params(**{name: value for name, value in limits.items() if value is not None})
         callback = self._told(callback)
+        announce(callback, solver, objective, several=True)
         if task.latent:
             function, result = descend_latent(solver, objective, self.restarts or 1, callback=callback)
         else:

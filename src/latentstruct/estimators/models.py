@@ -13,6 +13,7 @@ from latentstruct.oracles import RenyiOracle
 from latentstruct.protocols import Mode, Prediction, Regularizer, Result, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.regularizers import L2, NoRegularizer
+from latentstruct.short_repr import show
 from latentstruct.solvers import (
     Perceptron,
 )
@@ -100,14 +101,21 @@ class StructuredEstimator(BaseStructuredEstimator):
             output, latent = self.temperature
             temperature = Temperature(float(output), float(latent))
         except (TypeError, ValueError) as error:
-            raise InputError(f"temperature must be a pair (output, latent), found {self.temperature!r}") from error
+            raise InputError(
+                f"temperature must be a pair (output, latent), found {show(self.temperature)}: give two numbers such "
+                "as (1, 0)"
+            ) from error
         if not all(math.isfinite(value) and value >= 0 for value in temperature):
-            raise InputError(f"temperatures must be finite and ≥ 0, found {self.temperature!r}")
+            raise InputError(
+                f"temperatures must be finite and ≥ 0, found {show(self.temperature)}: choose a pair such as (1, 0)"
+            )
         return temperature
 
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
         if self.rescaling not in ("margin", "slack"):
-            raise InputError(f"rescaling must be 'margin' or 'slack', found {self.rescaling!r}")
+            raise InputError(
+                f"rescaling must be 'margin' or 'slack', found {show(self.rescaling)}: choose one of these"
+            )
         regularizer = L2() if self.regularizer is None else self.regularizer
         return build_objective(task, batch, weights, self._temperature(), self.margin, self.rescaling, regularizer)
 
@@ -166,7 +174,9 @@ class StructuralSVM(BaseStructuredEstimator):
 
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
         if self.rescaling not in ("margin", "slack"):
-            raise InputError(f"rescaling must be 'margin' or 'slack', found {self.rescaling!r}")
+            raise InputError(
+                f"rescaling must be 'margin' or 'slack', found {show(self.rescaling)}: choose one of these"
+            )
         _refuse_latents(self, task, "LatentSSVM or MarginalSSVM")
         return build_objective(task, batch, weights, Temperature(), rescaling=self.rescaling)
 
@@ -391,7 +401,10 @@ class MinEntropySSVM(LatentEstimator):
 
     def _order(self) -> float:
         if not (isinstance(self.alpha, (int, float, np.number)) and math.isfinite(self.alpha) and self.alpha > 0):
-            raise InputError(f"alpha must be a finite number above 0, found {self.alpha!r}; infinity is LatentSSVM")
+            raise InputError(
+                f"alpha must be a finite number above 0, found {show(self.alpha)}: choose such a number, or use "
+                "LatentSSVM for infinity"
+            )
         return float(self.alpha)
 
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:

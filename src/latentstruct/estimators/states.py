@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 
 Zeros = Literal["keep", "drop"]
 
@@ -82,7 +83,7 @@ class StateSelection:
             )
         norms = self.states_
         if zeros not in ("keep", "drop"):
-            raise InputError(f"zeros must be 'keep' or 'drop', found {zeros!r}")
+            raise InputError(f"zeros must be 'keep' or 'drop', found {show(zeros)}: choose one of these")
         kept = _largest_of_class(norms) | _chosen(norms, n_states, tolerance, bool(per_class))
         vector_of = self.task_.vector_of_
         constant = (vector_of == -1) | ((vector_of >= 0) & (norms == 0))
@@ -110,12 +111,17 @@ def _chosen(
 ) -> NDArray[np.bool_]:
     """Mark the states to keep, of those whose weights are not zero."""
     if n_states is not None and tolerance is not None:
-        raise InputError(f"n_states={n_states!r} and tolerance={tolerance!r} are both given: leave one out")
+        raise InputError(
+            f"n_states={show(n_states)} and tolerance={show(tolerance)} are both given, but each decides alone: leave "
+            "one out"
+        )
     if n_states is not None:
         return (norms > 0) & _first_of(norms, n_states, per_class)
     share = 0.0 if tolerance is None else tolerance
     if not (isinstance(share, int | float | np.number) and 0 <= share < 1):
-        raise InputError(f"tolerance must be a number from 0 to below 1, found {tolerance!r}")
+        raise InputError(
+            f"tolerance must be a number from 0 to below 1, found {show(tolerance)}: choose one such as 1e-6"
+        )
     return norms > share * norms.max(axis=1 if per_class else None, keepdims=True)
 
 
@@ -126,7 +132,10 @@ def _first_of(norms: NDArray[np.float64], n_states: int, per_class: bool) -> NDA
     whole = isinstance(n_states, int | np.integer) and not isinstance(n_states, bool)
     if not (whole and fewest <= n_states <= most):
         where = "in each class" if per_class else f"in all {n_labels} classes together, each of which keeps one"
-        raise InputError(f"n_states must be a whole number from {fewest} to {most} {where}, found {n_states!r}")
+        raise InputError(
+            f"n_states must be a whole number from {fewest} to {most} {where}, found {show(n_states)}: choose one of "
+            "these"
+        )
     ranked = np.where(_largest_of_class(norms), np.inf, norms)
     ranked = ranked if per_class else ranked.reshape(1, -1)
     marked = np.zeros(ranked.shape, dtype=bool)

@@ -12,6 +12,7 @@ from latentstruct.estimators.models import LatentEstimator
 from latentstruct.exceptions import InputError
 from latentstruct.protocols import Callback, LatentSites, Result
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.dissimilarity import Alternation, Dissimilarity, Imputation, Kept
 from latentstruct.tasks.inputs import check_matrix
@@ -174,7 +175,7 @@ class ModLat(_Uncertain):
             value = getattr(self, name)
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not (number and 0 < value < top):
-                raise InputError(f"{name} must be {expected}, found {value!r}")
+                raise InputError(f"{name} must be {expected}, found {show(value)}: choose such a value")
         model = self._model(task, batch, latent_features)
 
         def split() -> list[LatentModel]:
@@ -194,15 +195,16 @@ class ModLat(_Uncertain):
         if not hasattr(latent_features, "__len__") or len(latent_features) != batch.n_examples:
             found = len(latent_features) if hasattr(latent_features, "__len__") else repr(latent_features)
             raise InputError(
-                f"latent_features must be {batch.n_examples} matrices, one for each example, found {found}"
+                f"latent_features must be {batch.n_examples} matrices, one for each example, found {found}: give a "
+                "list with a matrix for each"
             )
         matrices = [check_matrix(matrix, f"latent_features[{i}]") for i, matrix in enumerate(latent_features)]
         for i, (matrix, size) in enumerate(zip(matrices, sizes, strict=True)):
             expected = (int(size), matrices[0].shape[1])
             if matrix.shape != expected:
                 raise InputError(
-                    f"latent_features[{i}] has shape {matrix.shape}, expected {expected}: one line for each latent of "
-                    "the known output, the same columns for all"
+                    f"latent_features[{i}] has shape {matrix.shape}, expected {expected}: give one line for each "
+                    "latent of the known output, with the same columns for all"
                 )
         any_sparse = any(sparse.issparse(matrix) for matrix in matrices)
         model.features = sparse.vstack(matrices, format="csr") if any_sparse else np.concatenate(matrices)
@@ -234,7 +236,10 @@ class ModLat(_Uncertain):
         """
         check_is_fitted(self, "theta_")
         if Y is None:
-            raise InputError("Y is missing: the distribution is that of the latents of known outputs")
+            raise InputError(
+                "Y is missing, but the distribution is that of the latents of known outputs: give them as the second "
+                "argument"
+            )
         batch = self.task_.prepare(X, Y)
         model = self._model(self.task_, batch, latent_features)
         if model.n_weights != len(self.theta_):
