@@ -11,13 +11,15 @@ from latentstruct.images import PALETTE, Colour, Pixels, require_vision
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
 
-__all__ = ["draw_boxes"]
+__all__ = ["draw_boxes", "draw_chances"]
 
 LIGHT: Colour = (255, 255, 255)
 DARK: Colour = (25, 25, 25)
 PIXELS_A_LINE, PIXELS_A_LETTER = 150, 18
 """The shorter side of an image over the width of lines and over the height of letters."""
 SMALLEST_LETTERS, LARGEST_LETTERS = 10, 60
+DIMMED = 0.25
+"""Brightness of what is in no box."""
 
 
 def draw_boxes(
@@ -103,3 +105,37 @@ def _caption(pen: "ImageDraw", box: Any, text: str, colour: Colour, size: tuple[
     pen.rectangle((left, top, left + width - 1, top + height - 1), fill=colour)
     brightness = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2]
     pen.text((left + margin, top + margin // 2), text, fill=DARK if brightness > 140 else LIGHT, font=font)
+
+
+def draw_chances(image: Any, boxes: Any, chances: Any) -> Pixels:
+    """Light up an image where an uncertain box may be: a pixel is as bright as it is likely to lie in the box.
+
+    Parameters
+    ----------
+    image : uint8 array of shape (height, width, 3)
+        The image.
+    boxes : array of shape (k, 4)
+        x0, y0, x1, y1 of the candidates in pixels, right and bottom exclusive.
+    chances : array of shape (k,)
+        The probability of each.
+
+    Returns
+    -------
+    uint8 array of shape (height, width, 3)
+        The picture: pixels that lie in no likely box keep a quarter of their brightness, the likeliest all of it.
+    """
+    pixels, found = np.asarray(image), np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+    weights = np.asarray(chances, dtype=np.float64)
+    if weights.shape != (len(found),) or not len(found) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InputError(
+            f"chances has the shape {weights.shape} for {len(found)} boxes; expected a number of at least 0 for each, "
+            "and at least one box: give the probability of each box"
+        )
+    height, width = pixels.shape[:2]
+    corners = np.clip(np.round(found), 0, [width, height, width, height]).astype(np.int64)
+    inside = np.zeros((height, width))
+    for (x0, y0, x1, y1), chance in zip(corners.tolist(), weights.tolist(), strict=True):
+        inside[y0:y1, x0:x1] += chance
+    light = DIMMED + (1.0 - DIMMED) * inside / (float(inside.max()) or 1.0)
+    lit: Pixels = (pixels * light[..., None]).round().astype(np.uint8)
+    return lit

@@ -4,8 +4,42 @@ Each function takes the axes to draw on, and makes a figure of its own if there 
 """
 
 from latentstruct.plots.axes import can_plot, require_plots
+from latentstruct.plots.features import plot_scores, plot_weights
+from latentstruct.plots.forests import plot_forest
+from latentstruct.plots.graphs import lay_out_graph, plot_graph
 from latentstruct.plots.logos import plot_logo
-from latentstruct.plots.matrices import plot_substitutions
+from latentstruct.plots.matrices import plot_matrix, plot_substitutions, plot_transitions
+from latentstruct.plots.pictures import plot_box_places, plot_swatches, plot_template
+from latentstruct.plots.rankings import plot_benefits, plot_ranking
+from latentstruct.plots.sequences import plot_sites, plot_starts
 from latentstruct.plots.states import plot_path, plot_states
+from latentstruct.plots.training import has_gaps, plot_convergence, plot_gap, plot_restarts
+from latentstruct.plots.trees import plot_tree
 
-__all__ = ["can_plot", "plot_logo", "plot_path", "plot_states", "plot_substitutions", "require_plots"]
+__all__ = [
+    "can_plot",
+    "has_gaps",
+    "lay_out_graph",
+    "plot_benefits",
+    "plot_box_places",
+    "plot_convergence",
+    "plot_forest",
+    "plot_gap",
+    "plot_graph",
+    "plot_logo",
+    "plot_matrix",
+    "plot_path",
+    "plot_ranking",
+    "plot_restarts",
+    "plot_scores",
+    "plot_sites",
+    "plot_starts",
+    "plot_states",
+    "plot_substitutions",
+    "plot_swatches",
+    "plot_template",
+    "plot_transitions",
+    "plot_tree",
+    "plot_weights",
+    "require_plots",
+]

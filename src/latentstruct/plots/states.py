@@ -6,6 +6,7 @@ import numpy as np
 
 from latentstruct.exceptions import InputError
 from latentstruct.plots.axes import hide_frame, new_axes
+from latentstruct.short_repr import show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,13 +32,13 @@ def plot_states(model: Any, names: Any = None, ax: "Axes | None" = None) -> "Axe
     norms = getattr(model, "states_", None)
     if norms is None:
         raise InputError(
-            f"model must be fitted with a task whose states have weights of their own, such as "
-            f"LatentMulticlass(weights='state'), found {model!r}"
+            "model must be fitted with a task whose states have weights of their own, such as "
+            f"LatentMulticlass(weights='state'), found {show(model)}: train such a model"
         )
     n_labels, n_states = norms.shape
     shown = list(range(n_states)) if names is None else list(names)
     if len(shown) != n_states:
-        raise InputError(f"names has {len(shown)} entries for {n_states} states: give one for each")
+        raise InputError(f"names has {len(shown)} entries; expected {n_states}, one for each state: give as many")
     ax = new_axes(3.2) if ax is None else ax
     width, places = 0.8 / n_labels, np.arange(n_states)
     for y, label in enumerate(model.classes_):
@@ -65,7 +66,9 @@ def plot_path(path: Any, ax: "Axes | None" = None) -> "Axes":
         The axes that the norms are drawn on.
     """
     if not all(hasattr(path, name) for name in ("strengths", "norms", "n_states", "model")):
-        raise InputError(f"path must be a GroupNormPath, as groupnorm_path returns it, found {path!r}")
+        raise InputError(
+            f"path must be a GroupNormPath, as groupnorm_path returns it, found {show(path)}: give what it returns"
+        )
     ax = new_axes(3.6) if ax is None else ax
     norms, classes = path.norms, path.model(0).classes_
     for y, label in enumerate(classes):
