@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from safetensors.numpy import load_file, save_file
 
 from latentstruct import estimators, regularizers, solvers, tasks
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.protocols import Round
+from latentstruct.short_repr import show
 
 FORMAT, VERSION = "latentstruct-model", 1
 SETTINGS, WEIGHTS = "model.json", "weights.safetensors"
@@ -26,6 +30,10 @@ FITTED = (
     "stop_reason_",
     "restart_objectives_",
 )
+HISTORY = "history_"
+"""Among the fitted values: the rounds of the training in columns. Models of earlier versions have none."""
+MOST_ROUNDS = 2000
+"""Rounds above which a history is thinned out, so that a file stays small."""
 # Fitted vectors in the weights file: coef always, theta where an estimator has a distribution over latents.
 VECTORS = ("coef", "theta")
 WITH_THETA = ("ModLat",)
@@ -95,8 +103,9 @@ def encode(value: Any, name: str) -> Any:
         params = value.get_params(deep=False)
         return {"$object": kind, "params": {key: encode(item, key) for key, item in params.items()}}
     raise InputError(
-        f"cannot save {name}={value!r}: only numbers, strings, arrays, lists, tuples, dicts and the library's own "
-        "tasks and solvers go into a model file"
+        f"cannot save {name}={show(value)}: only numbers, strings, arrays, lists, tuples, dicts and the library's own "
+        "tasks and solvers go into a model file, but no functions and other objects: use pickle for these, or leave "
+        "it out"
     )
 
 
@@ -139,7 +148,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
     if PARTS.get(type(estimator).__name__) is not type(estimator):
         raise InputError(
             f"cannot save a {type(estimator).__name__}, which is not part of the library: only "
-            f"{', '.join(ESTIMATORS)} go into a model file"
+            f"{', '.join(ESTIMATORS)} go into a model file: use pickle for others"
         )
     params = estimator.get_params(deep=False)
     vectors = {name: getattr(estimator, f"{name}_") for name in VECTORS if hasattr(estimator, f"{name}_")}
@@ -160,6 +169,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         encode(estimator.task_.state(), "state") if hasattr(estimator.task_, "state") else None,
         {
             **{name: encode(getattr(estimator, name), name) for name in FITTED},
+            HISTORY: _encode_history(estimator.history_),
             **{name: encode(value, name) for name, value in values.items()},
             **({OWN_LATENT_FEATURES: len(vectors["theta"]) != len(vectors["coef"])} if "theta" in vectors else {}),
         },
@@ -174,6 +184,36 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
     # Each file appears whole or not at all; the settings come last, so a folder without them is no model.
     _replace(folder / WEIGHTS, lambda target: save_file(vectors, target))
     _replace(folder / SETTINGS, lambda target: target.write_bytes(raw))
+
+
+def _encode_history(history: Sequence[Round]) -> Any:
+    """Return the rounds in columns; of many, some spread evenly with the first and the last of each start."""
+    kept = np.arange(len(history))
+    if len(history) > MOST_ROUNDS:
+        changes = np.flatnonzero(np.diff([line.start for line in history]))
+        ends = np.concatenate(([0, len(history) - 1], changes, changes + 1))
+        spread = np.linspace(0, len(history) - 1, max(MOST_ROUNDS - len(ends), 0)).astype(int)
+        kept = np.union1d(ends, spread)
+    lines = [history[k] for k in kept.tolist()]
+    return encode({one.name: [getattr(line, one.name) for line in lines] for one in fields(Round)}, HISTORY)
+
+
+def _decode_history(value: Any) -> list[Round]:
+    """Undo `_encode_history`; raise KeyError, TypeError or ValueError on anything else."""
+    if value is None:
+        return []
+    columns = decode(value)
+    if set(columns) != {one.name for one in fields(Round)}:
+        raise ValueError(f"{HISTORY} has the columns {sorted(columns)}")
+    rounds = [Round(*values) for values in zip(*(columns[one.name] for one in fields(Round)), strict=True)]
+    for number, line in enumerate(rounds, 1):
+        for one in fields(Round):
+            value = getattr(line, one.name)
+            # True is no number here, though Python takes it for one.
+            fits = type(value) is one.type or (one.type is float and type(value) is int)
+            if not fits or (one.type is int and value < 0):
+                raise ValueError(f"line {number} of {HISTORY} has {show(value)} for {one.name}")
+    return rounds
 
 
 def _checksum(vectors: dict[str, np.ndarray]) -> str:
@@ -210,8 +250,8 @@ def read_settings(path: str | Path) -> ModelFile:
         ) from error
     if file.format != FORMAT or file.version != VERSION:
         raise FormatError(
-            f"{folder} has format {file.format!r} version {file.version}, but this version reads {FORMAT!r} version "
-            f"{VERSION}: train again or use the version that wrote it ({file.library})"
+            f"{folder} has format {show(file.format)} version {file.version}, but this version reads {show(FORMAT)} "
+            f"version {VERSION}: train again or use the version that wrote it ({file.library})"
         )
     return file
 
@@ -224,7 +264,8 @@ def _read_weights(folder: Path) -> dict[str, np.ndarray]:
         vectors |= {name: array for name, array in found.items() if name.startswith(PART)}
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise FormatError(
-            f"{folder / WEIGHTS} is damaged or not a weights file ({error!r}): copy the model again or train again"
+            f"{folder / WEIGHTS} is damaged or not a weights file ({show(error, 160)}): copy the model again or train "
+            "again"
         ) from error
     for name, weights in vectors.items():
         if name.startswith(PART):
@@ -278,11 +319,11 @@ def load(path: str | Path, task: Any = None) -> Any:
     weights = vectors["coef"]
     if task is None and file.params.get("task") is None:
         raise InputError(
-            f"the model at {folder} has the task {file.task!r}, which is not part of the library: give it as task="
+            f"the model at {folder} has the task {show(file.task)}, which is not part of the library: give it as task="
         )
     try:
         if file.estimator not in ESTIMATORS:
-            raise ValueError(f"unknown estimator {file.estimator!r}")
+            raise ValueError(f"unknown estimator {show(file.estimator)}")
         params = {key: decode(item) for key, item in file.params.items()}
         params["task"] = params["task"] if task is None else task
         estimator = PARTS[file.estimator](**params)
@@ -290,27 +331,29 @@ def load(path: str | Path, task: Any = None) -> Any:
             estimator.task.restore(decode(file.state))
         for name in FITTED:
             setattr(estimator, name, decode(file.fitted[name]))
+        estimator.history_ = _decode_history(file.fitted.get(HISTORY))
         n_features = getattr(estimator.task, "n_features", None)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise FormatError(
-            f"{folder / SETTINGS} does not describe a model of this library ({error!r}): copy the model again or train "
-            "again"
+            f"{folder / SETTINGS} does not describe a model of this library ({show(error, 160)}): copy the model "
+            "again or train again"
         ) from error
     if n_features is None:
         raise InputError(
-            f"the task {file.task!r} of the model at {folder} does not know its number of features: give a "
+            f"the task {show(file.task)} of the model at {folder} does not know its number of features: give a "
             "task= that has learned (task.learn) or that defines restore"
         )
     if len(weights) != n_features:
         raise FormatError(
-            f"{folder} has {len(weights)} weights but its task needs {n_features}: the files do not belong together"
+            f"{folder} has {len(weights)} weights but its task needs {n_features}: the files do not belong together; "
+            "copy the model again or train again"
         )
     _check_theta(folder, file, vectors.get("theta"), n_features)
     if _checksum(vectors) != file.weights_sha256:
         raise FormatError(
             f"{folder / WEIGHTS} is not the file that {SETTINGS} was written with: copy the model again or train again"
         )
-    estimator.task_, estimator.history_ = estimator.task, []
+    estimator.task_ = estimator.task
     for name, vector in vectors.items():
         if name in VECTORS:
             setattr(estimator, f"{name}_", vector)
@@ -328,6 +371,6 @@ def _restore_parts(folder: Path, file: ModelFile, estimator: Any, vectors: dict[
         raise FormatError(f"{folder}: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise FormatError(
-            f"{folder} lacks what a {file.estimator} needs besides its weights ({error!r}): copy the model again or "
-            "train again"
+            f"{folder} lacks what a {file.estimator} needs besides its weights ({show(error, 160)}): copy the model "
+            "again or train again"
         ) from error

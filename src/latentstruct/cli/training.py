@@ -5,16 +5,19 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from latentstruct.cli.common import say_warnings
+from latentstruct.cli.common import STANDARD_STREAM, say_warnings
 from latentstruct.cli.interrupts import INTERRUPTED, on_interrupt
-from latentstruct.cli.kinds import Kind
+from latentstruct.cli.kinds import Kind, Trained
 from latentstruct.cli.wording import in_words_of_the_command
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, fit_facts, print_facts, print_json, say
+
+if TYPE_CHECKING:
+    from latentstruct.report.blocks import Examples
 
 
 @dataclass
@@ -43,6 +46,10 @@ class Training:
         Further arguments of fit.
     expected_stops : set of str
         Reasons for a stop that are no cause for a warning, as the command cannot do better.
+    report : Path, optional
+        The page to write about the trained model.
+    examples : function of Trained, optional
+        Returns predictions for that page: of held-out data if there are some, else of the training data.
     """
 
     kind: Kind
@@ -56,6 +63,8 @@ class Training:
     finish: Callable[[Any], dict[str, Any]] | None = None
     fit_params: dict[str, Any] = field(default_factory=dict)
     expected_stops: frozenset[str] = frozenset()
+    report: Path | None = None
+    examples: "Callable[[Trained], Examples] | None" = None
 
     def run(self, progress: Progress, json: bool) -> None:
         """Fit, save and report; after Ctrl-C too, then with its exit code."""
@@ -73,7 +82,8 @@ class Training:
             say(f"interrupted: saving the best weights so far to {self.output}")
         with caught_warnings() as warned_later, on_interrupt(signal.SIG_IGN):
             remove_files(self.output)
-            save_model(self.output, self.estimator, asdict(self.record(self.estimator, seconds)))
+            record = self.record(self.estimator, seconds)
+            save_model(self.output, self.estimator, asdict(record))
             told = {} if self.finish is None else self.finish(self.estimator)
         result = {
             "model": str(self.output),
@@ -86,7 +96,10 @@ class Training:
             **told,
         }
         if self.score is not None and not interrupted:
-            result["valid"] = self._validate(self.score)
+            result["valid"] = self._afterwards(self.score, "it was not evaluated")
+        if self.report is not None:
+            trained = Trained(self.output, self.estimator, record)
+            result["report"] = self._afterwards(lambda _: self._write_report(trained), "no report was written")
         if json:
             print_json(result)
         else:
@@ -96,16 +109,34 @@ class Training:
         expected = tuple(f"training stopped early ({reason})" for reason in self.expected_stops)
         say_warnings(text for text in [*warned, *warned_later] if not text.startswith(expected))
 
-    def _validate(self, score: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    def _write_report(self, trained: Trained) -> str:
+        from latentstruct.report.model import model_page
+        from latentstruct.report.page import write_page
+
+        assert self.report is not None
+        with caught_warnings() as warned:
+            examples = None if self.examples is None else self.examples(trained)
+            write_page(model_page(self.kind, trained, examples), self.report)
+        say_warnings(warned)
+        return str(self.report)
+
+    def _afterwards(self, work: Callable[[Any], Any], undone: str) -> Any:
+        """Do what follows once the model is saved; what stops it says so."""
         try:
             with on_interrupt(signal.default_int_handler):
-                return score(self.estimator)
+                return work(self.estimator)
         except KeyboardInterrupt as error:
-            say(f"interrupted: the model is in {self.output}, but it was not evaluated")
+            say(f"interrupted: the model is in {self.output}, but {undone}")
             raise typer.Exit(INTERRUPTED) from error
         except InputError as error:
             why = in_words_of_the_command(str(error))
-            raise InputError(f"the model is saved in {self.output}, but it was not evaluated: {why}") from error
+            raise InputError(f"the model is saved in {self.output}, but {undone}: {why}") from error
+
+
+def source_of(valid: str | None, train: str) -> str:
+    """Return what the data are that a report shows predictions for."""
+    name, what = (train, "the training data") if valid is None else (valid, "held out from training")
+    return f"{'standard input' if name == STANDARD_STREAM else name}, {what}"
 
 
 def remove_files(folder: Path) -> None:
@@ -147,4 +178,6 @@ def show_training(kind: Kind, result: dict[str, Any]) -> None:
     ]
     if "valid" in result:
         facts += [(f"valid {name}", text) for name, text in kind.summarize(result["valid"])]
+    if "report" in result:
+        facts.append(("report", result["report"]))
     print_facts(facts)

@@ -1,0 +1,85 @@
+"""What a report shows of rankings: weights of features, and the first documents of queries."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentstruct.cli.kinds import Trained
+from latentstruct.cli.rank import RankKind, compare_rankings, name_document
+from latentstruct.cli.reports.bars import strongest_bars
+from latentstruct.plots.features import shorten
+from latentstruct.plots.rankings import MOST_DOCUMENTS, plot_ranking
+from latentstruct.report.blocks import Block, Drawing, Examples, TableBlock, Text
+
+if TYPE_CHECKING:
+    from latentstruct.formats import Queries
+
+DOCUMENTS_SHOWN = 12
+"""Rows of a table, unless k is more."""
+LONGEST_NAME = 60
+
+
+def weight_blocks(model: Trained) -> list[Block]:
+    """Return the strongest weights."""
+    meaning = "to the right a larger value moves a document up, to the left it moves it down"
+    return [strongest_bars(lambda j: f"feature {j + 1}", model.estimator.coef_, meaning)]
+
+
+def examples(model: Trained, queries: "Queries", source: str) -> Examples:
+    """Return the rankings of queries, with the loss that the model was trained for."""
+    estimator, k = model.estimator, model.record.k
+    scores = estimator.decision_function(queries.X)
+    latent = bool(estimator.task_.latent)
+    return Examples(
+        source,
+        [shorten(f"query {name}", LONGEST_NAME) for name in queries.ids],
+        estimator.loss(queries.X, queries.Y),
+        f"share of the first {k} places lost" if latent else "share of pairs in the wrong order",
+        [_remark(found, grades, k) for found, grades in zip(scores, queries.Y, strict=True)],
+        lambda i: _draw(model, queries, i, scores[i]),
+        RankKind().summarize(compare_rankings(queries, scores, k)),
+    )
+
+
+def _remark(scores: Any, grades: Any, k: int) -> str:
+    first = np.argsort(-scores, kind="stable")[:k]
+    n_relevant, hits = int((grades > 0).sum()), int((grades[first] > 0).sum())
+    return f"{hits} of the first {len(first)} are relevant, {n_relevant} of all {len(grades)}"
+
+
+def _draw(model: Trained, queries: "Queries", i: int, scores: Any) -> list[Block]:
+    """Return the scores in their order, the first documents, and which relevant ones training would have first."""
+    grades, k = queries.Y[i], model.record.k
+    order = np.argsort(-scores, kind="stable")
+    names = [name_document(text) or f"document {j + 1}" for j, text in enumerate(queries.documents[i])]
+    drawing = Drawing(
+        lambda ax: plot_ranking(scores, grades, k, ax),
+        f"Bars of the scores of {min(len(order), MOST_DOCUMENTS)} documents, the highest first: "
+        f"{_remark(scores, grades, k)}.",
+        "Scores, the highest first: filled bars are relevant documents, with their grades; the dashed line stands "
+        f"behind place {k}." + (f" The first {MOST_DOCUMENTS} of {len(order)}." if len(order) > MOST_DOCUMENTS else ""),
+        height=2.3,
+    )
+    chosen = set()
+    if model.estimator.task_.latent:
+        chosen = set(model.estimator.complete(queries.X[i : i + 1], queries.Y[i : i + 1])[0].tolist())
+    shown = order[: max(k, DOCUMENTS_SHOWN)].tolist()
+    columns = ("document", *(["latent choice"] if chosen else []), "place", "grade", "score")
+    rows = [
+        [
+            shorten(names[j], LONGEST_NAME),
+            *(["yes" if j in chosen else ""] if chosen else []),
+            place,
+            grades[j],
+            scores[j],
+        ]
+        for place, j in enumerate(shown, 1)
+    ]
+    title = f"The first {len(shown)} of {len(order)} documents" if len(shown) < len(order) else "The documents"
+    blocks: list[Block] = [drawing, TableBlock(title, columns, rows, n_text=len(columns) - 3)]
+    if chosen:
+        lower = [names[j] for j in order[len(shown) :].tolist() if j in chosen]
+        more = f" Further down: {shorten(', '.join(lower), 300)}." if lower else ""
+        told = "relevant ones before others, of these the ones with the highest scores"
+        blocks.append(Text(f"The latent choice is what training asks to come first by these weights: {told}.{more}"))
+    return blocks
