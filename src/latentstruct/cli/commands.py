@@ -1,4 +1,4 @@
-"""The commands: train, predict, evaluate, info, infer, reproduce and demo."""
+"""The commands: train, predict, evaluate, info, report, infer, reproduce and demo."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -16,33 +16,31 @@ from latentstruct.cli.common import (
     say_warnings,
 )
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
+from latentstruct.cli.grammar import App
 from latentstruct.cli.infer import infer
 from latentstruct.cli.kinds import HeldOut
 from latentstruct.cli.options import (
     JsonOption,
     ModelArgument,
+    NegativeOption,
+    PositiveOption,
     QuietOption,
     SeedOption,
+    SitesOption,
     SkipBadOption,
     UnknownOption,
 )
 from latentstruct.cli.registry import KINDS, find_kind, load_trained
+from latentstruct.cli.report import report
 from latentstruct.cli.reproduce import reproduce
+from latentstruct.cli.tasks import example, tasks
 from latentstruct.progress import Progress, caught_warnings, print_facts, print_json, show_percent
 
-app = typer.Typer(
-    name="latentstruct",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-train_app = typer.Typer(no_args_is_help=True)
+app = App(name="latentstruct")
+train_app = App()
 app.add_typer(train_app, name="train", help="Train a model and save it.")
 for _name, _kind in KINDS.items():
     train_app.command(_name)(_kind.train)
-app.command()(infer)
-app.command()(reproduce)
 
 
 def print_version(asked: bool) -> None:
@@ -58,10 +56,17 @@ def common(
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Structured prediction with certified training: structural SVMs, CRFs and models with latent variables."""
+    """Structured prediction with certified training: structural SVMs, CRFs and models with latent variables.
+
+    Every command takes its options from a TOML file too, which --config names: a key is a long option without dashes
+    (max-rounds = 5, C = 0.1, shape = false) or an argument (data = "train.txt"). Keys at the top of the file are for
+    the command that reads it; a file for several commands has tables such as [train], [train.chain] and [predict], of
+    which the longest name wins. What the command line says wins over the file; --save-config writes one.
+
+    Example: latentstruct train chain train.txt -o tagger
+    """
 
 
-@app.command()
 @reported_errors()
 def predict(
     model: ModelArgument,
@@ -109,7 +114,6 @@ def predict(
     (kind.predict_usable if skip_bad else kind.predict)(trained, data, output)
 
 
-@app.command()
 @reported_errors()
 def evaluate(
     model: ModelArgument,
@@ -119,20 +123,11 @@ def evaluate(
     labels: Annotated[
         str | None, typer.Argument(metavar="LABELS", help="Images: their label images, or labels.")
     ] = None,
-    positive: Annotated[
-        str | None, typer.Option(metavar="FASTA", help="Motifs: sequences that hold the motif.")
-    ] = None,
-    negative: Annotated[str | None, typer.Option(metavar="FASTA", help="Motifs: sequences that do not.")] = None,
-    sites: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TSV",
-            help="Motifs: known sites of positive sequences, a table whose header line names the columns sequence, "
-            "start (from 0) and end (exclusive).",
-        ),
-    ] = None,
+    positive: PositiveOption = None,
+    negative: NegativeOption = None,
+    sites: SitesOption = None,
     pictures: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Boxes: folder for pictures with predicted and true boxes.")
+        str | None, typer.Option(metavar="FOLDER", help="Boxes: folder for pictures with predicted and true boxes.")
     ] = None,
     skip_bad: SkipBadOption = False,
     allow_unknown: UnknownOption = False,
@@ -175,14 +170,16 @@ def evaluate(
         kind.show_scores(result)
 
 
-@app.command()
 @reported_errors()
 def info(
     model: ModelArgument,
     top: Annotated[int, typer.Option(min=0, help="How many of the strongest weights to show.")] = 10,
     json: JsonOption = False,
 ) -> None:
-    """Show what a model is: how it was trained, how well the training is certified, its strongest weights."""
+    """Show what a model is: how it was trained, how well the training is certified, its strongest weights.
+
+    Example: latentstruct info MODEL --top 20
+    """
     from latentstruct.persistence import load, read_settings
 
     settings = read_settings(model)
@@ -205,11 +202,10 @@ def info(
         show_info(kind, result)
 
 
-@app.command()
 @reported_errors()
 def demo(
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the picture demo.png.")
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the picture demo.png.")
     ] = Path("demo"),
     seed: SeedOption = 0,
     quiet: QuietOption = False,
@@ -218,6 +214,8 @@ def demo(
     """Find a motif in random DNA from labels of whole sequences: where it lies is latent.
 
     Takes less than a minute, downloads nothing and saves a picture.
+
+    Example: latentstruct demo -o demo
     """
     from latentstruct.demo import draw, run_demo
     from latentstruct.plots import require_plots
@@ -225,8 +223,8 @@ def demo(
     require_plots()
     check_folder(output, None, "the picture goes into a folder")
     progress = Progress(quiet)
-    with caught_warnings() as warned, ended_by_interrupt():
-        result = run_demo(seed=seed, tell=progress.say)
+    with caught_warnings() as warned, ended_by_interrupt(), progress:
+        result = run_demo(seed=seed, tell=progress.say, callback=progress.callback)
     say_warnings(warned)
     picture = draw(result, output / "demo.png")
     if json:
@@ -244,3 +242,7 @@ def demo(
             ("picture", str(picture)),
         ]
     )
+
+
+for _command in (predict, evaluate, report, info, tasks, example, infer, reproduce, demo):
+    app.command()(_command)

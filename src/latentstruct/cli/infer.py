@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latentstruct.at_work import each
 from latentstruct.cli.common import STANDARD_STREAM, check_one_stream, check_output, reported_errors
 from latentstruct.cli.options import JsonOption
 from latentstruct.exceptions import InputError
@@ -44,7 +45,7 @@ class Limits:
     def check(self) -> None:
         """Raise if both limits are given."""
         if self.max_entries is not None and self.width is not None:
-            raise InputError("--max-entries and --width are both given; expected one limit: leave one of them out")
+            raise InputError("--max-entries and --max-width are both given; expected one limit: leave one of them out")
 
     def entries(self, cards: Sequence[int]) -> int:
         """Return the largest table that is allowed."""
@@ -62,10 +63,10 @@ class Limits:
         if self.width is not None and plan.widths[0] > self.width:
             has = "has" if plan.feasible[0] else "reaches"
             found = f"the best order found {has} width {plan.widths[0]} and a table of {plan.entries[0]} entries"
-            return f"{found}, and --width is {self.width}", "raise --width"
-        name = "--max-entries" if self.width is None else f"the largest table for --width {self.width}"
+            return f"{found}, and --max-width is {self.width}", "raise --max-width"
+        name = "--max-entries" if self.width is None else f"the largest table for --max-width {self.width}"
         found, needed = plan.excess(0, name)
-        instead = "" if self.width is None else " in place of --width"
+        instead = "" if self.width is None else " in place of --max-width"
         return found, f"give --max-entries {needed} or more{instead}"
 
 
@@ -100,10 +101,14 @@ def infer(
     query: Annotated[str | None, typer.Option(metavar="FILE", help="MMAP: the variables to maximise over.")] = None,
     max_entries: Annotated[
         int | None,
-        typer.Option(min=1, show_default=str(MAX_ENTRIES), help="Largest table for exact inference, 8 bytes each."),
+        typer.Option(
+            min=1,
+            show_default=str(MAX_ENTRIES),
+            help="Largest table for exact inference; beyond it, belief propagation.",
+        ),
     ] = None,
     width: Annotated[
-        int | None, typer.Option(min=0, help="Limit exact inference by the width instead; trees have 1.")
+        int | None, typer.Option("--max-width", min=0, help="Limit exact inference by the width instead; trees have 1.")
     ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Fail if the limit is exceeded, instead of an estimate.")
@@ -134,7 +139,7 @@ def infer(
     samples = [{}] if evidence is None else read_uai_evidence(evidence, network.cards)
     asked = None if query is None else read_uai_query(query, len(network.cards))
     answers = []
-    for k, observed in enumerate(samples, 1):
+    for k, observed in enumerate(each(samples, len(samples), "samples answered"), 1):
         answers.append(solve(network, task, observed, asked, limits))
         tell(answers[-1], f"sample {k}: " if len(samples) > 1 else "", bool(observed))
     if not json or output != STANDARD_STREAM:

@@ -6,14 +6,25 @@ from typing import Annotated
 import typer
 
 from latentstruct.cli.common import check_folder, ended_by_interrupt, reported_errors, say_warnings
+from latentstruct.cli.config import suggest
 from latentstruct.cli.options import JsonOption, QuietOption
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, print_json, print_table, say
 
 
+def complete_experiment(incomplete: str) -> list[tuple[str, str]]:
+    """Return the experiments whose names begin so, with what they show, for the completion of shells."""
+    from latentstruct.experiments import EXPERIMENTS
+
+    return [(name, one.summary) for name, one in EXPERIMENTS.items() if name.startswith(incomplete)]
+
+
 @reported_errors()
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The experiment; --list names them.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", autocompletion=complete_experiment, help="The experiment; --list names them."),
+    ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the experiments and the data they need.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Less data and fewer repetitions: about a minute.")] = False,
     data_home: Annotated[
@@ -28,7 +39,7 @@ def reproduce(
 ) -> None:
     """Run a published experiment anew and show the paper's figures beside those found.
 
-    Writes NAME.json with everything, NAME.txt with the tables and NAME-….png for each plot.
+    Writes NAME.json with everything, NAME.txt with the tables, NAME.html to look at and NAME-….png for each plot.
 
     Example: latentstruct reproduce lssvm-motif --quick
     """
@@ -39,10 +50,13 @@ def reproduce(
         return
     if name is None or name not in EXPERIMENTS:
         found = "no experiment is named" if name is None else f"there is no experiment {name!r}"
-        raise InputError(f"{found}; expected one of {', '.join(EXPERIMENTS)}: choose one of these")
+        near = "" if name is None else suggest(name, EXPERIMENTS)
+        raise InputError(f"{found}; expected one of {', '.join(EXPERIMENTS)}: choose one of these{near}")
     from latentstruct.plots import require_plots
+    from latentstruct.report import require_pages
 
     require_plots()
+    require_pages()
     check_folder(output, None, "the results go into a folder")
     progress = Progress(quiet)
     with caught_warnings() as warned, ended_by_interrupt():

@@ -1,0 +1,269 @@
+"""What all commands have in common: `--config`, help, messages about mistakes, and a description of them all."""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from latentstruct.at_work import Remarks
+from latentstruct.cli.common import reported_errors
+from latentstruct.cli.config import check_saving, read_options, suggest, write_options
+from latentstruct.cli.parameters import Parameter, list_parameters, walk_commands
+from latentstruct.cli.usage import usage_error
+from latentstruct.exceptions import InputError
+from latentstruct.progress import say
+
+EXAMPLES = re.compile(r"Examples?: ")
+WIDEST_NAME, LEAST_WIDTH = 26, 20
+HELP = ("-h, --help", "Show this message and exit.")
+
+
+def words_of(context: Any) -> tuple[str, ...]:
+    """Return the words that call a command, such as ("train", "chain")."""
+    return () if context.parent is None else (*words_of(context.parent), context.info_name)
+
+
+def take_config(ctx: typer.Context, value: Path | None) -> None:
+    """Let the options of a file stand in for those that are not given."""
+    if value is not None and not ctx.resilient_parsing:
+        ctx.meta["config"] = value
+        ctx.default_map = read_options(value, words_of(ctx), ctx.find_root().command)
+
+
+def take_saving(ctx: typer.Context, value: Path | None) -> None:
+    """Remember where the options are to be saved."""
+    if value is not None and not ctx.resilient_parsing:
+        check_saving(value, ctx.meta.get("config"))
+        ctx.meta["save_config"] = value
+
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=take_config,
+        help="TOML file with further options, as max-rounds = 5 or, for one command of several, below a line such as "
+        "[train.chain]; what is given here wins.",
+    ),
+]
+SaveConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--save-config",
+        metavar="FILE",
+        expose_value=False,
+        callback=take_saving,
+        help="Write all options of this run, for --config.",
+    ),
+]
+
+
+@cache
+def shared_parameters() -> tuple[Any, ...]:
+    """Return the options of every command."""
+    probe = typer.Typer(add_completion=False)
+
+    @probe.command()
+    def common(config: ConfigOption = None, save_config: SaveConfigOption = None) -> None:
+        """Have the options that every command has."""
+
+    return tuple(typer.main.get_command(probe).params)
+
+
+@contextmanager
+def worded_mistakes(context: Any, args: Sequence[str]) -> Iterator[None]:
+    """Tell mistakes of the command line in one line, as all other errors are told."""
+    # Help that was asked for by giving nothing is no mistake, and completion tries what is not finished.
+    with reported_errors():
+        try:
+            yield
+        except typer.TyperException as error:
+            if context.resilient_parsing or type(error).__name__ == "NoArgsIsHelpError":
+                raise
+            raise usage_error(error, context, args) from error
+
+
+def write_wrapped(formatter: Any, text: str, indent: int, first: str = "") -> None:
+    """Write a text in lines of the terminal's width, with no break within the name of an option."""
+    begin = first.ljust(indent)
+    if len(begin) > indent:
+        formatter.write(f"{first}\n")
+        begin = " " * indent
+    wrapper = textwrap.TextWrapper(max(formatter.width, indent + LEAST_WIDTH), begin, " " * indent)
+    wrapper.break_on_hyphens = wrapper.break_long_words = False
+    formatter.write(f"{wrapper.fill(text).rstrip()}\n")
+
+
+def write_rows(formatter: Any, title: str, rows: Sequence[tuple[str, str]]) -> None:
+    """Write names and what they mean."""
+    if rows:
+        formatter.write(f"\n{title}:\n")
+        indent = min(max(len(name) for name, _ in rows), WIDEST_NAME) + 4
+        for name, text in rows:
+            write_wrapped(formatter, text, indent, f"  {name}  ")
+
+
+def write_paragraphs(formatter: Any, text: str | None) -> None:
+    """Write what a command does."""
+    for paragraph in inspect.cleandoc(text or "").split("\n\n"):
+        formatter.write("\n")
+        write_wrapped(formatter, " ".join(paragraph.split()), 2)
+
+
+def first_paragraph(text: str | None) -> str:
+    """Return the summary that a help begins with."""
+    return " ".join((text or "").split("\n\n")[0].split())
+
+
+class Command(TyperCommand):
+    """A command whose options may stand in a file."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.params = [*self.params, *shared_parameters()]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read arguments, or tell in one line why they cannot be read."""
+        with worded_mistakes(ctx, list(args)):
+            rest = super().parse_args(ctx, args)
+        return rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, then save its options if asked to."""
+        with Remarks(say, quiet=bool(ctx.params.get("quiet"))):
+            result = super().invoke(ctx)
+        if "save_config" in ctx.meta:
+            with reported_errors():
+                write_options(ctx.meta["save_config"], words_of(ctx), self, ctx.params)
+        return result
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return what follows the name in the line on usage."""
+        arguments = [one for one in list_parameters(self) if one.is_argument]
+        return ["[OPTIONS]", *(one.metavar if one.required else f"[{one.metavar}]" for one in arguments)]
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the command does."""
+        write_paragraphs(formatter, self.help)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options."""
+        write_parameters(formatter, list_parameters(self))
+
+
+def write_parameters(formatter: Any, parameters: Sequence[Parameter]) -> None:
+    """Write arguments and options into the help."""
+    rows = [(one.usage(), one.explanation()) for one in parameters]
+    arguments = [row for one, row in zip(parameters, rows, strict=True) if one.is_argument]
+    options = [row for one, row in zip(parameters, rows, strict=True) if not one.is_argument]
+    write_rows(formatter, "Arguments", arguments)
+    write_rows(formatter, "Options", [*options, HELP])
+
+
+class Group(TyperGroup):
+    """Commands under one name; those that have commands of their own come first."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read arguments, or tell in one line why they cannot be read."""
+        with worded_mistakes(ctx, list(args)):
+            rest = super().parse_args(ctx, args)
+        return rest
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is named, or tell which there are."""
+        with worded_mistakes(ctx, args):
+            if args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
+                raise InputError(
+                    f"{ctx.command_path} has no command {args[0]}; expected one of "
+                    f"{', '.join(self.list_commands(ctx))}: choose one of these{suggest(args[0], self.commands)}"
+                )
+            found = super().resolve_command(ctx, args)
+        return found
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands in the order of the help."""
+        return sorted(self.commands, key=lambda name: not isinstance(self.commands[name], TyperGroup))
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the commands do."""
+        write_paragraphs(formatter, self.help)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write options and commands."""
+        write_parameters(formatter, list_parameters(self))
+        rows = [(name, first_paragraph(self.commands[name].help)) for name in self.list_commands(ctx)]
+        write_rows(formatter, "Commands", rows)
+
+
+class App(typer.Typer):
+    """Commands that all take `--config`."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            cls=Group,
+            no_args_is_help=True,
+            rich_markup_mode=None,
+            pretty_exceptions_enable=False,
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+            **settings,
+        )
+
+    def command(self, *args: Any, **settings: Any) -> Callable[..., Any]:
+        """Add a command."""
+        return super().command(*args, **{"cls": Command, **settings})
+
+
+@dataclass(frozen=True)
+class CommandHelp:
+    """What the help tells of one command.
+
+    Parameters
+    ----------
+    words : tuple of str
+        What calls it, such as ("train", "chain").
+    usage : str
+        The line on usage.
+    summary : str
+        What it does, in a sentence.
+    paragraphs : tuple of str
+        What else is to be known.
+    examples : tuple of str
+        Whole command lines.
+    parameters : tuple of Parameter
+        Its arguments and options.
+    """
+
+    words: tuple[str, ...]
+    usage: str
+    summary: str
+    paragraphs: tuple[str, ...]
+    examples: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+
+
+def describe_commands() -> list[CommandHelp]:
+    """Return what the help tells of all commands, in its order, for the documentation."""
+    from latentstruct.cli.commands import app
+
+    return [describe_command(words, command) for words, command in walk_commands(typer.main.get_command(app))]
+
+
+def describe_command(words: tuple[str, ...], command: Any) -> CommandHelp:
+    """Return what the help tells of a command."""
+    summary, *paragraphs = (" ".join(text.split()) for text in inspect.cleandoc(command.help or "").split("\n\n"))
+    examples: list[str] = []
+    if paragraphs and EXAMPLES.match(paragraphs[-1]):
+        examples = EXAMPLES.sub("", paragraphs.pop()).split("; ")
+    usage = " ".join(["latentstruct", *words, *command.collect_usage_pieces(None)])
+    return CommandHelp(words, usage, summary, tuple(paragraphs), tuple(examples), tuple(list_parameters(command)))

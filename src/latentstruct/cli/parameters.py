@@ -1,0 +1,194 @@
+"""Options and arguments as plain data: what help, files of options, messages and the documentation tell of them."""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+SWITCH = "switch"
+WHOLE_NUMBER = "whole number"
+NUMBER = "number"
+TEXT = "text"
+CHOICE = "choice"
+
+SHARED = ("config", "save_config")
+"""What `Command` adds to every command; these are no options of its function."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One option or argument of a command.
+
+    Parameters
+    ----------
+    name : str
+        Its name in Python.
+    key : str
+        Its name in a file of options: the long option without dashes, or the argument.
+    options : tuple of str
+        How it is written, such as ("-o", "--output"); empty for an argument.
+    opposites : tuple of str
+        How a switch is turned off, such as ("--no-shape",).
+    metavar : str
+        What stands for its value in the help; "" for a switch.
+    help : str
+        What it does.
+    type : str
+        One of "switch", "whole number", "number", "text" and "choice".
+    choices : tuple of str
+        The values a choice may have.
+    minimum, maximum : float or None
+        The limits of a number.
+    size : int or None
+        How many values it takes; None if it may be repeated.
+    required : bool
+        Whether it must be given.
+    default : str
+        What holds without it, in words; "" if that is nothing.
+    """
+
+    name: str
+    key: str
+    options: tuple[str, ...]
+    opposites: tuple[str, ...]
+    metavar: str
+    help: str
+    type: str
+    choices: tuple[str, ...]
+    minimum: float | None
+    maximum: float | None
+    size: int | None
+    required: bool
+    default: str
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether it is told from others by its place."""
+        return not self.options
+
+    @property
+    def shown(self) -> str:
+        """Its name in messages."""
+        return self.metavar if self.is_argument else self.options[-1]
+
+    @property
+    def limits(self) -> str:
+        """The limits of a number in words, "" if there are none."""
+        if self.minimum is not None and self.maximum is not None:
+            return f"from {self.minimum:g} to {self.maximum:g}"
+        if self.minimum is not None:
+            return f"at least {self.minimum:g}"
+        return "" if self.maximum is None else f"at most {self.maximum:g}"
+
+    @property
+    def expected(self) -> str:
+        """The values it may have, in words."""
+        if self.type == CHOICE:
+            return f"one of {', '.join(self.choices)}"
+        one = {SWITCH: "true or false", WHOLE_NUMBER: "a whole number", NUMBER: "a number", TEXT: "text"}[self.type]
+        of = "of " if self.maximum is None or self.minimum is None else ""
+        return f"{one} {of}{self.limits}" if self.limits else one
+
+    def usage(self) -> str:
+        """Return how it is written: `-o, --output MODEL`."""
+        if self.is_argument:
+            return self.metavar
+        names = ", ".join(self.options)
+        opposite = f" / {', '.join(self.opposites)}" if self.opposites else ""
+        return f"{names}{opposite} {self.metavar}".rstrip()
+
+    def explanation(self) -> str:
+        """Return its help with default and limits."""
+        facts = [f"default: {self.default}"] if self.default else []
+        facts += [self.limits] if self.limits else []
+        facts += ["required"] if self.required and not self.is_argument else []
+        return f"{self.help} [{'; '.join(facts)}]" if facts else self.help
+
+
+def list_parameters(command: Any) -> list[Parameter]:
+    """Return the arguments and options of a command as plain data, without those of the help."""
+    hints = get_type_hints(command.callback) if command.callback else {}
+    return [
+        describe_parameter(param, hints.get(param.name, Path if param.name in SHARED else bool))
+        for param in command.params
+    ]
+
+
+def describe_parameter(param: Any, annotation: Any) -> Parameter:
+    """Return one parameter of typer, whose type in Python is `annotation`, as plain data."""
+    one, size = split_annotation(annotation)
+    kind = type_of(one)
+    is_argument = param.param_type_name == "argument"
+    options = () if is_argument else tuple(sorted(param.opts, key=lambda name: name.startswith("--")))
+    choices = tuple(str(member.value) for member in one) if kind == CHOICE else ()
+    metavar = metavar_of(param, kind, choices, is_argument)
+    return Parameter(
+        name=param.name,
+        key=options[-1].lstrip("-") if options else metavar.lower(),
+        options=options,
+        opposites=tuple(param.secondary_opts),
+        metavar=metavar,
+        help=" ".join((param.help or "").split()),
+        type=kind,
+        choices=choices,
+        minimum=param.min,
+        maximum=param.max,
+        size=size,
+        required=param.required,
+        default=default_of(param),
+    )
+
+
+def split_annotation(annotation: Any) -> tuple[Any, int | None]:
+    """Return the type of one value, and how many there are; None is any number."""
+    if get_origin(annotation) in (Union, UnionType):
+        (annotation,) = (one for one in get_args(annotation) if one is not NoneType)
+    if get_origin(annotation) is list:
+        return get_args(annotation)[0], None
+    if get_origin(annotation) is tuple:
+        return get_args(annotation)[0], len(get_args(annotation))
+    return annotation, 1
+
+
+def type_of(annotation: Any) -> str:
+    """Return the kind of value an annotation asks for."""
+    if inspect.isclass(annotation) and issubclass(annotation, Enum):
+        return CHOICE
+    return {bool: SWITCH, int: WHOLE_NUMBER, float: NUMBER}.get(annotation, TEXT)
+
+
+def metavar_of(param: Any, kind: str, choices: Sequence[str], is_argument: bool) -> str:
+    """Return what stands for a value in the help."""
+    if kind == SWITCH and not is_argument:
+        return ""
+    if param.metavar:
+        return str(param.metavar)
+    if is_argument:
+        return str(param.name).upper()
+    return {WHOLE_NUMBER: "NUMBER", NUMBER: "NUMBER", TEXT: "TEXT"}.get(kind, "|".join(choices))
+
+
+def default_of(param: Any) -> str:
+    """Return what holds without a parameter, in words."""
+    if isinstance(param.show_default, str):
+        return param.show_default
+    if param.default is None or (param.default is False and not param.secondary_opts):
+        return ""
+    if isinstance(param.default, bool) and param.secondary_opts:
+        return "on" if param.default else "off"
+    if isinstance(param.default, Enum):
+        return str(param.default.value)
+    return str(param.default)
+
+
+def walk_commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the commands below a group with the words that call them, in the order of the help."""
+    for name in command.list_commands(None):
+        below = command.commands[name]
+        if hasattr(below, "commands"):
+            yield from walk_commands(below, (*path, name))
+        else:
+            yield (*path, name), below

@@ -1,0 +1,214 @@
+"""Options in files: --config and --save-config."""
+
+import json
+import re
+import tempfile
+import tomllib
+from enum import Enum
+from pathlib import Path
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from command import fail, run
+from latentstruct.cli import app
+from latentstruct.cli.config import format_value, read_options, suggest
+from latentstruct.cli.grammar import describe_commands
+
+TEXT = "the D\ndog N\nbarks V\n\na D\ncat N\nsleeps V\n\n"
+QUICK = 'max-rounds = 3\nquiet = true\njson = true\noutput = "model"\n'
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("train.txt").write_text(TEXT)
+    Path("half.txt").write_text(TEXT.replace("cat N", "cat ?"))
+    return tmp_path
+
+
+def write(text, name="run.toml"):
+    Path(name).write_text(text)
+    return name
+
+
+def train(*args):
+    return json.loads(run("train", "chain", *args).stdout)
+
+
+def model_settings(folder="model"):
+    return json.loads(Path(folder, "model.json").read_text())
+
+
+def test_a_file_says_everything_options_and_arguments_can(folder):
+    config = write(QUICK + 'data = "train.txt"\nC = 2\nmodel = "svm"\nshape = false\ncolumns = 0\nmin_count = 1\n')
+    result = train("--config", config)
+    assert (result["estimator"], result["rounds"]) == ("StructuralSVM", 3)
+    settings = json.dumps(model_settings())
+    assert '"C": 2.0' in settings
+    assert '"shape": false' in settings
+
+
+def test_the_command_line_wins_over_the_file(folder):
+    config = write(QUICK + 'data = "none.txt"\nmodel = "svm"\nshape = false\n')
+    assert train("train.txt", "--config", config, "--model", "crf", "--shape")["estimator"] == "CRF"
+    assert '"shape": true' in json.dumps(model_settings())
+
+
+def test_a_file_serves_several_commands_and_the_longest_name_wins(folder):
+    config = write(
+        '[train]\noutput = "model"\nmax-rounds = 5\nquiet = true\n[train.chain]\nmax-rounds = 2\njson = true\n'
+        '[train.motif]\nwidth = 7\n[predict]\nmodel = "model"\noutput = "out.txt"\n[evaluate]\njson = true\n'
+    )
+    assert train("train.txt", "--config", config)["rounds"] == 2
+    run("predict", "model", "train.txt", "--config", config)
+    assert Path("out.txt").read_text().startswith("the\tD\tD") or Path("out.txt").read_text().startswith("the D D")
+    scores = json.loads(run("evaluate", "model", "train.txt", "--config", config).stdout)
+    assert "accuracy" in scores
+    assert fail("predict", "--config", config).startswith("error: DATA is missing")
+
+
+def test_required_options_count_when_the_file_has_them(folder):
+    config = write('task = "PR"\n')
+    Path("m.uai").write_text("MARKOV\n1\n2\n1\n1 0\n2\n1 3\n")
+    assert run("infer", "m.uai", "--config", config).stdout.splitlines()[0] == "PR"
+
+
+def test_lists_are_for_options_that_take_several_values():
+    words = ("train", "graph")
+    assert values('hidden = ["a=2", "b=3"]', *words) == {"hidden": ["a=2", "b=3"]}
+    with pytest.raises(ValueError, match=r'hidden = "a=2"; expected a list of values, each text: write hidden = \['):
+        values('hidden = "a=2"', *words)
+
+
+def values(text, *words):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.toml")
+        path.write_text(text, encoding="utf-8")
+        return read_options(path, words, typer.main.get_command(app))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "windw = 3",
+            r"run.toml has windw, which latentstruct train chain does not have; expected one of data, output, ",
+        ),
+        ("windw = 3", r"\(did you mean window\?\)"),
+        ("c = 3", r"\(did you mean C\?\)"),
+        ("[train.chain]\nwindw = 3", r"\[train.chain\] of run.toml has windw"),
+        (
+            "[train.chian]\nC = 3",
+            r"has the table \[train.chian\]; expected one of \[train.chain\], .*did you mean chain\?",
+        ),
+        ("[chain]\nC = 3", r"has the table \[chain\]; expected one of \[train\], .*did you mean \[train.chain\]\?"),
+        ("[train.chain.window]\nx = 3", r"has the table \[train.chain.window\]; expected none in \[train.chain\]"),
+        ('train = "train.txt"', r"has train = 'train.txt'; expected the table \[train\], as train is a command"),
+        ("no-shape = true", r"has no-shape, which turns shape off; expected that: write shape = false"),
+        ("config = 'a'", r"has config, which latentstruct train chain does not have"),
+        ("window = 'x'", r'has window = "x"; expected a whole number: correct it'),
+        ("window = 2.5", r"has window = 2.5; expected a whole number: correct it"),
+        ("window = true", r"has window = true; expected a whole number"),
+        ("shape = 1", r"has shape = 1; expected true or false"),
+        ("C = 'much'", r'has C = "much"; expected a number'),
+        ("unknown = 1.5", r"has unknown = 1.5; expected text"),
+        ("unknown = [1]", r"has unknown = \[1\]; expected text"),
+        ("unknown = 1979-05-27", r"has unknown = 1979-05-27; expected text"),
+        ("min-count = 0", r"run.toml has min-count = 0; expected a whole number of at least 1: correct"),
+        ("model = 'crff'", r'run.toml has model = "crff"; expected one of svm, crf, .*did you mean crf\?'),
+        ("model = 3", r"has model = 3; expected one of svm, crf"),
+        ("window 3", r"run.toml is no TOML \(Expected .*line 1.*\); expected lines such as"),
+        ("window = 1\nwindow = 2", r"run.toml is no TOML"),
+    ],
+)
+def test_mistakes_in_files_are_told(text, message, folder):
+    assert re.search(message, fail("train", "chain", "train.txt", "--config", write(text)))
+    assert not Path("model").exists()
+
+
+def test_files_that_cannot_be_read_are_told(folder):
+    assert "none.toml cannot be read (No such file" in fail("train", "chain", "train.txt", "--config", "none.toml")
+    assert "cannot be read (Is a directory)" in fail("train", "chain", "train.txt", "--config", ".")
+    Path("latin.toml").write_bytes(b'unknown = "\xe9"\n')
+    assert "latin.toml is not UTF-8" in fail("train", "chain", "train.txt", "--config", "latin.toml")
+
+
+def test_every_command_reads_a_file(folder):
+    config = write("no-such-key = 1\n")
+    for command in describe_commands():
+        assert "run.toml has no-such-key, which latentstruct" in fail(*command.words, "--config", config)
+
+
+# Saving
+
+
+def test_a_saved_run_can_be_repeated(folder):
+    first = train(
+        "half.txt", "--save-config", "run.toml", "--model", "svm", "-C", 0.3, "--no-shape", "--unknown", "?",
+        "--max-rounds", 4, "--columns", "0", "-q", "--json", "-o", "model"
+    )  # fmt: skip
+    weights = Path("model/weights.safetensors").read_bytes()
+    again = train("--config", "run.toml", "-o", "model2")
+    assert again["objective"] == first["objective"]
+    assert Path("model2/weights.safetensors").read_bytes() == weights
+    train("--config", "run.toml", "--save-config", "more.toml")
+    assert Path("more.toml").read_text().splitlines()[1:] == Path("run.toml").read_text().splitlines()[1:]
+    saved = tomllib.loads(Path("run.toml").read_text())["train"]["chain"]
+    assert (saved["C"], saved["shape"], saved["unknown"], saved["data"]) == (0.3, False, "?", "half.txt")
+    assert "tol" not in saved
+
+
+def test_options_are_saved_only_where_that_loses_nothing(folder):
+    config = write(QUICK)
+    line = ("train", "chain", "train.txt")
+    assert "expected a name that ends in .toml" in fail(*line, "--save-config", "train.txt")
+    assert "which would be lost" in fail(*line, "--config", config, "--save-config", config)
+    Path("folder.toml").mkdir()
+    assert "is a folder; expected a file" in fail(*line, "--save-config", "folder.toml")
+    assert "is a file" in fail(*line, "--save-config", "train.txt/run.toml")
+    assert "does not exist" in fail("train", "chain", "none.txt", "--save-config", "new.toml")
+    assert not Path("new.toml").exists()
+    assert Path("train.txt").read_text() == TEXT
+
+
+class Colour(Enum):
+    red = "rot"
+
+
+plain = (
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(st.characters(exclude_categories=["Cs"]))
+)
+
+
+@given(plain | st.lists(plain))
+def test_values_are_written_as_toml_reads_them(value):
+    found = tomllib.loads(f"x = {format_value(value)}")["x"]
+    assert repr(found) == repr(value)
+
+
+def test_names_and_choices_are_written_as_text():
+    assert format_value(Path("a b") / "c") == '"a b/c"'
+    assert format_value(Colour.red) == '"rot"'
+    assert format_value(("a", 1)) == '["a", 1]'
+
+
+def test_names_that_no_file_can_hold_are_refused(folder):
+    name = b"train\xff.txt".decode(errors="surrogateescape")
+    Path(name).write_text(TEXT)
+    line = fail("train", "chain", name, "-q", "--max-rounds", "1", "--save-config", "run.toml")
+    assert "which is not UTF-8; expected names that can be saved: rename" in line
+
+
+def test_the_nearest_name_is_suggested():
+    assert suggest("max-round", ["max-rounds", "window"]) == " (did you mean max-rounds?)"
+    assert suggest("zzz", ["max-rounds"]) == ""
+
+
+def test_keys_are_unique_in_every_command():
+    for command in describe_commands():
+        keys = [one.key for one in command.parameters]
+        assert len(set(keys)) == len(keys)
+        assert not {"train", "predict", "evaluate"} & set(keys)
