@@ -185,9 +185,9 @@ def test_half_labelled_chains_that_make_no_sense(chains, tmp_path):
     nothing = write_columns(tmp_path / "nothing.txt", [[("a", "DT", "?"), ("b", "NN", "?")]])
     assert "all labels of" in fail("train", "chain", nothing, "--unknown", "?", *out)
     perceptron = ("--unknown", "O", "--model", "perceptron")
-    assert "--model perceptron needs all labels" in fail("train", "chain", chains, *perceptron, *out)
+    assert "--model is perceptron, which needs all labels" in fail("train", "chain", chains, *perceptron, *out)
     slack = ("--unknown", "O", "--model", "svm", "--rescaling", "slack")
-    assert "--rescaling slack needs all labels" in fail("train", "chain", chains, *slack, *out)
+    assert "--rescaling is slack, which needs all labels" in fail("train", "chain", chains, *slack, *out)
     assert not (tmp_path / "model").exists()
     run("train", "chain", chains, "--unknown", "O", *out, "--quiet")
     unlabelled = write_columns(tmp_path / "only.txt", [[("a", "DT", "O"), ("b", "NN", "O")]])
@@ -428,10 +428,10 @@ def test_models_are_replaced(chain_model, chains):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--model", "perceptron", "-C", "2"], "a perceptron has no -C"),
-        (["--model", "perceptron", "--tol", "0.1"], "a perceptron has no --tol"),
-        (["--model", "perceptron", "--solver", "lbfgs"], "a perceptron has no --solver"),
-        (["--model", "crf", "--rescaling", "slack"], "is for --model svm only"),
+        (["--model", "perceptron", "-C", "2"], "-C is 2.0, but a perceptron has none"),
+        (["--model", "perceptron", "--tol", "0.1"], "--tol is 0.1, but a perceptron has none"),
+        (["--model", "perceptron", "--solver", "lbfgs"], "--solver is lbfgs, but a perceptron has none"),
+        (["--model", "crf", "--rescaling", "slack"], "--rescaling is slack, but --model crf has none; expected svm"),
         (["-C", "0"], "error: -C must be"),
         (["--tol", "-1"], "error: --tol must be"),
         (["--max-rounds", "0"], "error: --max-rounds must be"),

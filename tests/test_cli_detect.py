@@ -71,7 +71,7 @@ def test_data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "model"
-    run("train", "detect", data[0], "--labels", data[1], "-o", folder, *OPTIONS)
+    run("train", "detect", data[0], data[1], "-o", folder, *OPTIONS)
     return folder
 
 
@@ -86,7 +86,7 @@ def copied(data, tmp_path):
 
 
 def train(data, tmp_path, *options):
-    return ("train", "detect", data[0], "--labels", data[1], "-o", tmp_path / "model", *OPTIONS, *options)
+    return ("train", "detect", data[0], data[1], "-o", tmp_path / "model", *OPTIONS, *options)
 
 
 def scores_of(model, images, labels, *options):
@@ -183,7 +183,7 @@ def test_archives_single_images_and_a_second_time(model, test_data, tmp_path):
     ],
 )
 def test_models(options, estimator, loss, data, test_data, tmp_path):
-    valid = ("--valid", *test_data)
+    valid = ("--valid", test_data[0], "--valid-labels", test_data[1])
     result = json.loads(run(*train(data, tmp_path, *options, *valid, "--max-rounds", 3, "--json")).stdout)
     assert (result["estimator"], result["n_examples"], result["n_labels"]) == (estimator, 16, 2)
     assert result["valid"]["accuracy"] >= 0.8
@@ -264,7 +264,7 @@ def test_info_and_scores_as_text(model, test_data):
 def test_features_are_kept_where_asked(data, tmp_path, monkeypatch):
     from latentstruct.box_features import BoxFeatures
 
-    args = ("train", "detect", data[0], "--labels", data[1], "-o", tmp_path / "model", "--quiet", "--boxes", 60)
+    args = ("train", "detect", data[0], data[1], "-o", tmp_path / "model", "--quiet", "--boxes", 60)
     limits = ("--max-rounds", 1)
     run(*args, *limits, "--cache", tmp_path / "kept")
     assert len(list((tmp_path / "kept").rglob("*.*"))) == 16
@@ -293,7 +293,7 @@ def test_place_of_the_cache(monkeypatch, tmp_path):
 def test_training_goes_on_where_no_cache_can_be_made(data, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("mine")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    args = ("train", "detect", data[0], "--labels", data[1], "-o", tmp_path / "model", "--boxes", 60)
+    args = ("train", "detect", data[0], data[1], "-o", tmp_path / "model", "--boxes", 60)
     result = run(*args, "--max-rounds", 1)
     assert "features are not kept for the next training: " in result.stderr
     assert "choose another name with --cache" in result.stderr
@@ -466,7 +466,7 @@ def test_places_that_do_not_exist(data, tmp_path, untrained):
     ("options", "message"),
     [
         (("-C", 0), "-C must be"),
-        (("--model", "latent", "--loss", "overlap"), "--model latent does not compare boxes and has no --loss"),
+        (("--model", "latent", "--loss", "overlap"), "--loss is overlap, but --model latent does not compare boxes"),
     ],
 )
 def test_bad_options(data, tmp_path, options, message):
@@ -478,10 +478,10 @@ def test_held_out_data_are_checked_before_training(data, copied, tmp_path, untra
     images, labels = copied
     write_table(labels, [[row[0], "stars", *row[2:]] if row[0] == "p3.png" else row for row in read_rows(labels)])
     assert "p3.png has the unknown label 'stars'; expected one of cross, diamond" in fail(
-        *train(data, tmp_path, "--valid", *copied)
+        *train(data, tmp_path, "--valid", copied[0], "--valid-labels", copied[1])
     )
     spoil_image(images, labels)
-    assert "p3.png cannot be read" in fail(*train(data, tmp_path, "--valid", *copied))
+    assert "p3.png cannot be read" in fail(*train(data, tmp_path, "--valid", copied[0], "--valid-labels", copied[1]))
 
 
 def test_labels_a_model_does_not_know(model, copied):
@@ -495,12 +495,12 @@ def test_labels_a_model_does_not_know(model, copied):
 
 def test_places_of_predictions_are_checked(model, test_data, tmp_path):
     images, labels = test_data
-    assert "boxes and pictures go into a folder: name it with -o" in fail("predict", model, images)
+    assert "expected a folder for boxes and pictures: name it with -o" in fail("predict", model, images)
     assert "holds other files and no predictions.json" in fail("predict", model, images, "-o", images)
     assert "holds other files and no cases.tsv" in fail("evaluate", model, images, labels, "--pictures", images)
     (tmp_path / "file").write_text("mine")
     assert "is a file" in fail("predict", model, images, "-o", tmp_path / "file")
-    assert "LABELS is missing: give images and their labels" in fail("evaluate", model, images)
+    assert "does not hold labels.csv, and LABELS is not given; expected one of both" in fail("evaluate", model, images)
     assert "is not evaluated with --sites" in fail("evaluate", model, images, labels, "--sites", "x")
 
 

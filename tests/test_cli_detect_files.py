@@ -24,7 +24,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "model"
-    run("train", "detect", data[0], "--labels", data[1], "-o", folder, *OPTIONS, "--max-rounds", 2)
+    run("train", "detect", data[0], data[1], "-o", folder, *OPTIONS, "--max-rounds", 2)
     return folder
 
 
@@ -210,7 +210,7 @@ def test_several_images_of_other_types(data, model, tmp_path):
 @pytest.mark.parametrize("kind", ["detect", "segment", "rank", "coreference"])
 def test_numbers_are_checked_before_anything_is_read(kind, options, tmp_path):
     # What is to be read is not there, which would be told otherwise.
-    files = [tmp_path / "none", *{"detect": ["--labels", "none"], "segment": ["none"]}.get(kind, [])]
+    files = [tmp_path / "none", *{"detect": ["none"], "segment": ["none"]}.get(kind, [])]
     message = fail("train", kind, *files, "-o", tmp_path / "model", *options)
     assert f"{options[0]} must be a" in message
     assert "number above 0, found" in message

@@ -194,11 +194,11 @@ def test_a_width_limit_that_is_exceeded(tmp_path):
     assert "exact inference is too large: the best order found reaches width " in message
     assert "entries, and --max-entries is 16; expected less: give --max-entries " in message
     assert "or more, observe more variables, or leave out --exact" in message
-    wide = fail("infer", path, "--task", "PR", "--exact", "--width", 2)
-    assert "and --width is 2; expected less: raise --width, observe" in wide
-    assert run("infer", path, "--task", "PR", "--exact", "--width", 5).stderr == ""
-    both = fail("infer", path, "--task", "PR", "--width", 5, "--max-entries", 5)
-    assert "--max-entries and --width are both given" in both
+    wide = fail("infer", path, "--task", "PR", "--exact", "--max-width", 2)
+    assert "and --max-width is 2; expected less: raise --max-width, observe" in wide
+    assert run("infer", path, "--task", "PR", "--exact", "--max-width", 5).stderr == ""
+    both = fail("infer", path, "--task", "PR", "--max-width", 5, "--max-entries", 5)
+    assert "--max-entries and --max-width are both given" in both
 
 
 def test_tables_that_are_too_many_together(tmp_path):
@@ -206,7 +206,7 @@ def test_tables_that_are_too_many_together(tmp_path):
     write_grid(path, 200, 6, card=5)
     for limit, named, cure in (
         ((), "--max-entries is", "or more, observe"),
-        (("--width", 6), "the largest table for --width 6 is", "or more in place of --width, observe"),
+        (("--max-width", 6), "the largest table for --max-width 6 is", "or more in place of --max-width, observe"),
     ):
         message = fail("infer", path, "--task", "PR", "--exact", *limit)
         assert f"entries together, and at most {2**26} are allowed where {named} " in message
@@ -220,7 +220,7 @@ def test_logarithms_are_refused_with_the_options_for_them(tmp_path):
     assert "correct it, or give --natural or --log10 if these are logarithms" in fail("infer", path, "--task", "PR")
 
 
-@pytest.mark.parametrize("limit", [("--max-entries", 8), ("--width", 2)])
+@pytest.mark.parametrize("limit", [("--max-entries", 8), ("--max-width", 2)])
 def test_wide_models_get_estimates(limit, tmp_path):
     path = tmp_path / "grid.uai"
     write_grid(path, 4, strength=0.3)
@@ -267,6 +267,6 @@ def test_bad_requests(model, tmp_path):
         ((model, "--task", "PR", "-o", tmp_path / "none" / "out"), "cannot be written"),
     ):
         assert message in fail("infer", *args)
-    assert "'ZETA' is not one of" in run("infer", model, "--task", "ZETA", code=2).stderr
+    assert "--task is ZETA; expected one of" in run("infer", model, "--task", "ZETA", code=2).stderr
     model.write_text(model.read_text()[:40])
     assert f"{model}:1: the file ends" in fail("infer", model, "--task", "PR")

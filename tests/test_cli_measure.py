@@ -110,7 +110,7 @@ def test_figures_are_those_of_the_model(model, tmp_path):
 
 
 def test_positive_may_be_the_smaller_label(train, tmp_path):
-    result = run("train", "measure", train, "--positive", "-1.0", "-o", tmp_path / "model")
+    result = run("train", "measure", train, "--positive-label", "-1.0", "-o", tmp_path / "model")
     n = len(draw(120)[1]) - draw(120)[1].sum()
     assert f"{n} are -1, the positive label, {120 - n} 1" in result.stderr
     scores = json.loads(run("evaluate", tmp_path / "model", train, "--json").stdout)
@@ -127,7 +127,7 @@ def test_one_label_against_all_others(tmp_path):
     lines = write_svmlight(data, 90, labels=("0", "7")).read_text().splitlines(keepends=True)
     data.write_text("".join(line if line[0] == "7" else f"{k % 3}{line[1:]}" for k, line in enumerate(lines)))
     assert "found 4 labels" in fail("train", "measure", data, "-o", tmp_path / "model")
-    result = json.loads(run("train", "measure", data, "--positive", 7, "-o", tmp_path / "model", "--json").stdout)
+    result = json.loads(run("train", "measure", data, "--positive-label", 7, "-o", tmp_path / "model", "--json").stdout)
     assert (result["positive"], result["negative"], result["n_positive"]) == ("7", "not 7", draw(90)[1].sum())
     other.write_text("7.0 1:3\n5.5 1:-3\n")
     table = json.loads(run("evaluate", tmp_path / "model", other, "--json").stdout)["contingency"]
@@ -171,7 +171,11 @@ def test_fewer_held_out_samples_than_k(train, tmp_path):
     [
         ("1 1:1\n1 1:2\n", [], "every sample of {data} has the label 1; expected positive and negative ones"),
         ("1 1:1\n2 1:2\n3 1:1\n", [], "found 3 labels in {data} (1, 2, 3); expected two: name the positive one"),
-        ("1 1:1\n2 1:2\n", ["--positive", "3"], "--positive is '3', but no sample of {data} has that label"),
+        (
+            "1 1:1\n2 1:2\n",
+            ["--positive-label", "3"],
+            "--positive-label is '3', but no sample of {data} has that label",
+        ),
         ("1 1:1\n2 1:2\n", ["--optimise", "precision@3"], "precision@3, but {data} has 2 samples"),
         ("1 1:1\n2 1:nan\n", [], "{data}:2: "),
         ("1 1:1\n2 2:1 1:1\n", [], "{data}:2: "),

@@ -236,7 +236,8 @@ def test_bad_sites(text, message, model, files, tmp_path):
 
 
 def test_options_that_do_not_fit_the_kind(model, files):
-    assert "a motif model is not evaluated with DATA: give FASTA files" in fail("evaluate", model, files.positive)
+    assert ":1: the header of 's0' has no label; expected label=1 or" in fail("evaluate", model, files.positive)
+    assert "a motif model is not evaluated with LABELS: give FASTA" in fail("evaluate", model, files.positive, "x")
     assert "--negative is missing" in fail("evaluate", model, "--positive", files.positive)
     args = ("--positive", files.positive, "--negative", files.negative, "--allow-unknown")
     assert "not evaluated with --allow-unknown" in fail("evaluate", model, *args)

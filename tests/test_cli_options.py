@@ -15,7 +15,7 @@ TWICE = {
     "classes": ("-", "--valid", "-"),
     "cluster": ("-", "--valid", "-"),
     "coreference": ("-", "--valid", "-"),
-    "detect": ("images", "--labels", "-", "--valid", "images", "-"),
+    "detect": ("images", "-", "--valid", "images", "--valid-labels", "-"),
     "diverse": ("-", "--valid", "-"),
     "graph": ("-", "--valid", "-"),
     "measure": ("-", "--valid", "-"),

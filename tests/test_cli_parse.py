@@ -170,9 +170,9 @@ def test_rarer_labels_are_told_of(tmp_path):
         ("a dog\n", [], "{data}:1: found 'a' outside all brackets"),
         ("", [], "{data}:1: found no tree"),
         ("(S (N a) (N b))", ["--max-length", 1], "the shortest sentence of {data} has 2 words"),
-        ("(S (N a) (N b))", ["--splits", 2], "--splits is for --model latent and hidden-crf, not for svm"),
+        ("(S (N a) (N b))", ["--splits", 2], "--splits is 2, but --model svm has no variants"),
         ("(S (N a) (N b))", ["--restarts", 2, "--model", "crf"], "all starts of --model crf end alike"),
-        ("(S (N a) (N b))", ["--loss", "f1", "--model", "crf"], "--loss f1 is for --model svm and latent"),
+        ("(S (N a) (N b))", ["--loss", "f1", "--model", "crf"], "--loss is f1, but --model crf has no loss"),
         ("(S (N a) (N b))", ["--splits", 9, "--model", "latent"], "splits is 9; expected a whole number from 1 to 8"),
         ("(S (N a) (N b))", ["-C", 0], "-C must be a finite number above 0"),
     ],
@@ -252,7 +252,11 @@ def test_data_that_do_not_fit_the_model(folder, train, test, tmp_path):
     assert f"{plain}:1: found 'the'; expected a word and its tag" in fail("predict", out, plain)
     assert "a parse model is not evaluated with --positive" in fail("evaluate", out, test, "--positive", test)
     assert "DATA is missing: give one file of trees" in fail("evaluate", out)
-    assert "found the tree '(S (N a))'; expected a sentence" in fail("predict", out, "-", stdin="(S (N a))\n")
+    mixed = "the/D dog/N\n(S (N a))\n"
+    assert "<stdin>:2: found the tree '(S (N a))'; expected a sentence" in fail("predict", out, "-", stdin=mixed)
+    # Standard input has no name, so its first line tells trees from sentences.
+    forms = ("(S (D the) (N dog))\n", "the/D dog/N\n")
+    assert len({run("predict", out, "-", stdin=text).stdout for text in forms}) == 1
     unknown = tmp_path / "unknown.txt"
     unknown.write_text("the/D dog/QQ\n")
     assert run("predict", out, unknown).stdout.count("QQ") == 1

@@ -85,7 +85,7 @@ def test_training_prediction_and_evaluation(model, test_data, tmp_path):
 
 
 def test_predictions_are_those_of_the_model(model, test_data, tmp_path):
-    from latentstruct.cli.segment import make_graphs
+    from latentstruct.cli.label_images import make_graphs
     from latentstruct.image_features import PatchFeatures
 
     run("predict", model, test_data[0], "-o", tmp_path / "out")
@@ -114,7 +114,7 @@ def test_labels_as_colours(kind, tmp_path, test_data):
     images, labels = write_pictures(tmp_path, 6, 3, as_labels=colourful)
     out, estimators = tmp_path / "model", {"marginal": "MarginalSSVM", "latent": "LatentSSVM", "crf": "HiddenCRF"}
     args = ("train", "segment", images, labels, "--unknown", "#FFFFFF", "-o", out, "--model", kind, "--max-rounds", 4)
-    result = json.loads(run(*args, *OPTIONS, "--json", "--valid", images, labels).stdout)
+    result = json.loads(run(*args, *OPTIONS, "--json", "--valid", images, "--valid-labels", labels).stdout)
     assert result["estimator"] == estimators[kind]
     assert result["latent"]
     names = ["#{:02x}{:02x}{:02x}".format(*colour) for colour in COLOURS]
@@ -226,7 +226,7 @@ def test_bad_names(data, tmp_path):
 
 def test_places_of_predictions_are_checked(model, test_data, tmp_path):
     images, labels = test_data
-    assert "label images go into a folder: name it with -o" in fail("predict", model, images)
+    assert "expected a folder for label images: name it with -o" in fail("predict", model, images)
     before = (labels / "p0.png").read_bytes()
     for folder in (labels, images):
         assert "holds other files and no legend.tsv" in fail("predict", model, images, "-o", folder)
@@ -238,7 +238,7 @@ def test_places_of_predictions_are_checked(model, test_data, tmp_path):
 
 
 def test_evaluation_needs_labels(model, test_data, tmp_path):
-    assert "LABELS is missing: give images and label images" in fail("evaluate", model, test_data[0])
+    assert "and LABELS is not given; expected one of both" in fail("evaluate", model, test_data[0])
     assert "is not evaluated with --positive" in fail("evaluate", model, *test_data, "--positive", "x")
     images, labels = write_pictures(tmp_path, 2, 0, as_labels=lambda labels: encode(labels * 2))
     assert "has the unknown label '4'; expected one of 1, 2, 3" in fail("evaluate", model, images, labels)
@@ -280,7 +280,7 @@ def test_held_out_data_are_checked_before_training(case, data, tmp_path, monkeyp
     }[case]
     images, labels = write_pictures(tmp_path, 2, 1, as_labels=as_labels)
     monkeypatch.setattr(Training, "run", lambda *_: pytest.fail("trained before the held-out data were checked"))
-    args = ("train", "segment", *data, "-o", tmp_path / "model", *OPTIONS, "--valid", images, labels)
+    args = ("train", "segment", *data, "-o", tmp_path / "model", *OPTIONS, "--valid", images, "--valid-labels", labels)
     assert message in fail(*args)
 
 

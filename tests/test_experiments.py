@@ -71,7 +71,7 @@ def reproduce(*args, code=0):
 
 def test_findings_are_saved_with_everything(tmp_path):
     files = some_findings().save(tmp_path / "results")
-    assert [path.name for path in files] == ["small.json", "small.txt", "small-line.png"]
+    assert [path.name for path in files] == ["small.json", "small.txt", "small.html", "small-line.png"]
     assert sorted(path.name for path in (tmp_path / "results").iterdir()) == sorted(path.name for path in files)
     saved = json.loads(files[0].read_text())
     assert saved["tables"][0]["rows"] == [["Gibbs", "32.5 %", 0.30147], ["ours", None, 12]]
@@ -81,7 +81,8 @@ def test_findings_are_saved_with_everything(tmp_path):
     text = files[1].read_text()
     for shown in ("Table 1 of nothing", "ten points", "no paper has these figures", "32.5 %", "0.3015", "–", "better"):
         assert shown in text
-    assert files[2].read_bytes().startswith(PNG)
+    assert files[2].read_bytes().startswith(b"<!doctype html>")
+    assert files[3].read_bytes().startswith(PNG)
 
 
 def test_a_plot_that_fails_leaves_earlier_files(tmp_path):

@@ -781,7 +781,12 @@ GOOD_Y = ["x", "y", "x"]
         ([GOOD], [["x", "y", float("nan")]], {}, r"Y\[0\] has nan at node 2, which is no label: write the number -1"),
         ([GOOD], [["x", None, "y"]], {}, r"Y\[0\] has None at node 1, which is no label"),
         ([GOOD], [np.array(["x", UNKNOWN, "y"])], {}, r"Y\[0\] has '-1' at node 1, which .* labels as a list"),
-        ([GOOD] * 2, [[0, 1, 0], [0, 1, -2]], {}, r"Y\[1\] has -2 at node 2, which is no label: only -1 marks unknown"),
+        (
+            [GOOD] * 2,
+            [[0, 1, 0], [0, 1, -2]],
+            {},
+            r"Y\[1\] has -2 at node 2, which is no label: write -1 where the label",
+        ),
         ([GOOD], [np.array([0.5, -3.0, 1.0])], {}, r"Y\[0\] has -3.0 at node 1"),
         ([GOOD], [["x", UNKNOWN, None]], {"hidden": {"b": 2}}, r"Y\[0\] has None at node 2"),
         ([GOOD], [GOOD_Y], {"labels": ["x", "y", "-1"]}, "labels has '-1', which is no label"),

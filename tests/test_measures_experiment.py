@@ -181,7 +181,8 @@ def test_on_miniatures(tmp_path):
     assert all(value > 75 for row in findings.tables[0].rows for value in row[2:5])
     assert len(said) == len(findings.tables[2].rows) == 1 + 3 + 1
     files = findings.save(tmp_path / "results")
-    assert [path.name for path in files] == ["ssvm-measures.json", "ssvm-measures.txt", "ssvm-measures-gains.png"]
+    assert [path.suffix for path in files] == [".json", ".txt", ".html", ".png"]
+    assert files[-1].name == "ssvm-measures-gains.png"
     saved = json.loads(files[0].read_text())
     assert len(saved["settings"]["measured"]) == 5 * 6
     assert any("Quick" in line for line in saved["differs"])

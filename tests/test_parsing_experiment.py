@@ -134,4 +134,4 @@ def test_on_a_small_treebank(tmp_path, monkeypatch):
     assert findings.settings["f1"]["SSVM, Hamming loss"] == 1.0
     assert told[0] == "30 sentences for training, 10 for validation, 12 for test"
     files = findings.save(tmp_path / "out")
-    assert sorted(path.suffix for path in files) == [".json", ".png", ".txt"]
+    assert sorted(path.suffix for path in files) == [".html", ".json", ".png", ".txt"]

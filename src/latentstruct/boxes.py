@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.boxes import overlap_table
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 
 __all__ = ["ASPECTS", "LIMIT", "SIZES", "STEP", "check_boxes", "grid_boxes", "nearest_box", "overlaps"]
 
@@ -38,13 +39,16 @@ def check_boxes(boxes: Any, name: str) -> Boxes:
     try:
         found = np.ascontiguousarray(boxes, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers x0, y0, x1, y1 for each box: {error}") from error
+        raise InputError(f"{name} must be numbers x0, y0, x1, y1 for each box ({error}): convert them") from error
     if found.shape == (4,):
         found = found[None]
     if found.size == 0:
         raise InputError(f"{name} are empty; expected at least one box: give a box such as the whole image")
     if found.ndim != 2 or found.shape[1] != 4:
-        raise InputError(f"{name} have the shape {found.shape}; expected (m, 4), x0, y0, x1, y1 for each box")
+        raise InputError(
+            f"{name} have the shape {found.shape}; expected (m, 4), x0, y0, x1, y1 for each box: give four numbers "
+            "for each"
+        )
     fine = np.isfinite(found).all(axis=1) & (found[:, :2] < found[:, 2:]).all(axis=1)
     if not fine.all():
         k = int(np.argmin(fine))
@@ -144,7 +148,9 @@ def grid_boxes(
 def check_grid(width: Any, height: Any, step: Any, sizes: Any, aspects: Any, limit: Any) -> None:
     for name, value in (("width", width), ("height", height), ("step", step), ("limit", limit)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InputError(f"{name} is {value!r}; expected a whole number of at least 1: set {name} to such a number")
+            raise InputError(
+                f"{name} is {show(value)}; expected a whole number of at least 1: set {name} to such a number"
+            )
     for name, values, top in (("sizes", sizes, 1.0), ("aspects", aspects, np.inf)):
         try:
             numbers: Vector = np.atleast_1d(np.array(values, dtype=np.float64))
@@ -152,7 +158,7 @@ def check_grid(width: Any, height: Any, step: Any, sizes: Any, aspects: Any, lim
             numbers = np.full(1, np.nan)
         if numbers.ndim != 1 or not len(numbers) or not ((numbers > 0) & (numbers <= top) & (numbers < np.inf)).all():
             between = "numbers above 0 and at most 1" if name == "sizes" else "finite numbers above 0"
-            raise InputError(f"{name} are {values!r}; expected at least one, {between}: correct them")
+            raise InputError(f"{name} are {show(values)}; expected at least one, {between}: correct them")
 
 
 def _shapes(width: int, height: int, sizes: Sequence[float], aspects: Sequence[float]) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import show
 
 Matrix = NDArray[np.float64]
 
@@ -140,19 +141,25 @@ class RotatedViews(TransformerMixin, BaseEstimator):
         try:
             angles = np.asarray(self.angles, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"angles must be at least one finite number, found {self.angles!r}") from error
+            raise InputError(
+                f"angles must be at least one finite number, found {show(self.angles)}: give a list of degrees"
+            ) from error
         if angles.ndim != 1 or len(angles) == 0 or not np.isfinite(angles).all():
-            raise InputError(f"angles must be at least one finite number, found {self.angles!r}")
+            raise InputError(
+                f"angles must be at least one finite number, found {show(self.angles)}: give a list of degrees"
+            )
         whole = isinstance(self.n_components, int | np.integer) and not isinstance(self.n_components, bool)
         if not (whole and 1 <= self.n_components <= shape[0] * shape[1]):
             raise InputError(
                 f"n_components must be a whole number from 1 to {shape[0] * shape[1]}, the number of pixels, found "
-                f"{self.n_components!r}"
+                f"{show(self.n_components)}: choose one of these"
             )
         if not (_is_finite_number(self.scale) and self.scale > 0):
-            raise InputError(f"scale must be a finite number above 0, found {self.scale!r}")
+            raise InputError(f"scale must be a finite number above 0, found {show(self.scale)}: choose one such as 1.0")
         if not _is_finite_number(self.constant):
-            raise InputError(f"constant must be a finite number, 0 for none, found {self.constant!r}")
+            raise InputError(
+                f"constant must be a finite number, 0 for none, found {show(self.constant)}: choose one such as 1.0"
+            )
         return angles
 
     def transform(self, images: Any, states: Any = None) -> Matrix:
@@ -208,7 +215,9 @@ class RotatedViews(TransformerMixin, BaseEstimator):
         if chosen.size == 0:
             return images, np.empty(0, dtype=np.int64)
         if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or chosen.min() < 0 or chosen.max() >= n_states:
-            raise InputError(f"states must be numbers from 0 to {n_states - 1}, found {states!r}")
+            raise InputError(
+                f"states must be numbers from 0 to {n_states - 1}, found {show(states)}: count the angles from 0"
+            )
         return images, chosen.astype(np.int64)
 
 
@@ -223,7 +232,9 @@ def _check_images(images: Any) -> NDArray[Any]:
     except ValueError as error:
         raise InputError(f"images must all have the same height and width: resize them ({error})") from error
     if found.ndim != 3 or 0 in found.shape[1:] or len(found) == 0:
-        raise InputError(f"images have the shape {found.shape}; expected (n, height, width), none of them 0")
+        raise InputError(
+            f"images have the shape {found.shape}; expected (n, height, width), none of them 0: give a stack of images"
+        )
     if found.dtype == np.uint8:
         return found
     if found.dtype.kind != "f":

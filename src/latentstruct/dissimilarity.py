@@ -112,7 +112,10 @@ class DissimilarityObjective:
     def singles(self) -> Sequence[LatentModel]:
         """The model of each example alone."""
         if self.split is None:
-            raise InputError("the examples are needed one by one: give DissimilarityObjective.split")
+            raise InputError(
+                "there is no split of the objective, but the examples are needed one by one: give "
+                "DissimilarityObjective.split"
+            )
         return self.split()
 
     def given(self, P: Vector, first: Callable[[int], Planes] | None = None) -> Objective:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import short_repr, show
 
 __all__ = ["Document", "Mention", "OtherColumns"]
 
@@ -53,23 +54,25 @@ class Document:
     part: int = 0
     others: OtherColumns | None = field(default=None, compare=False, repr=False)
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         spans = {mention[:3] for mention in self.mentions}
         if len(spans) < len(self.mentions):
-            raise InputError(f"document {self.name!r} has a mention twice; expected distinct spans: remove one")
+            raise InputError(f"document {show(self.name)} has a mention twice; expected distinct spans: remove one")
         for mention in self.mentions:
             inside = 0 <= mention.sentence < len(self.sentences)
             if not inside or not 0 <= mention.start < mention.end <= len(self.sentences[mention.sentence]):
                 raise InputError(
-                    f"document {self.name!r} has the mention {tuple(mention[:3])}; expected a sentence from 0 to "
+                    f"document {show(self.name)} has the mention {tuple(mention[:3])}; expected a sentence from 0 to "
                     f"{len(self.sentences) - 1} and a span of at least one of its words: correct the mention"
                 )
 
         lengths = [len(words) for words in self.sentences]
         if self.others is not None and any([len(row) for row in side] != lengths for side in self.others):
             raise InputError(
-                f"document {self.name!r} has other columns that do not belong to its words; expected a text before and "
-                "one after each word: read the document again, or leave out the other columns"
+                f"document {show(self.name)} has other columns that do not belong to its words; expected a text "
+                "before and one after each word: read the document again, or leave out the other columns"
             )
 
     @property

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import show
 
 __all__ = ["WindowFeatures"]
 
@@ -86,14 +87,14 @@ def _check_number(name: str, value: object, low: int, high: int | None) -> int:
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is None or number < low or (high is not None and number > high):
         bounds = f"of at least {low}" if high is None else f"from {low} to {high}"
-        raise InputError(f"{name} is {value!r}; expected a whole number {bounds}: set {name} to one")
+        raise InputError(f"{name} is {show(value)}; expected a whole number {bounds}: set {name} to one")
     return number
 
 
 def _check_switch(name: str, value: object) -> bool:
     """Return a parameter that is true or false."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} is {value!r}; expected True or False: set {name} to one of them")
+        raise InputError(f"{name} is {show(value)}; expected True or False: set {name} to one of them")
     return bool(value)
 
 
@@ -308,11 +309,13 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         try:
             saved = msgspec.convert(state, _State)
         except msgspec.ValidationError as error:
-            raise InputError(f"the state of the window features is malformed ({error}): {cure}") from error
+            raise InputError(
+                f"the state of the window features is malformed ({error}); expected a saved one: {cure}"
+            ) from error
         if saved.format != _STATE_FORMAT or saved.version != _STATE_VERSION:
             raise InputError(
-                f"the state has the format {saved.format!r}, version {saved.version}; expected "
-                f"{_STATE_FORMAT!r}, version {_STATE_VERSION}: {cure}"
+                f"the state has the format {show(saved.format)}, version {saved.version}; expected "
+                f"{show(_STATE_FORMAT)}, version {_STATE_VERSION}: {cure}"
             )
         template = cls(saved.window, saved.affixes, saved.shape, saved.bigrams, saved.min_count)
         template._parameters()
@@ -322,7 +325,9 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         template.vocabulary_ = {name: index for index, name in enumerate(saved.names)}
         if len(template.vocabulary_) < len(saved.names):
             repeated = next(name for name, times in Counter(saved.names).items() if times > 1)
-            raise InputError(f"the feature name {repeated!r} of the state is repeated; expected distinct names: {cure}")
+            raise InputError(
+                f"the feature name {show(repeated)} of the state is repeated; expected distinct names: {cure}"
+            )
         return template
 
     def _parameters(self) -> tuple[int, int, bool, bool, int]:
@@ -421,7 +426,7 @@ def _flatten(sentences: Sentences, n_columns: int | None) -> tuple[list[list[str
     for i, sentence in enumerate(given):
         if isinstance(sentence, str) or not hasattr(sentence, "__len__"):
             raise InputError(
-                f"sentence {i} is {sentence!r:.60}; expected a sequence of token tuples such as "
+                f"sentence {i} is {show(sentence)}; expected a sequence of token tuples such as "
                 "[('The', 'DT'), ('cat', 'NN')]: give a list of sentences"
             )
     offsets = np.zeros(len(given) + 1, dtype=np.int64)
@@ -437,7 +442,7 @@ def _flatten(sentences: Sentences, n_columns: int | None) -> tuple[list[list[str
             position = next(p for p, token in enumerate(tokens) if type(token) is kind)
             raise fail(
                 position,
-                f"is {tokens[position]!r:.60}; expected a tuple of columns without the label: write the word "
+                f"is {show(tokens[position])}; expected a tuple of columns without the label: write the word "
                 "alone as a tuple of one, such as ('The',)",
             )
     if not tokens:
@@ -455,7 +460,7 @@ def _flatten(sentences: Sentences, n_columns: int | None) -> tuple[list[list[str
     for k, column in enumerate(columns):
         if any(not issubclass(kind, str) for kind in set(map(type, column))):
             position = next(p for p, value in enumerate(column) if not isinstance(value, str))
-            raise fail(position, f"has {column[position]!r:.60} in column {k}; expected text: convert it to str")
+            raise fail(position, f"has {show(column[position])} in column {k}; expected text: convert it to str")
     return columns, offsets
 
 
@@ -469,7 +474,7 @@ def _number_values(values: list[str], offsets: NDArray[np.int64], centre: NDArra
         bad = error.object[error.start]
         value = next(value for value in distinct if bad in value)
         raise InputError(
-            f"a token has the value {value!r:.60}, which has no UTF-8 form; expected Unicode text: "
+            f"a token has the value {show(value)}, which has no UTF-8 form; expected Unicode text: "
             "remove the lone surrogates"
         ) from error
     markers = [f"\\B{distance}" for distance in range(window, 0, -1)]

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import show
 
 __all__ = ["tree_costs"]
 
@@ -65,7 +66,7 @@ def tree_costs(
     >>> task = Multiclass(labels, costs=tree_costs(parents, labels))
     """
     if cost not in ("path", "height"):
-        raise InputError(f"cost is {cost!r}; expected 'path' or 'height': choose one of them")
+        raise InputError(f"cost is {show(cost)}; expected 'path' or 'height': choose one of them")
     wanted = _checked_labels(labels)
     try:
         numbers = _below_parents(tree, wanted) if isinstance(tree, Mapping) else _below_paths(tree, wanted, separator)
@@ -81,7 +82,7 @@ def tree_costs(
 
 def _checked_labels(labels: Sequence[Hashable]) -> list[Hashable]:
     if isinstance(labels, str) or not hasattr(labels, "__len__"):
-        raise InputError(f"labels is {labels!r}; expected a sequence of classes: put them into a list")
+        raise InputError(f"labels is {show(labels)}; expected a sequence of classes: put them into a list")
     wanted = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     try:
         distinct = len(set(wanted))
@@ -89,7 +90,8 @@ def _checked_labels(labels: Sequence[Hashable]) -> list[Hashable]:
         raise InputError(f"labels must be hashable ({error}): use numbers, strings or tuples") from error
     if not wanted or distinct != len(wanted):
         raise InputError(
-            f"found {len(wanted)} labels, {distinct} of them different; expected each of at least one once"
+            f"found {len(wanted)} labels, {distinct} of them different; expected at least one, each of them once: "
+            "remove the repeated ones"
         )
     return wanted
 
@@ -107,7 +109,7 @@ def _below_parents(parents: Mapping[Hashable, Hashable], labels: list[Hashable])
     found = []
     for label in labels:
         if label not in numbers:
-            raise InputError(f"the label {label!r} is not in the tree: name its parent, or leave it out of labels")
+            raise InputError(f"the label {show(label)} is not in the tree: name its parent, or leave it out of labels")
         way, node = [], label
         while node is not None:
             way.append(numbers[node])
@@ -123,7 +125,7 @@ def _find_root(node: Hashable, parents: Mapping[Hashable, Hashable], roots: dict
     while current is not None and current not in roots:
         if current in way:
             raise InputError(
-                f"the tree has a cycle through {current!r}; expected parents that lead to a root: break it"
+                f"the tree has a cycle through {show(current)}; expected parents that lead to a root: break it"
             )
         way[current] = None
         current, last = parents.get(current), current
@@ -134,7 +136,7 @@ def _find_root(node: Hashable, parents: Mapping[Hashable, Hashable], roots: dict
 def _below_paths(paths: Iterable[Any], labels: list[Hashable], separator: str) -> list[list[int]]:
     """Return the numbers of the nodes from the added root, which is 0, down to each label."""
     if isinstance(paths, str):
-        raise InputError(f"the tree is {paths!r}; expected a collection of paths: put them into a list")
+        raise InputError(f"the tree is {show(paths)}; expected a collection of paths: put them into a list")
     # A node is known by the one above it: nodes of the same name below different ones are different.
     children: dict[tuple[int, Hashable], int] = {}
     for path in paths:
@@ -146,7 +148,7 @@ def _below_paths(paths: Iterable[Any], labels: list[Hashable], separator: str) -
         way = [0]
         for part in _parts(label, separator):
             if (way[-1], part) not in children:
-                raise InputError(f"the label {label!r} is no path of the tree: add it, or leave it out of labels")
+                raise InputError(f"the label {show(label)} is no path of the tree: add it, or leave it out of labels")
             way.append(children[way[-1], part])
         found.append(way)
     return found
@@ -160,8 +162,8 @@ def _parts(path: Any, separator: str) -> tuple[Hashable, ...]:
         or any(part is None or (isinstance(part, str) and not part) for part in parts)
     ):
         raise InputError(
-            f"found the path {path!r}; expected a text such as 'sport{separator}football' or a tuple of nodes, none of "
-            "them empty: correct it"
+            f"found the path {show(path)}; expected a text such as 'sport{separator}football' or a tuple of nodes, "
+            "none of them empty: correct it"
         )
     return parts
 

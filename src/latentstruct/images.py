@@ -4,11 +4,9 @@ Pillow is loaded when the first image is read or written.
 """
 
 import io
-import os
 import re
 import warnings
-import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.file_sources import FileSource
 from latentstruct.formats.annotated import UNREAD_SUFFIXES
-from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, path_text, show
+from latentstruct.formats.text import BOM, FilePath, decode_line, fail, numbered_lines, path_text, show
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -31,6 +30,7 @@ __all__ = [
     "label_name",
     "parse_image",
     "parse_label_image",
+    "parse_label_names",
     "read_label_names",
     "require_vision",
     "write_label_image",
@@ -149,7 +149,7 @@ def parse_label_image(raw: bytes, name: str = "the label image", colours: bool |
     numbered = image.mode in ("1", "L", "P")
     if not numbered and image.mode not in ("RGB", "RGBA", "PA"):
         raise FormatError(
-            f"{name} has pixels of the kind {image.mode!r}; expected a palette, 8-bit greys or RGB: export it again"
+            f"{name} has pixels of the kind {show(image.mode)}; expected a palette, 8-bit greys or RGB: export it again"
         )
     if colours is False and not numbered:
         raise FormatError(
@@ -194,8 +194,18 @@ def read_label_names(path: FilePath) -> dict[int, str]:
     dict of int to str
         The names by the numbers that `parse_label_image` gives the labels.
     """
-    called, file = {}, path_text(path)
-    for number, raw in numbered_lines(file):
+    file = path_text(path)
+    return _label_names(numbered_lines(file), file)
+
+
+def parse_label_names(raw: bytes, file: str) -> dict[int, str]:
+    """Read such names from the contents of a file, which messages call `file`."""
+    return _label_names(enumerate(io.BytesIO(raw.removeprefix(BOM)), 1), file)
+
+
+def _label_names(lines: Iterable[tuple[int, bytes]], file: str) -> dict[int, str]:
+    called = {}
+    for number, raw in lines:
         line = decode_line(raw, file, number).strip()
         if not line:
             continue
@@ -237,36 +247,26 @@ class ImageFiles:
 
     Parameters
     ----------
-    path : path
-        The folder, the archive or the image.
+    path : path or FileSource
+        The folder, the archive or the image; ``-`` is a zip archive on standard input.
 
     Attributes
     ----------
+    path : Path
+        What messages call it.
     names : list of str
         The names of the images without their extensions, sorted.
     unread : dict of str to str
         Names and files of other images, of types that are not read.
     """
 
-    def __init__(self, path: FilePath) -> None:
-        self.path = Path(path_text(path))
-        self._archive: zipfile.ZipFile | None = None
-        self._packed = False
-        if not os.path.exists(self.path):
-            raise InputError(f"{self.path} does not exist; expected a folder or zip archive of images: check the path")
-        if self.path.is_dir():
-            found = [entry.name for entry in self.path.iterdir() if entry.is_file()]
-        elif self.path.suffix.lower() == ".zip":
-            self._packed = True
-            found = self._list_archive()
-        else:
-            found = [self.path.name]
+    def __init__(self, path: FilePath | FileSource) -> None:
+        self._source = path if isinstance(path, FileSource) else FileSource(path)
+        self.path = self._source.path
         self._members: dict[str, str] = {}
         self.unread: dict[str, str] = {}
-        for member in sorted(found):
+        for member in self._source.members:
             base = Path(member)
-            if base.name.startswith(".") or "__MACOSX" in member:
-                continue
             if base.suffix.lower() in UNREAD_SUFFIXES:
                 self.unread[base.stem] = member
             if base.suffix.lower() not in SUFFIXES:
@@ -284,11 +284,11 @@ class ImageFiles:
             raise self._without_images()
 
     def _without_images(self) -> FormatError:
+        source = self._source
         if self.unread:
             why = self.why_unread(next(iter(self.unread)))
-            several = self._packed or self.path.is_dir()
-            return FormatError(f"{self.path} has no images that can be read: {why}" if several else why)
-        inner = " (folders within it are not looked into)" if self.path.is_dir() else ""
+            return FormatError(f"{self.path} has no images that can be read: {why}" if source.several else why)
+        inner = " (folders within it are not looked into)" if source.several and not source.packed else ""
         return FormatError(
             f"{self.path} has no images; expected files that end in {', '.join(SUFFIXES)}{inner}: add them"
         )
@@ -296,29 +296,8 @@ class ImageFiles:
     def why_unread(self, name: str) -> str:
         """Return what is wrong with an image of a type that is not read."""
         return (
-            f"{self._shown(self.unread[name])} is of a type that is not read; expected {', '.join(SUFFIXES[:-1])} or "
-            f"{SUFFIXES[-1]}: convert it"
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        # An open file cannot be pickled; it is opened again when an image is asked for.
-        return {**self.__dict__, "_archive": None}
-
-    def _open_archive(self) -> zipfile.ZipFile:
-        if self._archive is None:
-            self._archive = zipfile.ZipFile(self.path)
-        return self._archive
-
-    def _list_archive(self) -> list[str]:
-        try:
-            return [info.filename for info in self._open_archive().infolist() if not info.is_dir()]
-        except Exception as error:
-            raise self._broken(error) from error
-
-    def _broken(self, error: Exception) -> FormatError:
-        return FormatError(
-            f"{self.path} cannot be read ({type(error).__name__}: {show(str(error), 120)}); expected a complete zip "
-            "archive of images: fetch it again"
+            f"{self._source.shown(self.unread[name])} is of a type that is not read; expected "
+            f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}: convert it"
         )
 
     def __len__(self) -> int:
@@ -332,43 +311,20 @@ class ImageFiles:
 
     def file(self, name: str) -> str:
         """Return the file of an image as messages show it."""
-        return self._shown(self._members[name])
-
-    def _shown(self, member: str) -> str:
-        if self._packed:
-            return f"{self.path}:{member}"
-        return str(self.path / member if self.path.is_dir() else self.path)
+        return self._source.shown(self._members[name])
 
     def member(self, name: str) -> str:
         """Return the file of an image within the folder or archive."""
         return self._members[name]
 
+    def beside(self, file: str, limit: int) -> tuple[str, bytes] | None:
+        """Return a file that lies among the images, as messages show it, and its contents; None if there is none."""
+        member = self._source.find(file)
+        return None if member is None else (self._source.shown(member), self._source.read(member, limit))
+
     def raw(self, name: str) -> bytes:
         """Return the contents of the file of an image."""
-        if self._packed:
-            try:
-                archive = self._open_archive()
-                info = archive.getinfo(self._members[name])
-                self._check_size(info.file_size, name)
-                with archive.open(info) as handle:
-                    # The announced size can be a lie.
-                    data = handle.read(MAX_BYTES + 1)
-            except FormatError:
-                raise
-            except Exception as error:
-                # A damaged archive fails in as many ways as the format and its compressions have parts.
-                raise self._broken(error) from error
-            self._check_size(len(data), name)
-            return data
-        file = self.file(name)
-        self._check_size(os.path.getsize(file), name)
-        return Path(file).read_bytes()
-
-    def _check_size(self, n_bytes: int, name: str) -> None:
-        if n_bytes > MAX_BYTES:
-            raise FormatError(
-                f"{self.file(name)} has {n_bytes} bytes; expected at most {MAX_BYTES}: make the image smaller"
-            )
+        return self._source.read(self._members[name], MAX_BYTES)
 
     def image(self, name: str) -> Pixels:
         """Return an image as uint8 array of shape (height, width, 3)."""

@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dpstrf
 
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import show
 
 NAMES = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 Matrix = Any
@@ -81,13 +82,13 @@ class Kernel:
             values = np.asarray(self.kind(A, B), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"the kernel {self._named} did not return a matrix of numbers ({error}): it must take matrices (n, d) "
-                "and (m, d) and return (n, m)"
+                f"the kernel {self._named} did not return a matrix of numbers ({error}), but must take matrices (n, "
+                "d) and (m, d) and return (n, m): correct it"
             ) from error
         if values.shape != (A.shape[0], B.shape[0]):
             raise InputError(
-                f"the kernel {self._named} returned shape {values.shape} for {A.shape[0]} and {B.shape[0]} rows: it "
-                f"must return shape ({A.shape[0]}, {B.shape[0]})"
+                f"the kernel {self._named} returned shape {values.shape} for {A.shape[0]} and {B.shape[0]} rows, but "
+                f"must return shape ({A.shape[0]}, {B.shape[0]}): correct it, a value for each pair of rows"
             )
         return values
 
@@ -171,8 +172,8 @@ class GramRows:
         values = gram.toarray() if sparse.issparse(gram) else gram
         if values.shape[0] != values.shape[1]:
             raise InputError(
-                f"X must be the kernel matrix of the training rows with kernel='precomputed', so as many rows as "
-                f"columns, found shape {values.shape}"
+                "X must be the kernel matrix of the training rows with kernel='precomputed', so as many rows as "
+                f"columns, found shape {values.shape}: give such a matrix, or choose another kernel"
             )
         allowed = 1e-8 * max(float(np.abs(np.diag(values)).max()), 1e-300)
         for start in range(0, len(values), ROWS_TOGETHER):
@@ -234,7 +235,9 @@ def resolve_gamma(gamma: Any, matrix: Matrix) -> float:
         return 1.0 / matrix.shape[1]
     if isinstance(gamma, int | float | np.number) and not isinstance(gamma, bool) and 0 < gamma < np.inf:
         return float(gamma)
-    raise InputError(f"gamma must be 'scale', 'auto' or a finite number above 0, found {gamma!r}")
+    raise InputError(
+        f"gamma must be 'scale', 'auto' or a finite number above 0, found {show(gamma)}: choose one of these"
+    )
 
 
 @dataclass
@@ -375,7 +378,10 @@ def _check_remainder(rows: KernelRows, found: Coordinates, scale: float) -> None
     columns = rows.columns(chosen)
     scale = max(scale, float(np.abs(columns).max()))
     if np.abs(columns[chosen] - columns[chosen].T).max() > ROUNDING * scale:
-        raise InputError("the kernel is not symmetric: κ(x, x') must equal κ(x', x)")
+        raise InputError(
+            "the kernel is not symmetric, but κ(x, x') must equal κ(x', x): correct it, for instance to the mean of "
+            "both"
+        )
     left = np.abs(columns - found.rows @ found.rows[chosen].T)
     excess = left - np.sqrt(np.outer(found.remainders, found.remainders[chosen])) - 10 * ROUNDING * scale
     if excess.max() > 0:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from latentstruct.exceptions import InputError
 from latentstruct.formats.fasta import Sequences
 from latentstruct.formats.meme import check_probabilities
+from latentstruct.short_repr import show
 from latentstruct.tasks.motif import Motif
 
 __all__ = [
@@ -93,7 +94,7 @@ def find_sites(model: Any, sequences: Sequence[str] | Sequences, names: Sequence
     if names is None:
         names = [str(i) for i in range(1, len(sequences) + 1)]
     if len(names) != len(sequences):
-        raise InputError(f"found {len(names)} names for {len(sequences)} sequences: give one for each")
+        raise InputError(f"found {len(names)} names; expected {len(sequences)}, one for each sequence: give as many")
     scores, starts, strands = task.best_windows(task.prepare(sequences), model.coef_)
     sites = []
     for i, (score, start, strand) in enumerate(zip(scores.tolist(), starts.tolist(), strands.tolist(), strict=True)):
@@ -114,9 +115,9 @@ def site_matrix(site_sequences: Sequence[str], pseudocount: float = 1.0) -> NDAr
         Letters added to each position, a quarter of each kind.
     """
     if len(site_sequences) == 0:
-        raise InputError("there are no sites: at least one is needed to count letters")
+        raise InputError("there are no sites; expected at least one to count letters of: give some")
     if not (np.isfinite(pseudocount) and pseudocount > 0):
-        raise InputError(f"pseudocount is {pseudocount!r}; expected a number above 0: choose for instance 1")
+        raise InputError(f"pseudocount is {show(pseudocount)}; expected a number above 0: choose for instance 1")
     width = len(site_sequences[0])
     counts = np.zeros((width, 5))
     for i, site in enumerate(site_sequences):
@@ -126,7 +127,7 @@ def site_matrix(site_sequences: Sequence[str], pseudocount: float = 1.0) -> NDAr
             )
         letters = ["ACGTN".find(letter) for letter in site.upper()]
         if -1 in letters:
-            raise InputError(f"site {i} is {site!r}; expected the letters ACGTN: replace other letters by N")
+            raise InputError(f"site {i} is {show(site)}; expected the letters ACGTN: replace other letters by N")
         counts[np.arange(width), letters] += 1
     smoothed = counts[:, :4] + pseudocount / 4
     return smoothed / smoothed.sum(axis=1, keepdims=True)

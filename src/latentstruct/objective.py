@@ -12,6 +12,7 @@ from latentstruct.planes import Planes
 from latentstruct.protocols import Regularizer, Task, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.regularizers import L2
+from latentstruct.short_repr import short_repr, show
 
 Rescaling = Literal["margin", "slack"]
 
@@ -34,6 +35,8 @@ class Objective:
     plus: Any
     minus: Any
     first: Callable[[int], Planes] | None = None
+
+    __repr__ = short_repr
 
     @property
     def n_examples(self) -> int:
@@ -147,7 +150,7 @@ def _check_regularizer(regularizer: Any) -> Any:
     methods = ("value", "gradient", "prox")
     if isinstance(regularizer, type) or not all(callable(getattr(regularizer, name, None)) for name in methods):
         raise InputError(
-            f"regularizer must be an object such as GroupNorm() or L2(), found {regularizer!r}: give one, or None for "
-            "½‖w‖²"
+            f"regularizer must be an object such as GroupNorm() or L2(), found {show(regularizer)}: give one, or None "
+            "for ½‖w‖²"
         )
     return regularizer

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 from latentstruct.tasks.inputs import check_matrix
 
 __all__ = ["pair_feature_names", "pair_features"]
@@ -66,8 +67,8 @@ def pair_features(
         found = (_sparse_pairs if sparse.issparse(matrix) else _dense_pairs)(matrix, chosen, bias)
     if not np.isfinite(found.data if sparse.issparse(found) else found).all():
         raise InputError(
-            f"items has values up to {abs(matrix).max():g}, too large for {', '.join(map(repr, chosen))} of a pair: "
-            "scale the features, for instance to the variance 1"
+            f"items has values up to {abs(matrix).max():g}, but they must be smaller for "
+            f"{', '.join(map(repr, chosen))} of a pair: scale the features, for instance to the variance 1"
         )
     return found
 
@@ -95,7 +96,8 @@ def _checked_relations(relations: Sequence[str]) -> list[str]:
     for relation in chosen:
         if relation not in RELATIONS or chosen.count(relation) > 1:
             raise InputError(
-                f"relations is {relations!r}; expected some of {', '.join(map(repr, RELATIONS))}, each once: correct it"
+                f"relations is {show(relations)}; expected some of {', '.join(map(repr, RELATIONS))}, each once: "
+                "correct it"
             )
     return chosen
 
@@ -108,8 +110,8 @@ def _check_size(matrix: Any, relations: list[str], bias: bool, width: int, most_
     if needed > most_bytes:
         raise InputError(
             f"the {m * (m - 1) // 2} pairs of {m} items with {width} features would take about {needed / 1e9:.2g} GB, "
-            f"more than most_bytes={most_bytes:g}: choose 'cosine' or 'distance' only, form smaller groups, or raise "
-            "most_bytes"
+            f"more than most_bytes={most_bytes:g}: choose 'cosine' or 'distance' only, form smaller groups, or "
+            "raise most_bytes"
         )
 
 

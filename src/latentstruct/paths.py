@@ -16,6 +16,7 @@ from latentstruct.estimators.models import LatentSSVM
 from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.ragged import Vector
 from latentstruct.regularizers import STATE_GROUPS, GroupNorm
+from latentstruct.short_repr import short_repr, show
 from latentstruct.solvers.base import ENDINGS
 from latentstruct.tasks.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.states import ABSENT
@@ -39,6 +40,8 @@ class GroupNormPath:
 
     strengths: Vector
     models: list[LatentSSVM]
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.models)
@@ -136,7 +139,10 @@ def groupnorm_path(
     rose by 5 %. Soft descents are not what to save: without them objectives were up to 1.7 times as high.
     """
     if getattr(task, "weights", None) != "state":
-        raise InputError(f"task must be LatentMulticlass(weights='state'), whose states have weights, found {task!r}")
+        raise InputError(
+            f"task must be LatentMulticlass(weights='state'), whose states have weights, found {show(task)}: use this "
+            "task"
+        )
     _check_settings(C, groups, solver, callback, max_seconds)
     clock = _Clock(math.inf if max_seconds is None else max_seconds)
     if strengths is None:
@@ -165,7 +171,12 @@ def groupnorm_path(
         cause = "interrupted"
     if cause:
         done = f"{len(models)} of {len(values)} strengths"
-        warnings.warn(f"the path stopped early ({cause}) after {done}", ConvergenceWarning, stacklevel=2)
+        cure = " Raise the limit, or give fewer strengths." if cause == "max_seconds" else ""
+        warnings.warn(
+            f"the path stopped early ({cause}) after {done}; those that are done are kept.{cure}",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return GroupNormPath(values[: len(models)], models)
 
 
@@ -218,31 +229,43 @@ def _check_settings(C: Any, groups: Any, solver: Any, callback: Any, max_seconds
     _check_C(C)
     _check_groups(groups)
     if isinstance(solver, type) or not (solver is None or isinstance(solver, str) or hasattr(solver, "minimize")):
-        raise InputError(f"solver must be a name or a solver such as Proximal(), found {solver!r}")
+        raise InputError(
+            f"solver must be a name or a solver such as Proximal(), found {show(solver)}: give one of these, or leave "
+            "it out"
+        )
     if callback is not None and not callable(callback):
-        raise InputError(f"callback must be a function of a strength and a model, found {callback!r}")
+        raise InputError(
+            f"callback must be a function of a strength and a model, found {show(callback)}: give such a function, or "
+            "None"
+        )
     if max_seconds is not None and not (isinstance(max_seconds, int | float | np.number) and max_seconds > 0):
-        raise InputError(f"max_seconds must be a number above 0, or None for no limit, found {max_seconds!r}")
+        raise InputError(
+            f"max_seconds must be a number above 0, or None for no limit, found {show(max_seconds)}: choose one of "
+            "these"
+        )
 
 
 def _check_C(C: Any) -> None:
     if not (isinstance(C, int | float | np.number) and math.isfinite(C) and C > 0):
-        raise InputError(f"C must be a finite number above 0, found {C!r}")
+        raise InputError(f"C must be a finite number above 0, found {show(C)}: choose one such as 1.0")
 
 
 def _check_groups(groups: Any) -> None:
     if not (isinstance(groups, str) and groups in STATE_GROUPS):
         raise InputError(
-            f"groups must be 'states' or 'shared_states', found {groups!r}: train LatentSSVM with GroupNorm for others"
+            f"groups must be 'states' or 'shared_states', found {show(groups)}: train LatentSSVM with GroupNorm for "
+            "others"
         )
 
 
 def _spread(highest: float, n_strengths: int, ratio: float) -> Vector:
     whole = isinstance(n_strengths, int | np.integer) and not isinstance(n_strengths, bool)
     if not (whole and n_strengths >= 1):
-        raise InputError(f"n_strengths must be a whole number of at least 1, found {n_strengths!r}")
+        raise InputError(
+            f"n_strengths must be a whole number of at least 1, found {show(n_strengths)}: choose such a number"
+        )
     if not (isinstance(ratio, int | float | np.number) and 0 < ratio < 1):
-        raise InputError(f"ratio must be a number between 0 and 1, found {ratio!r}")
+        raise InputError(f"ratio must be a number between 0 and 1, found {show(ratio)}: choose one such as 0.01")
     return np.geomspace(ratio * highest, highest, n_strengths) if n_strengths > 1 else np.array([highest])
 
 
@@ -250,9 +273,12 @@ def _check_strengths(strengths: Any) -> Vector:
     try:
         values = np.sort(np.asarray(strengths, dtype=np.float64).ravel())
     except (TypeError, ValueError) as error:
-        raise InputError(f"strengths must be numbers: {error}") from error
+        raise InputError(f"strengths must be numbers ({error}): give a list of them") from error
     if len(values) == 0 or not (np.isfinite(values).all() and values[0] > 0):
-        raise InputError(f"strengths must be at least one finite number, all above 0, found {strengths!r}")
+        raise InputError(
+            f"strengths must be at least one finite number, all above 0, found {show(strengths)}: give such numbers, "
+            "or leave them out"
+        )
     return values
 
 

@@ -16,6 +16,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels import planes as kernels
 from latentstruct.kernels.planes import Atoms, Rows, Scratch, Slots, Tables
 from latentstruct.ragged import Indices, Vector, positions
+from latentstruct.short_repr import short_repr, show
 
 
 def no_rows() -> Rows:
@@ -45,6 +46,8 @@ class Plane:
     offset: float
     entropy: float = 0.0
     exact: bool = True
+
+    __repr__ = short_repr
 
     def __call__(self, w: Vector) -> float:
         """Return the height b + g·w."""
@@ -93,6 +96,8 @@ class Planes:
     values: Vector
     n_features: int
     exact: bool = True
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -231,7 +236,9 @@ class PlaneStore:
 
     def __post_init__(self) -> None:
         if self.most < 2:
-            raise InputError(f"most must be at least 2 planes an example, found {self.most!r}")
+            raise InputError(
+                f"most must be at least 2 planes an example, found {show(self.most)}: choose a larger number"
+            )
         n, size = len(self.first), min(8, self.most)
         self.slots = Slots(
             np.zeros((n, size), dtype=np.int64),

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, clone
 
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import show
 
 STATE_GROUPS = {"states": False, "shared_states": True}
 
@@ -154,13 +155,13 @@ def _index(groups: Any, task: Any) -> Indices:
     if isinstance(groups, str):
         if groups not in STATE_GROUPS:
             raise InputError(
-                f"groups must be 'states', 'shared_states', an array of shape (d,) or a list of index arrays, found "
-                f"{groups!r}"
+                "groups must be 'states', 'shared_states', an array of shape (d,) or a list of index arrays, found "
+                f"{show(groups)}: give one of these"
             )
         if not hasattr(task, "state_groups"):
             raise InputError(
-                f"{type(task).__name__} has no latent states with weights of their own, as groups={groups!r} needs: "
-                "use LatentMulticlass(weights='state'), or give the group of each weight as an array"
+                f"{type(task).__name__} has no latent states with weights of their own, as groups={show(groups)} "
+                "needs: use LatentMulticlass(weights='state'), or give the group of each weight as an array"
             )
         return np.asarray(task.state_groups(STATE_GROUPS[groups]), dtype=np.int64)
     if isinstance(groups, list | tuple) and any(np.ndim(group) for group in groups):
@@ -172,7 +173,7 @@ def _index(groups: Any, task: Any) -> Indices:
             "with the weights of each group"
         )
     if index.min(initial=0) < -1:
-        raise InputError(f"groups are numbered from 0, with −1 for no group, found {index.min()}")
+        raise InputError(f"groups must be numbered from 0, with −1 for no group, found {index.min()}: renumber them")
     if index.max(initial=0) >= d:
         raise InputError(
             f"groups holds the number {index.max()}, but {d} weights have at most {d} groups: number them from 0 on"
@@ -186,14 +187,16 @@ def _index_of_lists(groups: Sequence[Any], d: int) -> Indices:
         members = _whole_numbers(members, f"groups[{number}]").ravel()
         outside = members[(members < 0) | (members >= d)]
         if len(outside):
-            raise InputError(f"groups[{number}] names weight {outside[0]}, but the weights are 0 … {d - 1}")
+            raise InputError(
+                f"groups[{number}] names weight {outside[0]}, but the weights are 0 … {d - 1}: count them from 0"
+            )
         taken = members[index[members] >= 0]
         twice = np.flatnonzero(np.bincount(members, minlength=1) > 1)
         if len(taken) or len(twice):
             weight = taken[0] if len(taken) else twice[0]
             other = index[weight] if len(taken) else number
             raise InputError(
-                f"weight {weight} is in groups {other} and {number}: groups must not overlap, so put each weight into "
+                f"weight {weight} is in groups {other} and {number}, which must not overlap: put each weight into "
                 "one of them"
             )
         index[members] = number
@@ -206,11 +209,11 @@ def _whole_numbers(values: Any, name: str) -> NDArray[np.int64]:
         with np.errstate(invalid="ignore"):
             whole = found.astype(np.int64) if found.dtype.kind in "iuf" and np.isfinite(found).all() else None
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be whole numbers: {error}") from error
+        raise InputError(f"{name} must be whole numbers ({error}): give an integer array") from error
     if found.size == 0:
         return np.zeros(found.shape, dtype=np.int64)
     if whole is None or (whole != found).any():
-        raise InputError(f"{name} must be whole numbers, found {values!r}")
+        raise InputError(f"{name} must be whole numbers, found {show(values)}: convert them to an integer array")
     return whole
 
 
@@ -219,9 +222,9 @@ def _group_weights(weights: Any, n_groups: int) -> Vector:
     try:
         given = np.asarray(weights)
     except ValueError as error:
-        raise InputError(f"weights must be numbers: {error}") from error
+        raise InputError(f"weights must be numbers ({error}): give one, or one for each group") from error
     if given.dtype.kind not in "iuf":
-        raise InputError(f"weights must be numbers ≥ 0, one or one for each group, found {weights!r}")
+        raise InputError(f"weights must be numbers ≥ 0, one or one for each group, found {show(weights)}: give these")
     found = given.astype(np.float64)
     if found.ndim and found.shape != (n_groups,):
         raise InputError(f"weights has shape {found.shape}, but there are {n_groups} groups: give one number for each")

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import short_repr
 
 AMINO_ACIDS = "ARNDCQEGHILKMFPSTWYVBZX"
 """The letters of proteins in the order of NCBI's matrices; B is D or N, Z is E or Q, X is any."""
@@ -36,12 +37,18 @@ class SequenceTracks(NamedTuple):
     accessibility: str | None = None
     profile: NDArray[np.float64] | None = None
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 class AlignmentInput(NamedTuple):
     """Two sequences to align; a plain string stands for a sequence without further tracks."""
 
     a: SequenceTracks | str
     b: SequenceTracks | str
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def check_sequence(value: Any, name: str) -> SequenceTracks:
@@ -76,13 +83,17 @@ def _check_profile(value: Any, size: int, name: str) -> NDArray[np.float64]:
     try:
         profile = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"the profile of {name} must be numbers of shape (L, P): {error}") from error
+        raise InputError(
+            f"the profile of {name} must be numbers of shape (L, P) ({error}): give one line for each position"
+        ) from error
     if profile.ndim != 2 or len(profile) != size or profile.shape[1] == 0:
         raise InputError(
             f"the profile of {name} has shape {profile.shape}, expected ({size}, P): give one line for each position"
         )
     if not np.isfinite(profile).all():
-        raise InputError(f"the profile of {name} contains NaN or infinity: replace or remove these values")
+        raise InputError(
+            f"the profile of {name} contains NaN or infinity; expected finite numbers: replace or remove these values"
+        )
     return profile
 
 
@@ -102,7 +113,10 @@ def check_matches(y: Any, name: str, sizes: tuple[int, int] | None = None) -> Ma
     try:
         matches = np.asarray(y)
     except ValueError as error:
-        raise InputError(f"{name} must be pairs (i, j) of positions, shape (m, 2): {error}") from error
+        raise InputError(
+            f"{name} must be pairs (i, j) of positions, shape (m, 2) ({error}): give the matched positions as whole "
+            "numbers"
+        ) from error
     if matches.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if matches.ndim != 2 or matches.shape[1] != 2 or matches.dtype.kind not in "iu":

@@ -5,6 +5,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import show
 from latentstruct.tasks.measure import MEASURES
 
 __all__ = ["comparable_strength"]
@@ -34,12 +35,13 @@ def comparable_strength(loss: str, n_examples: int, n_positive: int, k: int | No
     """
     if loss not in MEASURES:
         raise InputError(
-            f"loss is {loss!r}; expected one of {', '.join(MEASURES)}: for a function of the table take the C of f1"
+            f"loss is {show(loss)}; expected one of {', '.join(MEASURES)}: choose one of these, f1 for a function of "
+            "the table"
         )
     if not (_is_count(n_positive) and _is_count(n_examples) and n_positive <= n_examples):
         raise InputError(
-            f"found {n_positive!r} positive examples of {n_examples!r}; expected whole numbers, at least one: give "
-            "examples of both classes"
+            f"found {show(n_positive)} positive examples of {show(n_examples)}; expected whole numbers, at least one: "
+            "give examples of both classes"
         )
     if loss == "error":
         return float(n_examples)
@@ -49,8 +51,8 @@ def comparable_strength(loss: str, n_examples: int, n_positive: int, k: int | No
         return n_examples**2 / n_positive
     if not (_is_count(k) and k <= n_examples):
         raise InputError(
-            f"k is {k!r}; expected a whole number from 1 to {n_examples}: give how many examples count, a share times "
-            "their number"
+            f"k is {show(k)}; expected a whole number from 1 to {n_examples}: give how many examples count, a share "
+            "times their number"
         )
     return n_examples**2 / k
 

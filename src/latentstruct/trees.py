@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import show
 
 SEPARATOR = " "
 """Between the parts of an artificial label; it is in no label of a treebank."""
@@ -70,8 +71,8 @@ def check_tree(tree: object, name: str = "tree") -> None:
         _check_text(node.label, f"a label of {name}")
         if not isinstance(node.children, tuple) or not node.children:
             raise InputError(
-                f"the node {node.label!r} of {name} has children {_shown(node.children)}; expected a tuple of at least "
-                "one tree or word: remove empty nodes"
+                f"the node {show(node.label)} of {name} has children {_shown(node.children)}; expected a tuple of at "
+                "least one tree or word: remove empty nodes"
             )
         if is_preterminal(node):
             _check_text(node.children[0], f"a word of {name}")
@@ -94,7 +95,9 @@ def is_plain(text: object) -> bool:
 
 def _check_text(text: object, name: str) -> None:
     if not is_plain(text):
-        raise InputError(f"{name} is {_shown(text)}; expected text that is not empty and holds no whitespace")
+        raise InputError(
+            f"{name} is {_shown(text)}; expected text that is not empty and holds no whitespace: correct it"
+        )
 
 
 def preterminals(tree: Tree) -> list[Tree]:
@@ -215,7 +218,10 @@ def binarise(tree: Tree, markov: int | None = None) -> Tree:
     True
     """
     if markov is not None and (isinstance(markov, bool) or not isinstance(markov, Integral) or int(markov) < 0):
-        raise InputError(f"markov is {markov!r}; expected a whole number from 0 on, or None for all children before")
+        raise InputError(
+            f"markov is {show(markov)}; expected a whole number from 0 on, or None for all children before: choose "
+            "one of these"
+        )
     return _rebuilt(tree, lambda label, children: _binary_node(label, children, markov))
 
 

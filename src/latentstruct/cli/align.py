@@ -19,6 +19,7 @@ from latentstruct.cli.options import (
     ModelOption,
     OutputOption,
     QuietOption,
+    ReportOption,
     Rescaling,
     RoundsOption,
     SecondsOption,
@@ -28,12 +29,13 @@ from latentstruct.cli.options import (
     TolOption,
     ValidOption,
 )
-from latentstruct.cli.training import Training
+from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_facts, print_table, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.formats.alignments import SequencePairs
+    from latentstruct.report.blocks import Block, Examples
 
 MATRIX_FILE, PICTURE_FILE = "matrix.txt", "matrix.png"
 TRACKS = ("structure", "accessibility")
@@ -75,11 +77,11 @@ FeaturesOption = Annotated[
     Features, typer.Option(metavar="NAME", help=f"What a match's score looks at: {', '.join(Features)}.")
 ]
 StructureOption = Annotated[
-    str | None, typer.Option(metavar="FASTA", show_default="TRAIN.structure", help="Secondary structure, by names.")
+    str | None, typer.Option(metavar="FASTA", show_default="DATA.structure", help="Secondary structure, by names.")
 ]
 AccessibilityOption = Annotated[
     str | None,
-    typer.Option(metavar="FASTA", show_default="TRAIN.accessibility", help="Solvent accessibility, by names."),
+    typer.Option(metavar="FASTA", show_default="DATA.accessibility", help="Solvent accessibility, by names."),
 ]
 PairWeightOption = Annotated[
     float | None,
@@ -90,7 +92,7 @@ PairWeightOption = Annotated[
 @reported_errors()
 def train_align(
     data: Annotated[
-        str, typer.Argument(metavar="TRAIN", help="Aligned pairs as gapped FASTA or PIR; - is standard input.")
+        str, typer.Argument(metavar="DATA", help="Aligned pairs as gapped FASTA or PIR; - is standard input.")
     ],
     output: OutputOption = Path("model"),
     model: ModelOption = Model.svm,
@@ -111,6 +113,7 @@ def train_align(
     max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
+    report: ReportOption = None,
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -137,7 +140,9 @@ def train_align(
     task = Alignment(features=features.value, mode=mode.value, tolerance=tolerance, derived=derived)
     tracks = {"structure": structure, "accessibility": accessibility}
     progress = Progress(quiet)
-    make_training(choices, task, data, tracks, lower_case, valid, progress).run(progress, json)
+    training = make_training(choices, task, data, tracks, lower_case, valid, progress)
+    training.report = report
+    training.run(progress, json)
 
 
 def make_training(
@@ -161,19 +166,21 @@ def make_training(
     def record(_: Any, seconds: float) -> AlignRecord:
         return AlignRecord(list(tracks), lower_case, n_matches, len(pairs), seconds)
 
-    score = None
+    score, shown = None, (pairs, X)
     if valid is not None:
-        held_out = read_aligned(valid, tracks_beside(valid, list(tracks)), lower_case)
+        shown = read_aligned(valid, tracks_beside(valid, list(tracks)), lower_case)
 
         def score(estimator: Any) -> dict[str, Any]:
-            return score_alignments(estimator, *held_out)
+            return score_alignments(estimator, *shown)
 
     def finish(estimator: Any) -> dict[str, Any]:
         return {**describe_gaps(estimator), "files": write_matrix(estimator, choices.output)}
 
     sizes = {"n_examples": len(pairs), "n_matches": n_matches}
     estimator = choices.estimator(task, len(pairs))
-    return Training(AlignKind(), choices.output, estimator, X, pairs.matches, sizes, record, score, finish)
+    training = Training(AlignKind(), choices.output, estimator, X, pairs.matches, sizes, record, score, finish)
+    training.examples = lambda trained: AlignKind().examples(trained, shown, source_of(valid, data))
+    return training
 
 
 def count_matches(pairs: "SequencePairs") -> int:
@@ -259,12 +266,16 @@ def with_tracks(pairs: "SequencePairs", tracks: dict[str, str]) -> list[Any]:
 
 
 def score_alignments(estimator: Any, pairs: "SequencePairs", X: list[Any]) -> dict[str, Any]:
+    """Return the quality of a model's alignments."""
+    return compare_alignments(int(estimator.task_.tolerance), pairs, estimator.predict(X))
+
+
+def compare_alignments(tolerance: int, pairs: "SequencePairs", predicted: Sequence[Any]) -> dict[str, Any]:
     """Return Q-scores and the share of predicted matches that are true."""
     from latentstruct.metrics.alignments import alignment_scores
 
-    tolerance = int(estimator.task_.tolerance)
     tolerances = sorted({*USUAL_TOLERANCES, tolerance})
-    scores = alignment_scores(pairs.matches or [], estimator.predict(X), tolerances)
+    scores = alignment_scores(pairs.matches or [], predicted, tolerances)
     return {"n_examples": scores.pop("n_pairs"), "tolerance": tolerance, **scores}
 
 
@@ -308,6 +319,10 @@ class AlignKind(Kind):
     """Alignments of two sequences."""
 
     name = "align"
+    summary = "Align pairs of protein sequences, with costs learned from aligned ones."
+    reads = "Gapped FASTA or PIR: records two by two, - for gaps."
+    example_file = "align.fa"
+    prediction_file = "predicted.fa"
     record = AlignRecord
     train = staticmethod(train_align)
     files = (MATRIX_FILE, PICTURE_FILE)
@@ -337,9 +352,24 @@ class AlignKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return Q-scores."""
+        return score_alignments(model.estimator, *self.read_held_out(model, held_out))
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> tuple["SequencePairs", list[Any]]:
+        """Return aligned pairs, also as the task takes them."""
         data, record = held_out.data or "", model.record
-        tracks = tracks_beside(data, record.tracks)
-        return score_alignments(model.estimator, *read_aligned(data, tracks, record.lower_case))
+        return read_aligned(data, tracks_beside(data, record.tracks), record.lower_case)
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return the substitution matrix and the costs of gaps."""
+        from latentstruct.cli.reports.align import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: tuple["SequencePairs", list[Any]], source: str) -> "Examples":
+        """Return alignments of pairs."""
+        from latentstruct.cli.reports.align import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print the share of matches that were found at each shift."""

@@ -14,12 +14,12 @@ from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     Choices,
     COption,
-    EitherTolOption,
     JsonOption,
     Model,
     ModelOption,
     OutputOption,
     QuietOption,
+    ReportOption,
     Rescaling,
     RescalingOption,
     RoundsOption,
@@ -27,16 +27,18 @@ from latentstruct.cli.options import (
     SeedOption,
     SolverName,
     SolverOption,
+    TolOption,
     UnknownOption,
     ValidOption,
 )
-from latentstruct.cli.training import Training
+from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.progress import Progress, print_facts, print_table, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.features import WindowFeatures
     from latentstruct.formats import ColumnSentences
+    from latentstruct.report.blocks import Block, Examples
 
 
 @dataclass(frozen=True)
@@ -106,12 +108,12 @@ def choose_columns(n_columns: int, label: int, asked: list[int] | None, name: st
 
 @reported_errors()
 def train_chain(
-    train: Annotated[str, typer.Argument(metavar="TRAIN", help="Tokens in columns; - is standard input.")],
+    train: Annotated[str, typer.Argument(metavar="DATA", help="Tokens in columns; - is standard input.")],
     output: OutputOption = Path("model"),
     model: ModelOption = Model.crf,
     C: COption = None,
     solver: SolverOption = SolverName.auto,
-    tol: EitherTolOption = None,
+    tol: TolOption = None,
     max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     rescaling: RescalingOption = Rescaling.margin,
@@ -119,7 +121,7 @@ def train_chain(
     affixes: Annotated[int, typer.Option(help="Length of the longest prefix and suffix; 0 for none.")] = 3,
     shape: Annotated[bool, typer.Option(help="Use the shape of the word.")] = True,
     bigrams: Annotated[bool, typer.Option(help="Use pairs and triples of neighbours.")] = True,
-    min_count: Annotated[int, typer.Option(help="Tokens that must have a feature for it to be kept.")] = 1,
+    min_count: Annotated[int, typer.Option(min=1, help="Tokens that must have a feature for it to be kept.")] = 1,
     label_column: Annotated[int, typer.Option(help="Column of the labels, from 0; -1 is the last.")] = -1,
     columns: Annotated[
         str | None,
@@ -131,6 +133,7 @@ def train_chain(
     ] = None,
     valid: ValidOption = None,
     allow_unknown: UnknownOption = False,
+    report: ReportOption = None,
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -139,10 +142,12 @@ def train_chain(
 
     The default is a CRF, as its chunks were the best: F1 93.8 on CoNLL-2000, against 93.5 of the others.
 
-    Half-labelled text: --unknown ? takes tokens labelled ? for unknown ones and sums over what they may be. The CRF
+    Half-labelled text: --unknown '?' takes tokens labelled ? for unknown ones and sums over what they may be. The CRF
     then is a hidden CRF, the SVM a marginal one.
 
     Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train chain train.txt --unknown '?' --valid test.txt -o tagger
     """
     from latentstruct.features import WindowFeatures
     from latentstruct.tasks import Chain
@@ -152,18 +157,21 @@ def train_chain(
     asked = parse_columns(columns)
     progress = Progress(quiet)
     template = WindowFeatures(window, affixes, shape, bigrams, min_count)
-    data = read_chains_to_train(train, label_column, asked, template, progress)
+    data = read_chains_to_train(train, label_column, asked, template, progress, keep_words=report is not None)
     Y = data.Y if unknown is None else mark_unknown(data, unknown, train)
 
     def record(_: Any, seconds: float) -> ChainRecord:
         return ChainRecord(template.to_state(), data.label_at, data.n_columns, data.used, len(data.X), seconds, unknown)
 
-    score = None
+    score, shown = None, LabelledChains(data.X, data.Y, data.words)
     if valid is not None:
-        held_out = read_labelled_chains(valid, record(None, 0.0), template, data.labels - {unknown}, allow_unknown)
+        shown = read_labelled_chains(valid, record(None, 0.0), template, data.labels - {unknown}, allow_unknown)
 
         def score(estimator: Any) -> dict[str, Any]:
-            return score_chains(estimator, *held_out, unknown)
+            return score_chains(estimator, shown, unknown)
+
+    def examples(trained: Trained) -> "Examples":
+        return ChainKind().examples(trained, shown, source_of(valid, train))
 
     sizes = {
         "n_examples": len(data.X),
@@ -172,15 +180,27 @@ def train_chain(
         "n_labels": len(data.labels - {unknown}),
     }
     estimator = choices.estimator(Chain(), len(data.X), latent=unknown is not None)
-    Training(ChainKind(), output, estimator, data.X, Y, sizes, record, score).run(progress, json)
+    training = Training(ChainKind(), output, estimator, data.X, Y, sizes, record, score)
+    training.report, training.examples = report, examples
+    training.run(progress, json)
+
+
+@dataclass(frozen=True)
+class LabelledChains:
+    """Labelled sentences: features X, labels Y, and the words where they are to be shown."""
+
+    X: Any
+    Y: list[list[str]]
+    words: list[list[str]]
 
 
 @dataclass(frozen=True)
 class ChainData:
-    """Training data of a chain: features X, labels Y of the sentences, and the columns they came from."""
+    """Training data of a chain: features X, labels Y and words of the sentences, and the columns they came from."""
 
     X: Any
     Y: list[list[str]]
+    words: list[list[str]]
     labels: set[str]
     label_at: int
     n_columns: int
@@ -188,9 +208,14 @@ class ChainData:
 
 
 def read_chains_to_train(
-    name: str, label_column: int, asked: list[int] | None, template: "WindowFeatures", progress: Progress
+    name: str,
+    label_column: int,
+    asked: list[int] | None,
+    template: "WindowFeatures",
+    progress: Progress,
+    keep_words: bool,
 ) -> ChainData:
-    """Read sentences and learn their features; the text is not kept, as training needs the memory."""
+    """Read sentences and learn their features; unless asked the text is not kept, as training needs the memory."""
     from latentstruct.formats import ColumnSentences, read_conll
 
     sentences = read_conll(name)
@@ -198,7 +223,8 @@ def read_chains_to_train(
     progress.say(f"read {len(sentences)} sentences, {sentences.n_tokens} tokens from {name}")
     X = template.fit_transform(ColumnSentences(tuple(sentences.columns[k] for k in used), sentences.offsets))
     labels = set(sentences.columns[label_at])
-    return ChainData(X, sentences.column(label_at), labels, label_at, sentences.n_columns, used)
+    words = sentences.column(used[0]) if keep_words else []
+    return ChainData(X, sentences.column(label_at), words, labels, label_at, sentences.n_columns, used)
 
 
 def mark_unknown(data: ChainData, unknown: str, name: str) -> list[list[Any]]:
@@ -206,8 +232,8 @@ def mark_unknown(data: ChainData, unknown: str, name: str) -> list[list[Any]]:
     if unknown not in data.labels:
         shown = ", ".join(sorted(data.labels)[:10])
         raise InputError(
-            f"--unknown is {unknown!r}, which labels nothing in {name}; its labels are {shown}: correct it, or "
-            "leave it out"
+            f"--unknown is {unknown!r}, which labels nothing in {name}; its labels are {shown}: correct it (a shell may "
+            "replace ? and *, so quote them as '?'), or leave it out"
         )
     if len(data.labels) == 1:
         raise InputError(f"all labels of {name} are {unknown!r}, which stands for unknown ones: label some tokens")
@@ -227,8 +253,8 @@ def restore_features(model: Trained) -> "WindowFeatures":
 
 def read_labelled_chains(
     name: str, record: ChainRecord, template: "WindowFeatures", known: set[Any], allow_unknown: bool
-) -> tuple[Any, list[list[str]]]:
-    """Read features and labels of sentences for evaluation."""
+) -> LabelledChains:
+    """Read features, labels and words of sentences for evaluation."""
     from latentstruct.formats import read_conll
 
     sentences = read_conll(name)
@@ -244,7 +270,7 @@ def read_labelled_chains(
         if not allow_unknown and not allowed.issuperset(labels):
             j, label = next((j, label) for j, label in enumerate(labels, 1) if label not in allowed)
             raise unknown_label(f"{name}: token {j} of sentence {i}", label, known)
-    return template.transform(tokens), Y
+    return LabelledChains(template.transform(tokens), Y, tokens.column(0))
 
 
 def are_chunk_tags(labels: Sequence[Any]) -> bool:
@@ -253,11 +279,17 @@ def are_chunk_tags(labels: Sequence[Any]) -> bool:
     return bool(typed) and all(len(tag) > 2 and tag[0] in "BIES" and tag[1] == "-" for tag in typed)
 
 
-def score_chains(estimator: Any, X: Any, Y: list[list[str]], unknown: str | None = None) -> dict[str, Any]:
+def score_chains(estimator: Any, data: LabelledChains, unknown: str | None = None) -> dict[str, Any]:
     """Return the quality of a chain model's predictions, on tokens whose label is known."""
+    return compare_chains(estimator, data.Y, [labels.tolist() for labels in estimator.predict(data.X)], unknown)
+
+
+def compare_chains(
+    estimator: Any, Y: list[list[str]], guessed: list[list[str]], unknown: str | None = None
+) -> dict[str, Any]:
+    """Return the quality of predictions, on tokens whose label is known."""
     from latentstruct.metrics import chunk_scores
 
-    guessed = [labels.tolist() for labels in estimator.predict(X)]
     pairs = [
         [(a, b) for a, b in zip(truth, guess, strict=True) if a != unknown]
         for truth, guess in zip(Y, guessed, strict=True)
@@ -266,7 +298,7 @@ def score_chains(estimator: Any, X: Any, Y: list[list[str]], unknown: str | None
     if n_tokens == 0:
         raise InputError(f"all labels are {unknown!r}, which stands for unknown ones: give data with some known labels")
     right = sum(a == b for sentence in pairs for a, b in sentence)
-    result = {
+    result: dict[str, Any] = {
         "n_examples": len(Y),
         "n_tokens": n_tokens,
         "accuracy": right / n_tokens,
@@ -283,6 +315,14 @@ class ChainKind(Kind):
     """Sequences of labels."""
 
     name = "chain"
+    summary = "Label the tokens of sentences: names, chunks, parts of speech."
+    latent = "the labels of tokens that are marked as unknown, with --unknown"
+    reads = (
+        "CoNLL columns: a token and its label on a line, other columns between them if there are some, a blank "
+        "line after each sentence."
+    )
+    example_file = "chain.txt"
+    misses_labels = True
     record = ChainRecord
     train = staticmethod(train_chain)
     judged_on = frozenset({"data", "allow_unknown"})
@@ -308,11 +348,25 @@ class ChainKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return accuracies and, of BIO tags, the scores of the chunks."""
+        return score_chains(model.estimator, self.read_held_out(model, held_out), model.record.unknown)
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> LabelledChains:
+        """Return labelled sentences."""
         known = set(model.estimator.task_.labels_.labels)
-        template = restore_features(model)
-        name = held_out.data or ""
-        X, Y = read_labelled_chains(name, model.record, template, known, held_out.allow_unknown)
-        return score_chains(model.estimator, X, Y, model.record.unknown)
+        template, name = restore_features(model), held_out.data or ""
+        return read_labelled_chains(name, model.record, template, known, held_out.allow_unknown)
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return the transitions and what speaks for each label."""
+        from latentstruct.cli.reports.chain import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: LabelledChains, source: str) -> "Examples":
+        """Return predictions for sentences."""
+        from latentstruct.cli.reports.chain import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print accuracies and a table of chunks."""

@@ -19,6 +19,7 @@ from latentstruct.cli.options import (
     ModelOption,
     OutputOption,
     QuietOption,
+    ReportOption,
     Rescaling,
     RescalingOption,
     RoundsOption,
@@ -30,16 +31,18 @@ from latentstruct.cli.options import (
     UnknownOption,
     ValidOption,
 )
-from latentstruct.cli.training import Training
+from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.progress import Progress, print_facts, print_table, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.formats import ClassData
+    from latentstruct.formats.text import FilePath
+    from latentstruct.report.blocks import Block, Examples
 
 
 SamplesArgument = Annotated[
-    str, typer.Argument(metavar="TRAIN", help="A .csv or .tsv table, else svmlight; - is standard input.")
+    str, typer.Argument(metavar="DATA", help="A .csv or .tsv table, or svmlight; - is standard input, of either form.")
 ]
 ConstantOption = Annotated[float, typer.Option("--bias", help="Value of a constant feature; 0 for none.")]
 LabelColumnOption = Annotated[
@@ -81,6 +84,7 @@ def train_classes(
     zero_based: ZeroBasedOption = False,
     valid: ValidOption = None,
     allow_unknown: UnknownOption = False,
+    report: ReportOption = None,
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -88,6 +92,8 @@ def train_classes(
     """Train on samples with one class each.
 
     The default is a multiclass SVM. Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train classes train.svm -C 0.1 --valid test.svm -o classifier
     """
     from latentstruct.formats import read_classes
     from latentstruct.tasks import Multiclass
@@ -103,23 +109,29 @@ def train_classes(
     def record(_: Any, seconds: float) -> ClassesRecord:
         return ClassesRecord(samples.feature_names, label, zero_based, n_samples, seconds)
 
-    score = None
+    score, shown = None, (samples.X, samples.y.tolist())
     if valid is not None:
-        held_out = read_labelled_classes(valid, record(None, 0.0), n_features, labels, allow_unknown)
+        shown = read_labelled_classes(valid, record(None, 0.0), n_features, labels, allow_unknown)
 
         def score(estimator: Any) -> dict[str, Any]:
-            return score_classes(estimator, *held_out)
+            return score_classes(estimator, *shown)
+
+    def examples(trained: Trained) -> "Examples":
+        return ClassesKind().examples(trained, shown, source_of(valid, data))
 
     sizes = {"n_examples": n_samples, "n_features": n_features, "n_labels": len(labels)}
     estimator = choices.estimator(Multiclass(bias=bias), n_samples)
-    Training(ClassesKind(), output, estimator, samples.X, samples.y, sizes, record, score).run(progress, json)
+    training = Training(ClassesKind(), output, estimator, samples.X, samples.y, sizes, record, score)
+    training.report, training.examples = report, examples
+    training.run(progress, json)
 
 
-def read_table(name: str, record: ClassesRecord, labelled: bool) -> "ClassData":
+def read_table(name: "FilePath", record: ClassesRecord, labelled: bool) -> "ClassData":
     """Read a table by the names of its columns, in any order; without a label column unless `labelled`."""
     import numpy as np
 
     from latentstruct.formats import ClassData, read_csv
+    from latentstruct.formats.text import KeptInput
 
     wanted = record.feature_names or []
 
@@ -136,7 +148,7 @@ def read_table(name: str, record: ClassesRecord, labelled: bool) -> "ClassData":
         except FormatError:
             raise
         except InputError:
-            if not Path(name).exists() or labelled:
+            if not (isinstance(name, KeptInput) or Path(name).exists()) or labelled:
                 raise
             continue
         if label == wanted[-1]:
@@ -157,13 +169,16 @@ def read_table(name: str, record: ClassesRecord, labelled: bool) -> "ClassData":
 def read_samples(name: str, record: ClassesRecord, n_features: int, labelled: bool) -> "ClassData":
     """Read samples the way the model's training data were read."""
     from latentstruct.formats import read_classes
+    from latentstruct.formats.tables import keep_samples
+    from latentstruct.formats.text import extension
 
-    is_table = Path(name.lower().removesuffix(".gz")).suffix in (".csv", ".tsv")
+    source = keep_samples(name)
+    is_table = extension(source) in (".csv", ".tsv")
     if is_table and record.feature_names is not None:
-        return read_table(name, record, labelled)
+        return read_table(source, record, labelled)
     if is_table:
-        return read_classes(name, n_features=n_features)
-    return read_classes(name, n_features=n_features, zero_based=record.zero_based)
+        return read_classes(source, n_features=n_features)
+    return read_classes(source, n_features=n_features, zero_based=record.zero_based)
 
 
 def read_labelled_classes(
@@ -182,8 +197,12 @@ def read_labelled_classes(
 
 
 def score_classes(estimator: Any, X: Any, y: list[Any]) -> dict[str, Any]:
+    """Return the quality of a model's predictions."""
+    return compare_classes(estimator, y, estimator.predict(X).tolist())
+
+
+def compare_classes(estimator: Any, y: list[Any], predicted: list[Any]) -> dict[str, Any]:
     """Return the quality of predicted classes, with what each class is mostly taken for."""
-    predicted = estimator.predict(X).tolist()
     confusion = Counter(zip(y, predicted, strict=True))
     n_true, n_predicted = Counter(y), Counter(predicted)
     classes = []
@@ -211,6 +230,11 @@ class ClassesKind(Kind):
     """One class a sample."""
 
     name = "classes"
+    summary = "Put samples into one of several classes."
+    reads = (
+        "A table (.csv, .tsv) with a header line whose last column is the class, or svmlight lines such as 2 1:0.5 3:1."
+    )
+    example_file = "classes.csv"
     record = ClassesRecord
     train = staticmethod(train_classes)
     judged_on = frozenset({"data", "allow_unknown"})
@@ -229,10 +253,25 @@ class ClassesKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return the accuracy, and precision and recall of each class."""
+        return score_classes(model.estimator, *self.read_held_out(model, held_out))
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> tuple[Any, list[Any]]:
+        """Return features and classes of samples."""
         task, name = model.estimator.task_, held_out.data or ""
         known = set(task.labels_.labels)
-        X, y = read_labelled_classes(name, model.record, task.n_inputs_, known, held_out.allow_unknown)
-        return score_classes(model.estimator, X, y)
+        return read_labelled_classes(name, model.record, task.n_inputs_, known, held_out.allow_unknown)
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return what speaks for each class."""
+        from latentstruct.cli.reports.classes import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: tuple[Any, list[Any]], source: str) -> "Examples":
+        """Return predictions for samples."""
+        from latentstruct.cli.reports.classes import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print the accuracy and a table of the classes."""

@@ -18,22 +18,24 @@ from latentstruct.cli.common import reported_errors
 from latentstruct.cli.description import show_features, strongest_features
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
-    DescentRoundsOption,
-    EitherTolOption,
     JsonOption,
     LatentChoices,
     OutputOption,
     QuietOption,
+    ReportOption,
+    RoundsOption,
     SecondsOption,
     SeedOption,
+    TolOption,
     ValidOption,
 )
-from latentstruct.cli.training import Training
+from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_facts, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.formats.groups import ItemGroups
+    from latentstruct.report.blocks import Block, Examples
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class ClusterRecord:
 @reported_errors()
 def train_cluster(
     data: Annotated[
-        str, typer.Argument(metavar="TRAIN", help="Items as .csv or .tsv; - is standard input, with commas.")
+        str, typer.Argument(metavar="DATA", help="Items as .csv or .tsv; - is standard input, with commas.")
     ],
     output: OutputOption = Path("model"),
     model: ClusterModelOption = ClusterModel.correlation,
@@ -62,10 +64,11 @@ def train_cluster(
         float | None,
         typer.Option("-C", metavar="NUMBER", show_default="100; latent 1", help="Weight of each group against ½‖w‖²."),
     ] = None,
-    tol: EitherTolOption = None,
-    max_rounds: DescentRoundsOption = None,
+    tol: TolOption = None,
+    max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
+    report: ReportOption = None,
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -105,10 +108,15 @@ def train_cluster(
         def score(estimator: Any) -> dict[str, Any]:
             return score_clusters(estimator, held_out, chosen)
 
+    def examples(trained: Trained) -> "Examples":
+        return ClusterKind().examples(trained, held_out or groups, source_of(valid, data))
+
     n_pairs, n_features = sum(x.shape[0] for x in X), X[0].shape[1]
     sizes = {"n_examples": len(X), "n_items": n_items, "n_pairs": n_pairs, "n_features": n_features}
     estimator = choices.estimator(Coreference() if latent else CorrelationClustering())
-    Training(ClusterKind(), output, estimator, X, groups.clusters, sizes, record, score).run(progress, json)
+    training = Training(ClusterKind(), output, estimator, X, groups.clusters, sizes, record, score)
+    training.report, training.examples = report, examples
+    training.run(progress, json)
 
 
 def parse_relations(text: str) -> list[str]:
@@ -168,6 +176,11 @@ class ClusterKind(Kind):
     """Clusters of any items."""
 
     name = "cluster"
+    summary = "Cluster the items of groups, such as offers of the same product."
+    latent = "with --model latent, which links hold a cluster together"
+    reads = "A table (.csv, .tsv) with the columns group, cluster and features."
+    example_file = "cluster.csv"
+    prediction_file = "predicted.csv"
     record = ClusterRecord
     train = staticmethod(train_cluster)
 
@@ -193,8 +206,23 @@ class ClusterKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return the measures of clusters."""
-        groups = read_labelled(held_out.data or "", model.record.feature_names)
-        return score_clusters(model.estimator, groups, model.record.relations)
+        return score_clusters(model.estimator, self.read_held_out(model, held_out), model.record.relations)
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> "ItemGroups":
+        """Return groups with known clusters."""
+        return read_labelled(held_out.data or "", model.record.feature_names)
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return the strongest features of pairs."""
+        from latentstruct.cli.reports.cluster import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: "ItemGroups", source: str) -> "Examples":
+        """Return predicted clusters, with their forests where the model has them."""
+        from latentstruct.cli.reports.cluster import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print a table of the measures."""

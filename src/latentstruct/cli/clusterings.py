@@ -33,10 +33,15 @@ def is_cluster_task(task: Any) -> bool:
 
 
 def measure_clusters(estimator: Any, X: Sequence[Any], truth: Sequence[Any]) -> dict[str, Any]:
+    """Return the quality of the clusters that a model predicts."""
+    return compare_clusters(truth, estimator.predict(X))
+
+
+def compare_clusters(truth: Sequence[Any], found: Sequence[Any]) -> dict[str, Any]:
     """Return the quality of predicted clusters."""
     from latentstruct.metrics import cluster_scores
 
-    scores = asdict(cluster_scores(truth, estimator.predict(X)))
+    scores = asdict(cluster_scores(truth, found))
     return {"n_examples": scores.pop("n_documents"), **scores}
 
 

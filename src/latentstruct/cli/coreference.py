@@ -19,22 +19,24 @@ from latentstruct.cli.common import reported_errors
 from latentstruct.cli.description import show_features, strongest_features
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
-    DescentRoundsOption,
-    EitherTolOption,
     JsonOption,
     LatentChoices,
     OutputOption,
     QuietOption,
+    ReportOption,
+    RoundsOption,
     SecondsOption,
     SeedOption,
+    TolOption,
     ValidOption,
 )
-from latentstruct.cli.training import Training
+from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_facts, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.mentions import Document, MentionPairFeatures
+    from latentstruct.report.blocks import Block, Examples
 
 PenaltyOption = Annotated[
     float | None,
@@ -67,16 +69,17 @@ class CoreferenceRecord:
 @reported_errors()
 def train_coreference(
     data: Annotated[
-        str, typer.Argument(metavar="TRAIN", help="A CoNLL-2012 file or a folder of them; - is standard input.")
+        str, typer.Argument(metavar="DATA", help="A CoNLL-2012 file or a folder of them; - is standard input.")
     ],
     output: OutputOption = Path("model"),
     model: ClusterModelOption = ClusterModel.latent,
     penalty: PenaltyOption = None,
     C: DocumentWeightOption = None,
-    tol: EitherTolOption = None,
-    max_rounds: DescentRoundsOption = None,
+    tol: TolOption = None,
+    max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
+    report: ReportOption = None,
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -96,7 +99,7 @@ def train_coreference(
     choices = LatentChoices(output, default if C is None else C, tol, max_rounds, max_seconds, seed)
     choices.check(data, valid)
     if penalty is not None and not latent:
-        raise InputError("--penalty is for --model latent only: leave it out")
+        raise InputError(f"--penalty is {penalty}, but --model {model.value} has none; expected latent: leave it out")
     progress = Progress(quiet, n_starts=int(latent))
     documents = read_documents(data)
     n_mentions = sum(len(document.mentions) for document in documents)
@@ -114,11 +117,16 @@ def train_coreference(
         def score(estimator: Any) -> dict[str, Any]:
             return score_clusters(estimator, features, held_out)
 
+    def examples(trained: Trained) -> "Examples":
+        return CoreferenceKind().examples(trained, held_out or documents, source_of(valid, data))
+
     n_pairs, n_features = sum(x.shape[0] for x in X), X[0].shape[1]
     sizes = {"n_examples": len(X), "n_mentions": n_mentions, "n_pairs": n_pairs, "n_features": n_features}
     task = Coreference(1.0 if penalty is None else penalty) if latent else CorrelationClustering()
     Y = [document.clusters for document in documents]
-    Training(CoreferenceKind(), output, choices.estimator(task), X, Y, sizes, record, score).run(progress, json)
+    training = Training(CoreferenceKind(), output, choices.estimator(task), X, Y, sizes, record, score)
+    training.report, training.examples = report, examples
+    training.run(progress, json)
 
 
 def read_documents(name: str) -> "list[Document]":
@@ -156,6 +164,13 @@ class CoreferenceKind(Kind):
     """Clusters of mentions."""
 
     name = "coreference"
+    summary = "Find which mentions of a text are of the same person or thing."
+    latent = "which links between mentions hold a cluster together"
+    reads = (
+        "CoNLL-2012 columns: the word in the fourth, mentions and their clusters in brackets in the last, as (3 … 3)."
+    )
+    example_file = "coreference.conll"
+    prediction_file = "predicted.conll"
     record = CoreferenceRecord
     train = staticmethod(train_coreference)
 
@@ -185,7 +200,23 @@ class CoreferenceKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return the measures of coreference resolution."""
-        return score_clusters(model.estimator, restore_features(model), read_documents(held_out.data or ""))
+        return score_clusters(model.estimator, restore_features(model), self.read_held_out(model, held_out))
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> "list[Document]":
+        """Return documents with known clusters."""
+        return read_documents(held_out.data or "")
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return the strongest features of pairs."""
+        from latentstruct.cli.reports.coreference import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: "list[Document]", source: str) -> "Examples":
+        """Return predicted clusters with their forests."""
+        from latentstruct.cli.reports.coreference import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print a table of the measures."""

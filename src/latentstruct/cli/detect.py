@@ -2,31 +2,44 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from latentstruct.cli.common import STANDARD_STREAM, check_folder, reported_errors
+from latentstruct.cli.found_boxes import (
+    CASES_FILE,
+    Finding,
+    draw_finding,
+    find_objects,
+    judge,
+    picture_name,
+    write_cases,
+)
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
-    DescentRoundsOption,
-    DescentTolOption,
     JsonOption,
     LatentChoices,
     OutputOption,
     QuietOption,
+    ReportOption,
+    RoundsOption,
     SecondsOption,
     SeedOption,
     SkipBadOption,
+    TolOption,
     UnknownOption,
+    ValidLabelsOption,
+    ValidOption,
+    check_valid_labels,
 )
 from latentstruct.cli.photographs import Photographs, open_labelled, open_unlabelled
 from latentstruct.cli.results import results_in
-from latentstruct.cli.training import Training
+from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import InputError
 from latentstruct.progress import (
     SECONDS_BETWEEN_STEPS,
@@ -34,20 +47,17 @@ from latentstruct.progress import (
     print_facts,
     print_table,
     say,
-    show_number,
     show_percent,
 )
+from latentstruct.time_left import describe_share
 
 if TYPE_CHECKING:
     from latentstruct.box_features import BoxFeatures
+    from latentstruct.report.blocks import Block, Examples
 
-PREDICTIONS_FILE, COCO_FILE, PICTURES, CASES_FILE = "predictions.json", "coco.json", "pictures", "cases.tsv"
-AT_ONCE = 8
-"""Images that are predicted together, few enough for large photographs."""
+PREDICTIONS_FILE, COCO_FILE, PICTURES = "predictions.json", "coco.json", "pictures"
 LABELS_SHOWN = 12
 """Classes up to which a table shows what each is taken for."""
-QUALITY = 90
-"""Of JPEG pictures."""
 
 
 class DetectModel(StrEnum):
@@ -77,11 +87,11 @@ class DetectRecord:
     kind: Literal["detect"] = "detect"
 
 
-LabelsOption = Annotated[
-    str,
-    typer.Option(
-        "--labels",
-        metavar="FILE",
+LabelsArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="LABELS",
+        show_default="labels.csv in DATA",
         help="Table with the header file,label; or COCO JSON; or a folder of VOC XML. Its boxes are not learned from.",
     ),
 ]
@@ -111,19 +121,19 @@ GeometryOption = Annotated[
 CacheOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", show_default="in the user's cache folder", help="Where features are kept for the next training."
+        metavar="FOLDER",
+        show_default="in the user's cache folder",
+        help="Where features are kept for the next training.",
     ),
-]
-ValidPhotographsOption = Annotated[
-    tuple[str, str] | None,
-    typer.Option("--valid", metavar="IMAGES LABELS", help="Held-out data, with boxes, to evaluate on afterwards."),
 ]
 
 
 @reported_errors()
 def train_detect(
-    images: Annotated[str, typer.Argument(metavar="IMAGES", help="Folder or zip archive of images.")],
-    labels: LabelsOption,
+    images: Annotated[
+        str, typer.Argument(metavar="DATA", help="Folder or zip archive of images; - is one on standard input.")
+    ],
+    labels: LabelsArgument = None,
     output: OutputOption = Path("model"),
     model: DetectModelOption = DetectModel.modlat,
     loss: DetectLossOption = None,
@@ -134,11 +144,13 @@ def train_detect(
     cache: CacheOption = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no features.")] = False,
     skip_bad: SkipBadOption = False,
-    valid: ValidPhotographsOption = None,
-    tol: DescentTolOption = None,
-    max_rounds: DescentRoundsOption = None,
+    valid: ValidOption = None,
+    valid_labels: ValidLabelsOption = None,
+    tol: TolOption = None,
+    max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     allow_unknown: UnknownOption = False,
+    report: ReportOption = None,
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -148,28 +160,32 @@ def train_detect(
     Candidate boxes of several sizes and shapes in a grid over the image get histograms of gradients, their place and
     their size as features.
 
+    The labels are the table labels.csv in the folder or archive, or LABELS. Boxes are looked at in the
+    labels of --valid only, to judge by them.
+
     An image has one label; one whose objects have several is refused, or left out with --skip-bad.
 
     Ctrl-C saves the best weights so far.
 
-    Example: latentstruct train detect photos --labels labels.csv; latentstruct predict model new -o found
+    Example: latentstruct train detect photos labels.csv -o model; latentstruct predict model new -o found
     """
     from latentstruct.box_features import BoxFeatures
     from latentstruct.images import require_vision
 
     choices = LatentChoices(output, C, tol, max_rounds, max_seconds, seed)
-    choices.check(labels, None if valid is None else valid[1])
+    choices.check(images, labels, valid, valid_labels)
+    check_valid_labels(valid, valid_labels)
     require_vision()
     features = BoxFeatures(step=step, limit=boxes, geometry=geometry, cache=choose_cache(cache, no_cache))
     estimator = make_estimator(model, loss, choices)
     progress = Progress(quiet, n_starts=1)
     data = open_labelled(images, labels, skip_bad)
-    data.check_classes(labels)
+    data.check_classes()
     progress.say(f"read {len(data)} images from {images}, of {len(set(data.labels))} labels")
-    score = None
+    score, held_out = None, None
     if valid is not None:
-        held_out = open_labelled(*valid, skip_bad)
-        held_out.check_known(set(data.labels), valid[1], allow_unknown)
+        held_out = open_labelled(valid, valid_labels, skip_bad)
+        held_out.check_known(set(data.labels), allow_unknown)
 
         def score(estimator: Any) -> dict[str, Any]:
             return judge(estimator, features, held_out, tell=progress.say)
@@ -177,12 +193,18 @@ def train_detect(
     X = describe_all(features, data, progress)
     n_boxes = sum(len(x.boxes) for x in X)
 
+    def examples(trained: Trained) -> "Examples":
+        shown = replace(data, described=X) if held_out is None else held_out
+        return DetectKind().examples(trained, shown, source_of(valid, images))
+
     def record(_: Any, seconds: float) -> DetectRecord:
         return DetectRecord(features.state(), n_boxes, data.n_left_out, len(X), seconds)
 
     sizes = {"n_examples": len(X), "n_boxes": n_boxes, "n_features": features.n_features_}
     sizes["n_labels"] = len(set(data.labels))
-    Training(DetectKind(), output, estimator, X, data.labels, sizes, record, score).run(progress, json)
+    training = Training(DetectKind(), output, estimator, X, data.labels, sizes, record, score)
+    training.report, training.examples = report, examples
+    training.run(progress, json)
 
 
 def choose_cache(cache: Path | None, no_cache: bool) -> Path | None:
@@ -213,7 +235,10 @@ def make_estimator(model: DetectModel, loss: DetectLoss | None, choices: LatentC
     from latentstruct.tasks.detection import Detection
 
     if model is DetectModel.latent and loss is not None:
-        raise InputError("--model latent does not compare boxes and has no --loss: leave it out, or choose modlat")
+        raise InputError(
+            f"--loss is {loss.value}, but --model latent does not compare boxes; expected modlat or iterative for it: "
+            "leave it out"
+        )
     kinds = {DetectModel.modlat: ModLat, DetectModel.iterative: IterativeLSVM, DetectModel.latent: LatentSSVM}
     chosen: Literal["overlap", "zero_one"] = "zero_one" if loss is DetectLoss.zero_one else "overlap"
     task = Detection(latent_loss=None if model is DetectModel.latent else chosen)
@@ -224,156 +249,29 @@ def make_estimator(model: DetectModel, loss: DetectLoss | None, choices: LatentC
 
 def describe_all(features: "BoxFeatures", data: Photographs, progress: Progress) -> list[Any]:
     """Return the candidates of all images with their features, telling how far this is."""
-    found, told = [], time.perf_counter()
+    found: list[Any] = []
+    began = told = time.perf_counter()
     for name, image in zip(data.names, data.images(), strict=True):
         found.append(features.describe(image, key=data.files.file(name)))
         if time.perf_counter() - told >= SECONDS_BETWEEN_STEPS:
             told = time.perf_counter()
-            progress.say(f"described the boxes of {len(found)} of {len(data)} images")
+            shown = describe_share(len(found), len(data), "images", told - began)
+            progress.say(f"described the boxes of {shown}")
     return found
 
 
-class Finding(NamedTuple):
-    """What a model finds in an image: its candidates, the label, the score of each label, and the box."""
+def judge_with_pictures(estimator: Any, features: "BoxFeatures", data: Photographs, folder: Path) -> dict[str, Any]:
+    """Judge predictions, and draw predicted and true boxes of all images into a folder, with a table of them."""
+    cases: list[tuple[str, float | None, float]] = []
 
-    name: str
-    image: Any
-    candidates: Any
-    label: str
-    scores: dict[str, float]
-    box: Any
+    def draw(finding: Finding, overlap: float | None) -> None:
+        label, truth = data.labels[len(cases)], data.boxes[len(cases)]
+        draw_finding(folder, finding, truth, "" if finding.label == label else f", not {label}")
+        cases.append((finding.label, overlap, finding.lead))
 
-    @property
-    def lead(self) -> float:
-        """By how much the score of the label exceeds that of the next."""
-        best, second = sorted(self.scores.values(), reverse=True)[:2]
-        return best - second
-
-
-def find_objects(
-    estimator: Any, features: "BoxFeatures", data: Photographs, tell: Callable[[str], None] = say
-) -> Iterator[Finding]:
-    """Yield what a model finds in each image, telling how far this is if it takes long."""
-    labels = [str(label) for label in estimator.classes_]
-    told = time.perf_counter()
-    for start in range(0, len(data), AT_ONCE):
-        if time.perf_counter() - told >= SECONDS_BETWEEN_STEPS:
-            told = time.perf_counter()
-            tell(f"looked at {start} of {len(data)} images")
-        names = data.names[start : start + AT_ONCE]
-        images = list(data.images(names))
-        X = [features.describe(image, key=data.files.file(name)) for name, image in zip(names, images, strict=True)]
-        found = zip(
-            estimator.predict(X), estimator.predict_latent(X), estimator.decision_function(X).tolist(), strict=True
-        )
-        for name, image, x, (label, state, scores) in zip(names, images, X, found, strict=True):
-            by_label = dict(zip(labels, scores, strict=True))
-            yield Finding(name, image, x.boxes, str(label), by_label, x.boxes[state])
-
-
-def judge(
-    estimator: Any,
-    features: "BoxFeatures",
-    data: Photographs,
-    pictures: Path | None = None,
-    tell: Callable[[str], None] = say,
-) -> dict[str, Any]:
-    """Return how many labels and boxes are right; box measures are None where no true box is known.
-
-    With `pictures`, predicted and true boxes of all images are drawn into that folder, with a table of them.
-    """
-    from latentstruct.boxes import overlaps
-    from latentstruct.metrics.boxes import box_scores
-
-    guesses, chosen, candidates, best, leads = [], [], [], [], []
-    findings = find_objects(estimator, features, data, tell)
-    for finding, label, truth in zip(findings, data.labels, data.boxes, strict=True):
-        guesses.append(finding.label)
-        leads.append(finding.lead)
-        chosen.append(finding.box)
-        candidates.append(finding.candidates)
-        best.append(float(overlaps(finding.box[None], truth).max()) if len(truth) else None)
-        if pictures is not None:
-            draw_finding(pictures, finding, truth, "" if finding.label == label else f", not {label}")
-    boxed = [k for k, truth in enumerate(data.boxes) if len(truth)]
-    of_boxes: dict[str, Any] = {"zero_one": None, "overlap": None, "corloc": None}
-    if boxed:
-        truth, labels = [data.boxes[k] for k in boxed], [data.labels[k] for k in boxed]
-        found = [[values[k] for k in boxed] for values in (guesses, chosen, candidates)]
-        scores = box_scores(labels, truth, *found)
-        of_boxes = {name: float(scores[name]) for name in of_boxes}
-    if pictures is not None:
-        write_cases(pictures, data, guesses, best, leads)
-    right = sum(guess == label for guess, label in zip(guesses, data.labels, strict=True))
-    return {
-        "n_examples": len(data),
-        "n_with_boxes": len(boxed),
-        "n_left_out": data.n_left_out,
-        "accuracy": right / len(data),
-        **of_boxes,
-        **count_classes(data.labels, guesses, best),
-    }
-
-
-def count_classes(labels: Sequence[str], guesses: Sequence[str], best: Sequence[float | None]) -> dict[str, Any]:
-    """Return what is right of each class, and how often each is taken for each.
-
-    `best` is the overlap of each predicted box with the true box it meets best, None where none is known.
-    """
-    from latentstruct.metrics.boxes import FOUND
-
-    names = sorted({*labels, *guesses})
-    classes = []
-    for name in names:
-        members = [k for k, label in enumerate(labels) if label == name]
-        known = [overlap for k in members if (overlap := best[k]) is not None]
-        classes.append(
-            {
-                "label": name,
-                "n_true": len(members),
-                "n_predicted": sum(guess == name for guess in guesses),
-                "accuracy": sum(guesses[k] == name for k in members) / len(members) if members else None,
-                "corloc": sum(overlap >= FOUND for overlap in known) / len(known) if known else None,
-                "mean_overlap": sum(known) / len(known) if known else None,
-            }
-        )
-    pairs = list(zip(labels, guesses, strict=True))
-    confusion = {label: {guess: pairs.count((label, guess)) for guess in names} for label in names}
-    return {"classes": classes, "confusion": confusion}
-
-
-def draw_finding(folder: Path, finding: Finding, truth: Any, remark: str) -> None:
-    """Write the picture of an image with the box that was found, and the true ones in white."""
-    from PIL import Image
-
-    from latentstruct.box_pictures import draw_boxes
-    from latentstruct.images import label_colours
-
-    labels = sorted(finding.scores)
-    colour = label_colours(range(len(labels)))[labels.index(finding.label)]
-    caption = f"{finding.label} {show_number(finding.lead, 2)}{remark}"
-    picture = draw_boxes(finding.image, finding.box, [caption], [colour], truth)
-    Image.fromarray(picture).save(folder / picture_name(finding.name), quality=QUALITY)
-
-
-def picture_name(name: str) -> str:
-    """Return the file of the picture of an image."""
-    return f"{name}.jpg"
-
-
-def write_cases(
-    folder: Path, data: Photographs, guesses: Sequence[str], best: Sequence[float | None], leads: Sequence[float]
-) -> None:
-    """Write a table of all images, the best overlap first."""
-    from latentstruct.formats.text import write_text
-
-    order = sorted(range(len(data)), key=lambda k: (best[k] is None, -(best[k] or 0.0), data.names[k]))
-    rows = [
-        f"{data.files.member(data.names[k])}\t{data.labels[k]}\t{guesses[k]}\t{leads[k]:.6g}\t"
-        + ("" if best[k] is None else f"{best[k]:.4f}")
-        for k in order
-    ]
-    write_text(folder / CASES_FILE, "\n".join(["file\tlabel\tpredicted\tscore\toverlap", *rows]) + "\n")
+    found = judge(estimator, features, data, note=draw)
+    write_cases(folder, data, *map(list, zip(*cases, strict=True)))
+    return found
 
 
 def restore_features(model: Trained) -> "BoxFeatures":
@@ -388,11 +286,18 @@ class DetectKind(Kind):
     """Boxes of objects in images."""
 
     name = "detect"
+    summary = "Find the object of an image, told only what is seen in each, not where."
+    latent = "the box of the object"
+    reads = (
+        "A folder or zip archive of images with labels.csv in it: file,label, and x0,y0,x1,y1 if boxes are known, "
+        "which only evaluate looks at."
+    )
+    example_file = "detect.zip"
+    prediction_file = "predicted"
     record = DetectRecord
     train = staticmethod(train_detect)
     judged_on = frozenset({"data", "labels", "pictures", "skip_bad", "allow_unknown"})
-    judged_on_always = frozenset({"data", "labels"})
-    evaluation_hint = "give images and their labels, as latentstruct evaluate MODEL IMAGES LABELS"
+    evaluation_hint = "give images and labels, as latentstruct evaluate MODEL DATA LABELS, or labels.csv in DATA"
 
     def fits(self, model: Trained) -> bool:
         """Tell whether estimator and record belong together."""
@@ -417,7 +322,9 @@ class DetectKind(Kind):
         from latentstruct.images import require_vision
 
         if output == STANDARD_STREAM:
-            raise InputError("boxes and pictures go into a folder: name it with -o")
+            raise InputError(
+                "the output is - (standard output); expected a folder for boxes and pictures: name it with -o"
+            )
         require_vision()
         folder = Path(output)
         check_folder(folder, PREDICTIONS_FILE, "boxes and pictures go into a folder")
@@ -447,15 +354,31 @@ class DetectKind(Kind):
         pictures = None if held_out.pictures is None else Path(held_out.pictures)
         if pictures is not None:
             check_folder(pictures, CASES_FILE, "pictures go into a folder")
-        features, labels = restore_features(model), held_out.labels or ""
-        data = open_labelled(held_out.data or "", labels, held_out.skip_bad)
-        data.check_known({str(label) for label in model.estimator.classes_}, labels, held_out.allow_unknown)
+        features, data = restore_features(model), self.read_held_out(model, held_out)
         if pictures is None:
             return judge(model.estimator, features, data)
         with results_in(pictures, CASES_FILE, earlier_cases(pictures)) as made:
-            found = judge(model.estimator, features, data, made)
+            found = judge_with_pictures(model.estimator, features, data, made)
         say(f"wrote pictures of {len(data)} images and {CASES_FILE} to {pictures}")
         return found
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> Photographs:
+        """Return images with labels and, where they are known, boxes."""
+        data = open_labelled(held_out.data or "", held_out.labels, held_out.skip_bad)
+        data.check_known({str(label) for label in model.estimator.classes_}, held_out.allow_unknown)
+        return data
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return the templates of the classes, and the places and sizes they prefer."""
+        from latentstruct.cli.reports.detect import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: Photographs, source: str) -> "Examples":
+        """Return boxes found in images."""
+        from latentstruct.cli.reports.detect import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print losses and shares, a table of the classes and what they are taken for."""

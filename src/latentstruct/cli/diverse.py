@@ -17,17 +17,20 @@ from latentstruct.cli.options import (
     LatentChoices,
     OutputOption,
     QuietOption,
+    ReportOption,
     RoundsOption,
     SecondsOption,
+    SeedOption,
     TolOption,
     ValidOption,
 )
-from latentstruct.cli.training import Training
+from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_facts, print_table, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.formats.diversity import DiversityQuery
+    from latentstruct.report.blocks import Block, Examples
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class DiverseRecord:
 
 @reported_errors()
 def train_diverse(
-    data: Annotated[str, typer.Argument(metavar="TRAIN", help="Queries as JSON lines; - is standard input.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Queries as JSON lines; - is standard input.")],
     output: OutputOption = Path("model"),
     k: Annotated[int, typer.Option("--k", min=1, help="How many documents to choose.")] = 5,
     levels: Annotated[
@@ -64,6 +67,8 @@ def train_diverse(
     max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
+    report: ReportOption = None,
+    seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -71,7 +76,7 @@ def train_diverse(
 
     A line for each query: {"query": …, "documents": [{"id": …, "text": …, "subtopics": […]}, …]}.
 
-    Ctrl-C saves the best weights so far.
+    Ctrl-C saves the best weights so far. Every --seed gives the same model.
 
     Example: latentstruct train diverse queries.jsonl --k 5 -C 10 --valid valid.jsonl -o chooser
     """
@@ -95,9 +100,14 @@ def train_diverse(
         def score(estimator: Any) -> dict[str, Any]:
             return score_choices(estimator, held_out)
 
+    def examples(trained: Trained) -> "Examples":
+        return DiverseKind().examples(trained, held_out or queries, source_of(valid, data))
+
     sizes = {"n_examples": len(queries), "n_documents": n_documents}
     X, Y = [candidates(query) for query in queries], [query.subtopics for query in queries]
-    Training(DiverseKind(), output, choices.estimator(task), X, Y, sizes, record, score).run(progress, json)
+    training = Training(DiverseKind(), output, choices.estimator(task), X, Y, sizes, record, score)
+    training.report, training.examples = report, examples
+    training.run(progress, json)
 
 
 def parse_levels(text: str) -> tuple[float, ...]:
@@ -149,14 +159,19 @@ def read_labelled(name: str, k: int) -> "list[DiversityQuery]":
 
 
 def score_choices(estimator: Any, queries: "list[DiversityQuery]") -> dict[str, Any]:
-    """Return the quality of the choices, beside that of random ones, of counting words, and of the best possible."""
+    """Return the quality of a model's choices, beside that of others."""
+    return compare_choices(estimator, queries, estimator.predict([candidates(query) for query in queries]))
+
+
+def compare_choices(estimator: Any, queries: "list[DiversityQuery]", chosen: Any) -> dict[str, Any]:
+    """Return the quality of choices, beside that of random ones, of counting words, and of the best possible."""
     import numpy as np
 
     from latentstruct.metrics.diversity import diversity_scores
 
     X, Y = [candidates(query) for query in queries], [query.subtopics for query in queries]
     task = estimator.task_
-    scores = asdict(diversity_scores(Y, estimator.predict(X)))
+    scores = asdict(diversity_scores(Y, chosen))
     unweighted = diversity_scores(Y, task.choose_by(X, np.ones_like))
     best = float(np.mean(task.loss(Y, Y)))
     return {"n_examples": scores.pop("n_queries"), **scores, "unweighted_loss": unweighted.loss, "best_loss": best}
@@ -166,6 +181,10 @@ class DiverseKind(Kind):
     """Diverse subsets of documents."""
 
     name = "diverse"
+    summary = "Choose documents of a query that together cover many subtopics."
+    reads = 'JSON lines, one for each query: {"query": …, "documents": [{"id": …, "text": …, "subtopics": […]}, …]}.'
+    example_file = "diverse.jsonl"
+    prediction_file = "predicted.jsonl"
     record = DiverseRecord
     train = staticmethod(train_diverse)
 
@@ -185,7 +204,23 @@ class DiverseKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return the subtopic loss beside that of simpler choices."""
-        return score_choices(model.estimator, read_labelled(held_out.data or "", model.estimator.task_.k))
+        return score_choices(model.estimator, self.read_held_out(model, held_out))
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> "list[DiversityQuery]":
+        """Return queries whose documents have subtopics."""
+        return read_labelled(held_out.data or "", model.estimator.task_.k)
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return what covering words is worth."""
+        from latentstruct.cli.reports.diverse import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: "list[DiversityQuery]", source: str) -> "Examples":
+        """Return chosen documents and the subtopics they cover."""
+        from latentstruct.cli.reports.diverse import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print a table of the losses."""

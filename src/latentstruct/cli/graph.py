@@ -2,9 +2,7 @@
 
 import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,31 +10,41 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from latentstruct.cli.common import check_folder, check_one_stream, reported_errors, unknown_label
-from latentstruct.cli.description import largest
+from latentstruct.cli.common import check_folder, check_one_stream, reported_errors
+from latentstruct.cli.graph_files import (
+    EXACT,
+    check_training_labels,
+    describe_inference,
+    is_known,
+    labels_of_types,
+    named_graphs,
+    read_labelled_graphs,
+    score_graphs,
+    warn_of_unlabelled_types,
+)
+from latentstruct.cli.graph_weights import states_of, strongest_edge_weights, strongest_node_weights
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
-    DescentRoundsOption,
-    EitherTolOption,
     JsonOption,
     OutputOption,
     QuietOption,
+    ReportOption,
     RestartsOption,
+    RoundsOption,
     SecondsOption,
     SeedOption,
+    TolOption,
     UnknownOption,
     ValidOption,
 )
-from latentstruct.cli.training import Training
+from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_facts, print_table, say, show_percent
 from latentstruct.unknown import UNKNOWN
 
 if TYPE_CHECKING:
     from latentstruct.formats import GraphFeatures, GraphRecord
-
-EXACT = "exact"
-_EXAMPLE = re.compile(r"\b[XY]\[(\d+)\]")
+    from latentstruct.report.blocks import Block, Examples
 
 
 class GraphModel(StrEnum):
@@ -119,7 +127,7 @@ class GraphChoices:
 
 
 TrainArgument = Annotated[
-    str, typer.Argument(metavar="TRAIN", help="Graphs as JSON lines, one a line; - is standard input.")
+    str, typer.Argument(metavar="DATA", help="Graphs as JSON lines, one a line; - is standard input.")
 ]
 GraphModelOption = Annotated[
     GraphModel,
@@ -137,7 +145,9 @@ OwnLabelsOption = Annotated[bool, typer.Option("--labels-by-type", help="Each ty
 UnsharedOption = Annotated[
     bool, typer.Option("--unshared", help="All graphs are the same; each node and edge has its own weights.")
 ]
-BiasOption = Annotated[bool, typer.Option(help="Add a constant feature to nodes, and to edges with features.")]
+BiasOption = Annotated[
+    bool, typer.Option("--no-bias", help="Add no constant feature to nodes, nor to edges with features.")
+]
 MinCountOption = Annotated[
     int, typer.Option(min=1, help="Nodes or edges that must have a named feature for it to be kept.")
 ]
@@ -156,16 +166,17 @@ def train_graph(
     hidden: HiddenOption = None,
     labels_by_type: OwnLabelsOption = False,
     unshared: UnsharedOption = False,
-    bias: BiasOption = True,
+    no_bias: BiasOption = False,
     min_count: MinCountOption = 1,
     max_entries: MaxEntriesOption = 2**20,
     max_iterations: MaxIterationsOption = 200,
     restarts: RestartsOption = 1,
-    tol: EitherTolOption = None,
-    max_rounds: DescentRoundsOption = None,
+    tol: TolOption = None,
+    max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
     allow_unknown: UnknownOption = False,
+    report: ReportOption = None,
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -186,17 +197,22 @@ def train_graph(
     structure = (parse_hidden(hidden or []), labels_by_type, not unshared, max_entries, max_iterations)
     choices = GraphChoices(output, model, C, *structure, restarts, tol, max_rounds, max_seconds, seed)
     progress = Progress(quiet, n_starts=choices.n_starts())
-    features = GraphFeatures(bias, min_count)
+    features = GraphFeatures(not no_bias, min_count)
     train = read_graphs_to_train(data, choices, features, progress)
-    score = None
+    score, shown = None, train.records
     if valid is not None:
-        held_out = read_held_out(valid, features, train.labels, choices.hidden, allow_unknown)
+        shown = read_labelled_graphs(valid, features, train.labels, choices.hidden, allow_unknown)
 
         def score(estimator: Any) -> dict[str, Any]:
-            return score_graphs(estimator, features, held_out, valid)
+            return score_graphs(estimator, features, shown, valid)
+
+    def examples(trained: Trained) -> "Examples":
+        return GraphKind().examples(trained, shown, source_of(valid, data))
 
     with named_graphs(data):
-        make_training(train, choices, features, score).run(progress, json)
+        training = make_training(train, choices, features, score)
+        training.report, training.examples = report, examples
+        training.run(progress, json)
 
 
 @dataclass(frozen=True)
@@ -252,19 +268,6 @@ def make_training(
     return Training(GraphKind(), choices.output, estimator, X, Y, sizes, record, score, finish)
 
 
-def read_held_out(
-    name: str, features: "GraphFeatures", known: set[Any], hidden: Any, allow_unknown: bool
-) -> list["GraphRecord"]:
-    """Read labelled graphs for evaluation; raise if they cannot be judged."""
-    from latentstruct.formats import read_graphs
-
-    records = read_graphs(name)
-    check_held_out_labels(records, name, known, hidden, allow_unknown)
-    with named_graphs(name):
-        features.transform(records)
-    return records
-
-
 def parse_hidden(given: Sequence[str]) -> dict[str, int]:
     """Read TYPE=K options."""
     states: dict[str, int] = {}
@@ -278,157 +281,6 @@ def parse_hidden(given: Sequence[str]) -> dict[str, int]:
             raise InputError(f"--hidden names the type {name!r} twice; expected each type once: leave one of them out")
         states[name] = int(count)
     return states
-
-
-def is_known(node: Any) -> bool:
-    """Tell whether a node has a label."""
-    return node.label is not None and node.label != UNKNOWN
-
-
-def graph_name(name: str, k: int, record: "GraphRecord") -> str:
-    """Name a graph of a file in messages."""
-    return f"{name}: graph {k}" + ("" if record.id is None else f" ({record.id})")
-
-
-def check_training_labels(records: Sequence["GraphRecord"], name: str, choices: GraphChoices) -> int:
-    """Raise if labels and hidden types contradict each other or the model; return how many nodes have no label."""
-    types = Counter(node.type for record in records for node in record.nodes)
-    for one in choices.hidden:
-        if one not in types:
-            raise InputError(
-                f"--hidden names the type {one!r}, but the nodes of {name} have the types {', '.join(types)}: choose "
-                "one of these"
-            )
-    check_hidden_nodes(records, name, choices.hidden)
-    n_unknown = sum(not is_known(node) for record in records for node in record.nodes)
-    if n_unknown == sum(types.values()):
-        raise InputError(f"no node of {name} has a label; expected some to learn from: add labels")
-    if n_unknown and not choices.model.takes_latents:
-        raise InputError(
-            f"{n_unknown} of {sum(types.values())} nodes of {name} have no label, but --model {choices.model.value} "
-            "needs all: choose marginal, latent or hidden-crf"
-        )
-    if not n_unknown and choices.restarts > 1:
-        raise InputError(
-            f"--restarts is {choices.restarts}, but every node of {name} has a label, so that all starts end alike; "
-            "expected 1: leave it out"
-        )
-    return n_unknown
-
-
-def warn_of_unlabelled_types(records: Sequence["GraphRecord"], name: str, choices: GraphChoices) -> None:
-    """Tell which types of nodes never have a label, though they are not said to be hidden."""
-    nodes = [node for record in records for node in record.nodes]
-    said = {*choices.hidden} | {node.type for node in nodes if is_known(node)}
-    for one in sorted({node.type for node in nodes} - said):
-        say(
-            f"warning: no node of the type {one!r} of {name} has a label, so that these are taken to have an unknown "
-            f"one of the labels of the others; give --hidden {one}=K if they have K hidden states instead"
-        )
-
-
-def check_hidden_nodes(records: Sequence["GraphRecord"], name: str, hidden: Any) -> None:
-    """Raise if a node of a type that is never observed has a label."""
-    for k, record in enumerate(records):
-        for v, node in enumerate(record.nodes):
-            if node.type in hidden and is_known(node):
-                raise InputError(
-                    f"{graph_name(name, k, record)} has the label {node.label!r} at node {v} of the hidden type "
-                    f"{node.type!r}; expected none, as these are never observed: remove the label, or leave the type "
-                    "out of --hidden"
-                )
-
-
-def check_held_out_labels(
-    records: Sequence["GraphRecord"], name: str, known: set[Any], hidden: Any, allow_unknown: bool
-) -> None:
-    """Raise if graphs cannot be judged: a label is missing altogether, or the model does not know it."""
-    check_hidden_nodes(records, name, hidden)
-    labelled = False
-    for k, record in enumerate(records):
-        for v, node in enumerate(record.nodes):
-            labelled = labelled or is_known(node)
-            if is_known(node) and node.label not in known and not allow_unknown:
-                raise unknown_label(f"{graph_name(name, k, record)}, node {v},", node.label, known)
-    if not labelled:
-        raise InputError(f"no node of {name} has a label; expected some to compare with: give labelled data")
-
-
-def labels_of_types(records: Sequence["GraphRecord"], hidden: Any) -> dict[str, list[Any]]:
-    """Return the labels that nodes of each type have."""
-    found: dict[str, set[Any]] = {}
-    for record in records:
-        for node in record.nodes:
-            if node.type not in hidden:
-                found.setdefault(node.type, set()).update([node.label] if is_known(node) else [])
-    for name, labels in found.items():
-        if not labels:
-            raise InputError(
-                f"no node of the type {name!r} has a label, which --labels-by-type needs: add labels, or say how many "
-                f"states these nodes have with --hidden {name}=K"
-            )
-    return {name: sorted(labels) for name, labels in found.items()}
-
-
-@contextmanager
-def named_graphs(name: str) -> Iterator[None]:
-    """Let errors name the graphs of a file instead of examples."""
-    try:
-        yield
-    except InputError as error:
-        message = _EXAMPLE.sub(r"graph \1", str(error))
-        if message == str(error):
-            raise
-        message = message.replace("use shared=True", "train without --unshared").replace("shared=False", "--unshared")
-        raise InputError(f"{name}: {message}") from error
-
-
-def score_graphs(
-    estimator: Any, features: "GraphFeatures", records: Sequence["GraphRecord"], name: str
-) -> dict[str, Any]:
-    """Return the share of nodes with known labels that are right, and precision and recall of each label."""
-    with named_graphs(name):
-        predicted = [labels.tolist() for labels in estimator.predict(features.transform(records))]
-    truths: Counter[Any] = Counter()
-    guesses: Counter[Any] = Counter()
-    right: Counter[Any] = Counter()
-    n_judged = n_whole = 0
-    for record, labels in zip(records, predicted, strict=True):
-        pairs = [(node.label, label) for node, label in zip(record.nodes, labels, strict=True) if is_known(node)]
-        truths.update(truth for truth, _ in pairs)
-        guesses.update(guess for _, guess in pairs)
-        right.update(truth for truth, guess in pairs if truth == guess)
-        n_judged += bool(pairs)
-        n_whole += bool(pairs) and all(truth == guess for truth, guess in pairs)
-    classes = [
-        {
-            "label": label,
-            "n_true": truths[label],
-            "n_predicted": guesses[label],
-            "precision": right[label] / guesses[label] if guesses[label] else None,
-            "recall": right[label] / truths[label] if truths[label] else None,
-        }
-        for label in sorted(truths | guesses)
-    ]
-    return {
-        "n_examples": len(records),
-        "n_nodes": sum(truths.values()),
-        "accuracy": sum(right.values()) / sum(truths.values()),
-        "example_accuracy": n_whole / n_judged,
-        "classes": classes,
-    }
-
-
-def describe_inference(estimator: Any, X: Sequence[Any]) -> str:
-    """Tell whether predictions for graphs are exact."""
-    from latentstruct.inference.elimination import Elimination
-
-    batch = estimator.task_.prepare(X)
-    plan = Elimination(batch.structure, batch.of_hidden_type, estimator.task_.max_entries)
-    n_wide = int((~plan.feasible).sum())
-    if not n_wide:
-        return EXACT
-    return f"estimates by belief propagation for {n_wide} of {len(X)} graphs, which are too wide"
 
 
 def restore_features(model: Trained) -> "GraphFeatures":
@@ -450,6 +302,13 @@ class GraphKind(Kind):
     """Labels of the nodes of graphs."""
 
     name = "graph"
+    summary = "Label the nodes of graphs that depend on each other along edges."
+    latent = "the labels of nodes that are null, and nodes of the types that --hidden names"
+    reads = (
+        'JSON lines, one for each graph: {"nodes": [{"features": {"size": 2}, "label": "a"}, …], "edges": [[0, 1], …]}.'
+    )
+    example_file = "graph.jsonl"
+    prediction_file = "predicted.jsonl"
     record = GraphModelRecord
     train = staticmethod(train_graph)
     judged_on = frozenset({"data", "allow_unknown"})
@@ -483,11 +342,27 @@ class GraphKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return accuracies and the quality of each label."""
-        name = held_out.data or ""
+        records = self.read_held_out(model, held_out)
+        return score_graphs(model.estimator, restore_features(model), records, held_out.data or "")
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> "list[GraphRecord]":
+        """Return graphs some of whose nodes have labels."""
         features, task = restore_features(model), model.estimator.task_
         known = set(task.layout_.vocabulary.labels)
-        records = read_held_out(name, features, known, task.hidden or {}, held_out.allow_unknown)
-        return score_graphs(model.estimator, features, records, name)
+        name, allow_unknown = held_out.data or "", held_out.allow_unknown
+        return read_labelled_graphs(name, features, known, task.hidden or {}, allow_unknown)
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return the strongest weights, pairs of labels and hidden states."""
+        from latentstruct.cli.reports.graph import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: "list[GraphRecord]", source: str) -> "Examples":
+        """Return predicted labels of graphs."""
+        from latentstruct.cli.reports.graph import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print accuracies and a table of the labels."""
@@ -551,50 +426,3 @@ class GraphKind(Kind):
 def has_probabilities(estimator: Any) -> bool:
     """Tell whether a model sums over labels or hidden states, so that its labels have probabilities."""
     return type(estimator).__name__ not in ("LatentSSVM", "StructuralSVM")
-
-
-def states_of(layout: Any, kind: int) -> list[Any]:
-    """Return the labels of a type of nodes, or what its hidden states are called."""
-    labels = layout.label_sets[kind]
-    return [f"state {k}" for k in range(layout.cards[kind])] if labels is None else labels.labels
-
-
-def strongest_node_weights(estimator: Any, features: Any, top: int) -> list[dict[str, Any]]:
-    """Return the strongest weights of nodes' features."""
-    import numpy as np
-
-    layout, names = estimator.task_.layout_, features.nodes_.labels()
-    found = []
-    for place in largest(estimator.coef_[: layout.node_at[-1]], top):
-        block = int(np.searchsorted(layout.node_at, place, side="right")) - 1
-        feature, state = divmod(place - int(layout.node_at[block]), int(layout.node_cards[block]))
-        kind = block if layout.fixed is None else int(layout.fixed.kinds[block])
-        shown = layout.node_types[kind] if layout.fixed is None else f"node {block}"
-        weight = float(estimator.coef_[place])
-        label = states_of(layout, kind)[state]
-        found.append({"type": shown, "feature": names[feature], "label": label, "weight": weight})
-    return found
-
-
-def strongest_edge_weights(estimator: Any, features: Any, top: int) -> list[dict[str, Any]]:
-    """Return the strongest weights of pairs of labels."""
-    import numpy as np
-
-    layout = estimator.task_.layout_
-    names = ["bias"] if features.edges_ is None else features.edges_.labels()
-    found = []
-    for number in largest(estimator.coef_[layout.node_at[-1] :], top):
-        place = number + int(layout.node_at[-1])
-        block = int(np.searchsorted(layout.edge_at, place, side="right")) - 1
-        rest, second = divmod(place - int(layout.edge_at[block]), int(layout.edge_cards[block, 1]))
-        feature, first = divmod(rest, int(layout.edge_cards[block, 0]))
-        if layout.fixed is None:
-            name, p, q = layout.edge_types[block]
-            shown = f"{name} ({layout.node_types[p]} – {layout.node_types[q]})"
-        else:
-            p, q = layout.fixed.kinds[layout.fixed.edges[block]].tolist()
-            shown = " – ".join(f"node {v}" for v in layout.fixed.edges[block].tolist())
-        ends = {"from": states_of(layout, p)[first], "to": states_of(layout, q)[second]}
-        weight = float(estimator.coef_[place])
-        found.append({"type": shown, "feature": names[feature], **ends, "weight": weight})
-    return found

@@ -6,11 +6,15 @@ A new application is one module with a subclass of `Kind` and one line in `laten
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from latentstruct.cli.common import check_one_stream
 from latentstruct.exceptions import FormatError, InputError
+
+if TYPE_CHECKING:
+    from latentstruct.report.blocks import Block, Examples
 
 Facts = list[tuple[str, str]]
 
@@ -52,17 +56,34 @@ class HeldOut:
     pictures: str | None = None
     skip_bad: bool = False
 
-    def check(self, kind: "Kind") -> None:
-        """Raise if the kind of model needs other options, or more than one file is standard input."""
+    def check(self, kind: "Kind", by_name: bool = False) -> None:
+        """Raise if the kind of model needs other options, or more than one file is standard input.
+
+        `by_name` tells that data and labels are options too, as in `latentstruct report`.
+        """
         check_one_stream(self.data, self.labels, self.positive, self.negative, self.sites)
-        for option in fields(self):
-            given = getattr(self, option.name) not in (None, False)
-            argument = option.name in ("data", "labels")
-            shown = option.name.upper() if argument else "--" + option.name.replace("_", "-")
-            if given and option.name not in kind.judged_on:
-                raise InputError(f"a {kind.name} model is not evaluated with {shown}: {kind.evaluation_hint}")
-            if not given and option.name in kind.judged_on_always:
-                raise InputError(f"{shown} is missing: {kind.evaluation_hint}")
+        hint = _hint_by_name(kind.evaluation_hint) if by_name else kind.evaluation_hint
+        names = [option.name for option in fields(self)]
+        given = [name for name in names if getattr(self, name) not in (None, False)]
+
+        def shown(name: str) -> str:
+            argument = name in ("data", "labels") and not by_name
+            return name.upper() if argument else "--" + name.replace("_", "-")
+
+        for name in given:
+            if name not in kind.judged_on:
+                raise InputError(f"a {kind.name} model is not evaluated with {shown(name)}: {hint}")
+        for name in names:
+            if name in kind.judged_on_always and name not in given:
+                raise InputError(f"{shown(name)} is missing: {hint}")
+
+
+def _hint_by_name(hint: str) -> str:
+    """Return how `latentstruct report` is given what a hint says of `latentstruct evaluate`."""
+    hint = hint.replace("latentstruct evaluate MODEL", "latentstruct report MODEL")
+    return hint.replace("MODEL DATA LABELS", "MODEL --data DATA --labels LABELS").replace(
+        "MODEL DATA", "MODEL --data DATA"
+    )
 
 
 class Kind(ABC):
@@ -72,15 +93,36 @@ class Kind(ABC):
     dataclass of that record with the fields `kind`, `n_examples` and `seconds`; `judged_on` are the fields of
     `HeldOut` that evaluation looks at, `judged_on_always` those it cannot do without; `files` are those that training
     writes into the model's folder besides the model.
+
+    What `latentstruct tasks` tells: `summary`, what it is for; `latent`, what training is not told; `reads`, the form
+    of its files; `example_file`, what a file of example data is called, made by the module of the same name in
+    `latentstruct.cli.samples`; `prediction_file`, what to call predictions for it.
     """
 
     name: ClassVar[str]
+    summary: ClassVar[str]
+    latent: ClassVar[str] = "nothing"
+    reads: ClassVar[str]
+    example_file: ClassVar[str]
+    prediction_file: ClassVar[str] = "predicted.txt"
     record: ClassVar[type]
     train: ClassVar[Callable[..., None]]
     files: ClassVar[tuple[str, ...]] = ()
     judged_on: ClassVar[frozenset[str]] = frozenset({"data"})
     judged_on_always: ClassVar[frozenset[str]] = frozenset({"data"})
+    misses_labels: ClassVar[bool] = False
     evaluation_hint: ClassVar[str] = "give one labelled file, as latentstruct evaluate MODEL DATA"
+
+    def example(self, seed: int = 0, missing: float = 0.0) -> bytes:
+        """Return the file of a small data set to train on, the same for the same seed.
+
+        `missing` is the share of labels to leave out, for kinds that say so by `misses_labels`.
+        """
+        if missing and not self.misses_labels:
+            raise InputError(f"--missing is {missing:g}, but an example of {self.name} has all labels: leave it out")
+        options = {"missing": missing} if missing else {}
+        made: bytes = import_module(f"latentstruct.cli.samples.{self.name}").make_example(seed, **options)
+        return made
 
     @abstractmethod
     def fits(self, model: Trained) -> bool:
@@ -97,6 +139,21 @@ class Kind(ABC):
     def predict_usable(self, model: Trained, data: str, output: str) -> None:
         """Do so for what can be used of the file, leaving out the rest; by default that is refused."""
         raise InputError(f"a {self.name} model does not leave anything out: leave --skip-bad out")
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> Any:
+        """Return labelled data in the form that `evaluate` and `examples` work with."""
+        raise NotImplementedError
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return what a report shows of the weights."""
+        return []
+
+    def examples(self, model: Trained, data: Any, source: str) -> "Examples":
+        """Return predictions for what `read_held_out` returned, or for training data in that form, to be shown.
+
+        `source` says what the data are.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:

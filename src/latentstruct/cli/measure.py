@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -24,14 +24,19 @@ from latentstruct.cli.options import (
     LatentChoices,
     OutputOption,
     QuietOption,
+    ReportOption,
     RoundsOption,
     SecondsOption,
+    SeedOption,
     TolOption,
     ValidOption,
 )
-from latentstruct.cli.training import Training
+from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_facts, print_table
+
+if TYPE_CHECKING:
+    from latentstruct.report.blocks import Block, Examples
 
 OptimiseOption = Annotated[
     str,
@@ -43,7 +48,10 @@ OptimiseOption = Annotated[
 PositiveOption = Annotated[
     str | None,
     typer.Option(
-        metavar="LABEL", show_default="the larger of two", help="The positive label; all others are negative."
+        "--positive-label",
+        metavar="LABEL",
+        show_default="the larger of two",
+        help="The positive label; all others are negative.",
     ),
 ]
 StrengthOption = Annotated[
@@ -147,6 +155,8 @@ def train_measure(
     label: LabelColumnOption = None,
     zero_based: ZeroBasedOption = False,
     valid: ValidOption = None,
+    report: ReportOption = None,
+    seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -154,7 +164,7 @@ def train_measure(
 
     A conventional SVM counts single mistakes; this one looks at all samples at once.
 
-    Ctrl-C saves the best weights so far.
+    Ctrl-C saves the best weights so far. Every --seed gives the same model.
 
     Example: latentstruct train measure train.svm --optimise f1 --valid valid.svm -o detector
     """
@@ -172,7 +182,11 @@ def train_measure(
     held_out = None if valid is None else read_judged(valid, record_of(wish, classes, reading), samples.X.shape[1])
     strength = usual_strength(wish, classes) if C is None else C
     estimator = LatentChoices(output, strength, *limits).estimator(wish.task(classes, bias))
-    prepare_training(output, estimator, samples.X, wish, classes, reading, held_out).run(progress, json)
+    training = prepare_training(output, estimator, samples.X, wish, classes, reading, held_out)
+    shown = (samples.X, classes.truth) if held_out is None else held_out
+    training.report = report
+    training.examples = lambda trained: MeasureKind().examples(trained, shown, source_of(valid, data))
+    training.run(progress, json)
 
 
 class Classes(NamedTuple):
@@ -218,12 +232,12 @@ def divide_labels(y: Any, positive: str | None, name: str) -> Classes:
     if positive is None and len(known) > 2:
         raise InputError(
             f"found {len(known)} labels in {name} ({list_labels(known)}); expected two: name the positive one with "
-            "--positive, and all others are negative"
+            "--positive-label, and all others are negative"
         )
     chosen = known[-1:] if positive is None else find_label(known, positive)
     if not chosen:
         raise InputError(
-            f"--positive is {show(positive)}, but no sample of {name} has that label; expected one of "
+            f"--positive-label is {show(positive)}, but no sample of {name} has that label; expected one of "
             f"{list_labels(known)}: choose one of these"
         )
     truth = y == chosen[0]
@@ -299,18 +313,23 @@ def read_judged(name: str, record: MeasureRecord, n_features: int) -> tuple[Any,
         if not record.rest and label not in (positive, negative):
             raise InputError(
                 f"{name}: sample {number} has the unknown label {label!r}; expected {positive} or {negative}: correct "
-                "it, or train on data that has it with --positive"
+                "it, or train on data that has it with --positive-label"
             )
     return samples.X, np.array([label == positive for label in labels])
 
 
 def score_measure(estimator: Any, X: Any, truth: Any, record: MeasureRecord) -> dict[str, Any]:
-    """Return all measures, and which of them the model was trained for."""
+    """Return the quality of a model's scores."""
+    return score_of_values(estimator, truth, positive_scores(estimator, X), record)
+
+
+def score_of_values(estimator: Any, truth: Any, values: Any, record: MeasureRecord) -> dict[str, Any]:
+    """Return all measures of scores above 0 for positive samples, and which of them the model was trained for."""
     from latentstruct.metrics import measure_scores
 
     task = estimator.task_
     k = task.k if task.k is not None and task.k <= len(truth) else None
-    scores = measure_scores(truth, positive_scores(estimator, X), beta=task.beta, k=k)
+    scores = measure_scores(truth, values, beta=task.beta, k=k)
     named = {"optimised": record.optimised, "positive": record.positive, "negative": record.negative}
     return {"n_examples": scores.pop("n_examples"), **named, "beta": task.beta, **scores}
 
@@ -342,6 +361,9 @@ class MeasureKind(Kind):
     """Two classes, trained for a measure."""
 
     name = "measure"
+    summary = "Tell two classes apart, trained for F1, ROC area or another measure of the whole."
+    reads = "A table or svmlight lines as for classes; of two labels the last in their order is the positive one."
+    example_file = "measure.csv"
     record = MeasureRecord
     train = staticmethod(train_measure)
 
@@ -372,8 +394,23 @@ class MeasureKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return all measures with the contingency table."""
-        judged = read_judged(held_out.data or "", model.record, model.estimator.task_.n_inputs_)
-        return score_measure(model.estimator, *judged, model.record)
+        return score_measure(model.estimator, *self.read_held_out(model, held_out), model.record)
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> tuple[Any, Any]:
+        """Return features of samples, and whether each is positive."""
+        return read_judged(held_out.data or "", model.record, model.estimator.task_.n_inputs_)
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return the strongest weights and the threshold."""
+        from latentstruct.cli.reports.measure import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: tuple[Any, Any], source: str) -> "Examples":
+        """Return predictions for samples."""
+        from latentstruct.cli.reports.measure import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print the measures and the contingency table."""

@@ -1,9 +1,6 @@
 """Models that find a motif in DNA sequences."""
 
-import math
 import sys
-import warnings
-from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,28 +10,36 @@ import typer
 
 from latentstruct.cli.common import reported_errors
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.motif_files import (
+    JudgedSequences,
+    MotifFiles,
+    read_judged,
+    read_known_sites,
+    read_sequences,
+    share_of_sites_hit,
+)
 from latentstruct.cli.options import (
-    DescentRoundsOption,
-    DescentTolOption,
     JsonOption,
     LatentChoices,
     OutputOption,
     QuietOption,
+    ReportOption,
     RestartsOption,
+    RoundsOption,
     SecondsOption,
     SeedOption,
+    TolOption,
+    ValidOption,
 )
-from latentstruct.cli.training import Training
-from latentstruct.exceptions import InputError
+from latentstruct.cli.training import Training, source_of
 from latentstruct.progress import Progress, print_facts, print_table, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.formats import Sequences
+    from latentstruct.report.blocks import Block, Examples
 
 MEME_FILE, LOGO_FILE, SITES_FILE = "motif.meme", "logo.png", "sites.tsv"
 PARTS = ("n_positive", "n_negative", "n_background")
-SITE_COLUMNS = ("sequence", "start", "end")
-ONE_SIDED = 0.95
 
 
 class Start(StrEnum):
@@ -58,63 +63,17 @@ class MotifRecord:
     kind: Literal["motif"] = "motif"
 
 
-@dataclass(frozen=True)
-class MotifData:
-    """Sequences to train on, in the order positive, negative, background."""
-
-    positive: "Sequences"
-    negative: "Sequences | None"
-    background: "Sequences | None"
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """How many there are of each."""
-        parts = (self.positive, self.negative, self.background)
-        n_positive, n_negative, n_background = (0 if part is None else len(part.sequences) for part in parts)
-        return n_positive, n_negative, n_background
-
-    def errors(self, estimator: Any) -> dict[str, float]:
-        """Return the share that a model gets wrong of each part there is."""
-        wrong = {}
-        for name in ("positive", "negative", "background"):
-            part = getattr(self, name)
-            if part is not None:
-                scores = estimator.decision_function(part.sequences)
-                wrong[name] = float(((scores > 0) != (name == "positive")).mean())
-        return wrong
-
-    def warn_if_one_sided(self, errors: dict[str, float]) -> None:
-        """Warn of a model that calls nearly all sequences positive, or nearly all negative."""
-        _, n_negative, n_background = self.counts
-        n_mistaken = n_negative * errors.get("negative", 0.0) + n_background * errors.get("background", 0.0)
-        mistaken = n_mistaken / (n_negative + n_background)
-        if mistaken > ONE_SIDED:
-            warnings.warn(
-                f"{show_percent(mistaken)} of the negative and background sequences are called positive, so the model "
-                "hardly tells them apart: give more negatives (--negative), let them weigh more "
-                "(--background-weight) or choose a larger -C",
-                stacklevel=2,
-            )
-        if errors["positive"] > ONE_SIDED:
-            warnings.warn(
-                f"{show_percent(errors['positive'])} of the positive sequences are called negative, so the model "
-                "hardly finds the motif: choose a larger -C, let the background weigh less (--background-weight) or "
-                "choose another --width",
-                stacklevel=2,
-            )
-
-    def training(self, background_weight: float) -> tuple[list[str], list[int], list[float]]:
-        """Return sequences, labels and weights."""
-        parts = [part for part in (self.positive, self.negative, self.background) if part is not None]
-        n_positive, n_negative, n_background = self.counts
-        labels = [1] * n_positive + [-1] * (n_negative + n_background)
-        weights = [1.0] * (n_positive + n_negative) + [background_weight] * n_background
-        return [sequence for part in parts for sequence in part.sequences], labels, weights
-
-
 @reported_errors()
 def train_motif(
-    positive: Annotated[str, typer.Option(metavar="FASTA", help="Sequences that hold the motif.")],
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            show_default="--positive and others",
+            help="FASTA with label=1 or label=-1 in its headers; - is standard input.",
+        ),
+    ] = None,
+    positive: Annotated[str | None, typer.Option(metavar="FASTA", help="Sequences that hold the motif.")] = None,
     negative: Annotated[
         str | None, typer.Option(metavar="FASTA", help="Sequences that do not, at full weight.")
     ] = None,
@@ -131,90 +90,60 @@ def train_motif(
         Start, typer.Option(metavar="NAME", help="First sites: kmers (enriched words) or random.")
     ] = Start.kmers,
     restarts: RestartsOption = 3,
-    tol: DescentTolOption = None,
-    max_rounds: DescentRoundsOption = None,
+    tol: TolOption = None,
+    max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
+    valid: ValidOption = None,
+    report: ReportOption = None,
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Find the motif that tells positive DNA sequences from negative ones, and where it lies in each of them.
 
-    Needs --negative or --background or both, as plain or gzip-compressed FASTA.
+    Plain or gzip-compressed FASTA: either DATA, whose headers such as >name label=1 and >name label=-1 tell what is
+    positive, or --positive with --negative or --background or both. --background may go with DATA too. The file of
+    --valid has labels in its headers.
 
     Besides the model, its folder gets motif.meme, logo.png and sites.tsv. Ctrl-C saves the best weights so far.
 
-    Example: latentstruct train motif --positive bound.fa --background intergenic.fa.gz --width 17 --strands 2
+    Examples: latentstruct train motif labelled.fa --width 13; latentstruct train motif --positive bound.fa
+    --background intergenic.fa.gz --width 17 --strands 2
     """
     from latentstruct.tasks import Motif
 
     init = "task" if start is Start.kmers else "random"
     choices = LatentChoices(output, C, tol, max_rounds, max_seconds, seed, restarts, init)
-    choices.check(positive, negative, background)
-    check_negatives(negative, background, background_weight)
+    files = MotifFiles(data, positive, negative, background)
+    choices.check(data, positive, negative, background, valid)
+    files.check(background_weight)
     progress = Progress(quiet, n_starts=restarts)
-    data = read_parts(positive, negative, background, width, progress)
-    X, Y, weights = data.training(background_weight)
+    parts = files.read(width, progress)
+    X, Y, weights = parts.training(background_weight)
+    shown = parts.judged()
+    if valid is not None:
+        shown = JudgedSequences(*read_judged(HeldOut(valid), width, "give --valid FASTA"))
 
     def record(estimator: Any, seconds: float) -> MotifRecord:
-        consensus = find_motif(estimator, data.positive).consensus
-        return MotifRecord(consensus, background_weight, *data.counts, len(X), seconds)
+        consensus = find_motif(estimator, parts.positive).consensus
+        return MotifRecord(consensus, background_weight, *parts.counts, len(X), seconds)
 
     def finish(estimator: Any) -> dict[str, Any]:
-        found = find_motif(estimator, data.positive)
+        found = find_motif(estimator, parts.positive)
         told = {"consensus": found.consensus, "background_weight": background_weight}
-        errors = data.errors(estimator)
-        data.warn_if_one_sided(errors)
+        errors = parts.errors(estimator)
+        parts.warn_if_one_sided(errors)
         return {**told, "training": errors, "files": found.write(output)}
 
-    sizes = dict(zip(("n_examples", *PARTS), (len(X), *data.counts), strict=True))
+    sizes = dict(zip(("n_examples", *PARTS), (len(X), *parts.counts), strict=True))
     estimator = choices.estimator(Motif(width, background_order=order, strands=strands))
     training = Training(MotifKind(), output, estimator, X, Y, sizes, record, finish=finish)
     training.fit_params = {"sample_weight": weights}
+    training.score = None if valid is None else lambda trained: score_motif(trained, shown)
+    training.report = report
+    source = source_of(valid, data or positive or "")
+    training.examples = lambda trained: MotifKind().examples(trained, shown, source)
     training.run(progress, json)
-
-
-def check_negatives(negative: str | None, background: str | None, background_weight: float) -> None:
-    """Raise before anything is read if there is nothing to tell the positive sequences from."""
-    if negative is None and background is None:
-        raise InputError(
-            "there are no negatives: give sequences without the motif as --negative, or many that hardly hold it "
-            "as --background"
-        )
-    if not math.isfinite(background_weight):
-        raise InputError(f"--background-weight is {background_weight}; expected a finite number: choose one")
-    if negative is None and not background_weight:
-        raise InputError(
-            "--background-weight is 0 and there are no other negatives, so nothing would count as negative: choose a "
-            "larger weight, or give sequences without the motif as --negative"
-        )
-
-
-def read_parts(
-    positive: str, negative: str | None, background: str | None, width: int, progress: Progress
-) -> MotifData:
-    """Read the sequences to train on."""
-    return MotifData(
-        read_sequences(positive, width, progress),
-        None if negative is None else read_sequences(negative, width, progress),
-        None if background is None else read_sequences(background, width, progress),
-    )
-
-
-def read_sequences(name: str, width: int, progress: Progress) -> "Sequences":
-    """Read sequences that have room for a motif of the given width."""
-    from latentstruct.formats import read_fasta
-
-    sequences = read_fasta(name)
-    for title, sequence in zip(sequences.names, sequences.sequences, strict=True):
-        room = max(map(len, sequence.upper().split("N")))
-        if room < width:
-            raise InputError(
-                f"{name}: the sequence {title!r} has at most {room} letters in a row without N; expected at least "
-                f"{width}, the width of the motif: remove it or train with a smaller --width"
-            )
-    progress.say(f"read {len(sequences.sequences)} sequences from {name}")
-    return sequences
 
 
 @dataclass(frozen=True)
@@ -263,74 +192,23 @@ def draw_logo(matrix: Any, background: list[float], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def read_known_sites(name: str, lengths: dict[str, int]) -> dict[str, list[tuple[int, int]]]:
-    """Read start and end of known sites in sequences of given lengths from a table with a header line."""
-    from latentstruct.formats.text import decode_line, fail, numbered_lines, show, source_name
+def score_motif(estimator: Any, data: JudgedSequences) -> dict[str, Any]:
+    """Return errors, counts by truth and prediction, the area under the ROC curve, and the share of sites hit."""
+    from latentstruct.motifs import find_sites
 
-    shown, columns = source_name(name), None
-    sites = defaultdict(list)
-    for number, raw in numbered_lines(name):
-        cells = decode_line(raw, shown, number).rstrip("\r\n").split("\t")
-        if columns is None:
-            columns = {column: k for k, column in enumerate(cells)}
-            missing = [column for column in SITE_COLUMNS if column not in columns]
-            if missing:
-                fail(
-                    shown,
-                    number,
-                    f"the column {missing[0]!r} is missing; expected a header line with the columns "
-                    f"{', '.join(SITE_COLUMNS)}: add it",
-                )
-            continue
-        try:
-            sequence, start, end = (cells[columns[column]] for column in SITE_COLUMNS)
-            low, high = int(start), int(end)
-        except (IndexError, ValueError):
-            fail(
-                shown,
-                number,
-                f"found {show(cells)}; expected a sequence and its site's start and end in whole "
-                "numbers from 0: correct the line",
-            )
-        if sequence not in lengths:
-            fail(
-                shown,
-                number,
-                f"the sequence {show(sequence)} is not in the positive file; expected one of its "
-                "names: give the sites of these sequences only",
-            )
-        if not 0 <= low < high:
-            fail(shown, number, f"the site is from {low} to {high}; expected 0 ≤ start < end: correct the line")
-        if high > lengths[sequence]:
-            fail(
-                shown,
-                number,
-                f"the site of the sequence {show(sequence)} ends at {high}, but the sequence has {lengths[sequence]} "
-                "letters; expected a site within it: correct the line, and count from 0",
-            )
-        sites[sequence].append((low, high))
-    if not sites:
-        raise InputError(f"{shown} has no sites; expected a line for each below the header line: add them")
-    return dict(sites)
+    scores = [estimator.decision_function(part.sequences) for part in (data.positive, data.negative)]
+    result = compare_scores(*scores)
+    if data.known is not None:
+        hit = share_of_sites_hit(find_sites(estimator, data.positive), data.known)
+        result |= {"n_known_sites": len(data.known), "sites_hit": hit}
+    return result
 
 
-def share_of_sites_hit(found: list[Any], known: dict[str, list[tuple[int, int]]]) -> float:
-    """Return the share of sequences whose site covers half of a known one, or half of it lies in one."""
-
-    def hits(site: Any, low: int, high: int) -> bool:
-        overlap = min(site.end, high) - max(site.start, low)
-        return 2 * overlap >= min(site.end - site.start, high - low)
-
-    asked = [site for site in found if site.sequence in known]
-    return sum(any(hits(site, *place) for place in known[site.sequence]) for site in asked) / len(asked)
-
-
-def score_motif(estimator: Any, positive: "Sequences", negative: "Sequences") -> dict[str, Any]:
-    """Return errors, counts by truth and prediction, and the area under the ROC curve."""
+def compare_scores(*scores: Any) -> dict[str, Any]:
+    """Return errors, counts and the area under the ROC curve of scores of positive and of negative sequences."""
     import numpy as np
     from sklearn.metrics import roc_auc_score
 
-    scores = [estimator.decision_function(part.sequences) for part in (positive, negative)]
     n_positive, n_negative = map(len, scores)
     found, mistaken = (int((part > 0).sum()) for part in scores)
     return {
@@ -348,12 +226,23 @@ class MotifKind(Kind):
     """Motifs in DNA."""
 
     name = "motif"
+    summary = "Find the motif that tells some DNA sequences from others."
+    latent = "where the motif lies, and on which strand"
+    reads = (
+        "FASTA whose header lines say label=1 or label=-1 after the name; or a file each for --positive, "
+        "--negative and --background."
+    )
+    example_file = "motif.fa"
+    prediction_file = "predicted.tsv"
     record = MotifRecord
     train = staticmethod(train_motif)
     files = (MEME_FILE, LOGO_FILE, SITES_FILE)
-    judged_on = frozenset({"positive", "negative", "sites"})
-    judged_on_always = frozenset({"positive", "negative"})
-    evaluation_hint = "give FASTA files, as latentstruct evaluate MODEL --positive FASTA --negative FASTA"
+    judged_on = frozenset({"data", "positive", "negative", "sites"})
+    judged_on_always = frozenset()
+    evaluation_hint = (
+        "give FASTA with label=1 or label=-1 in its headers, as latentstruct evaluate MODEL DATA, or a file each, as "
+        "latentstruct evaluate MODEL --positive FASTA --negative FASTA"
+    )
 
     def fits(self, model: Trained) -> bool:
         """Tell whether estimator and record belong together."""
@@ -378,20 +267,28 @@ class MotifKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return errors and, if sites are known, the share that was hit."""
-        from latentstruct.motifs import find_sites
+        return score_motif(model.estimator, self.read_held_out(model, held_out))
 
-        width, quiet = model.estimator.task_.width, Progress(quiet=True)
-        positive = read_sequences(held_out.positive or "", width, quiet)
-        negative = read_sequences(held_out.negative or "", width, quiet)
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> JudgedSequences:
+        """Return sequences with the motif and without it, and their known sites."""
+        positive, negative = read_judged(held_out, model.estimator.task_.width, self.evaluation_hint)
         known = None
         if held_out.sites is not None:
             lengths = dict(zip(positive.names, map(len, positive.sequences), strict=True))
             known = read_known_sites(held_out.sites, lengths)
-        result = score_motif(model.estimator, positive, negative)
-        if known is not None:
-            found = find_sites(model.estimator, positive)
-            result |= {"n_known_sites": len(known), "sites_hit": share_of_sites_hit(found, known)}
-        return result
+        return JudgedSequences(positive, negative, known)
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return the logo, the weights and where the sites of training lie."""
+        from latentstruct.cli.reports.motif import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: JudgedSequences, source: str) -> "Examples":
+        """Return predictions for sequences, with their sites."""
+        from latentstruct.cli.reports.motif import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print errors and a table of truth against prediction."""

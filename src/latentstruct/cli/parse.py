@@ -13,23 +13,26 @@ from latentstruct.cli.common import reported_errors, say_warnings
 from latentstruct.cli.description import largest
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
-    DescentRoundsOption,
-    EitherTolOption,
     JsonOption,
     LatentChoices,
     OutputOption,
     QuietOption,
+    ReportOption,
     RestartsOption,
+    RoundsOption,
     SecondsOption,
     SeedOption,
+    TolOption,
     ValidOption,
 )
-from latentstruct.cli.training import Training
+from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_facts, print_table, say, show_percent, told_warnings
 
 if TYPE_CHECKING:
     from latentstruct.formats.brackets import Token
+    from latentstruct.formats.text import FilePath
+    from latentstruct.report.blocks import Block, Examples
     from latentstruct.trees import Tree
 
 TREE_FILES = (".mrg", ".ptb", ".tbf", ".trees")
@@ -98,7 +101,7 @@ class ParseRecord:
     plain_labels: bool = False
     kind: Literal["parse"] = "parse"
 
-    def read_trees(self, name: str) -> "list[Tree]":
+    def read_trees(self, name: "FilePath") -> "list[Tree]":
         """Read trees of a file."""
         from latentstruct.formats.brackets import read_trees
 
@@ -111,16 +114,17 @@ class ParseRecord:
         return [list(tagged_words(tree) if self.tagged else words(tree)) for tree in trees]
 
     def read_sentences(self, name: str) -> "list[list[Token]]":
-        """Read sentences, or the words of trees, from a file."""
-        from latentstruct.formats.brackets import read_sentences
+        """Read sentences, or the words of trees, from a file; standard input may be of either form."""
+        from latentstruct.formats.brackets import keep_sentences, read_sentences
         from latentstruct.formats.text import extension
 
-        if extension(name) in TREE_FILES:
-            return self.sentences(self.read_trees(name))
-        return read_sentences(name, self.tagged, self.encoding, self.plain_labels)
+        source = keep_sentences(name, TREE_FILES[0])
+        if extension(source) in TREE_FILES:
+            return self.sentences(self.read_trees(source))
+        return read_sentences(source, self.tagged, self.encoding, self.plain_labels)
 
 
-TrainArgument = Annotated[str, typer.Argument(metavar="TRAIN", help="Trees in brackets; - is standard input.")]
+TrainArgument = Annotated[str, typer.Argument(metavar="DATA", help="Trees in brackets; - is standard input.")]
 ParseModelOption = Annotated[
     ParseModel,
     typer.Option("--model", metavar="NAME", help="svm, crf; latent, hidden-crf: labels with hidden variants."),
@@ -141,7 +145,7 @@ TagsOption = Annotated[
     bool, typer.Option("--tags", help="Tags are given, also later: sentences to parse come as word/TAG.")
 ]
 LengthOption = Annotated[
-    int | None, typer.Option(min=1, show_default="no limit", help="Leave out longer sentences of TRAIN.")
+    int | None, typer.Option(min=1, show_default="no limit", help="Leave out longer sentences of DATA.")
 ]
 PunctuationOption = Annotated[
     list[str] | None, typer.Option(metavar="TAG", help="Tag of words that scores leave out; repeatable.")
@@ -170,10 +174,11 @@ def train_parse(
     plain_labels: PlainOption = False,
     C: Annotated[float, typer.Option("-C", metavar="NUMBER", help="Weight of each sentence against ½‖w‖².")] = 1.0,
     restarts: RestartsOption = 1,
-    tol: EitherTolOption = None,
-    max_rounds: DescentRoundsOption = None,
+    tol: TolOption = None,
+    max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
+    report: ReportOption = None,
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -202,24 +207,32 @@ def train_parse(
     def record(_: Any, seconds: float) -> ParseRecord:
         return replace(reading, n_words=n_words, n_examples=len(X), seconds=seconds)
 
-    score = None
+    score, shown = None, trees
     if valid is not None:
-        held_out = reading.read_trees(valid)
+        shown = reading.read_trees(valid)
 
         def score(estimator: Any) -> dict[str, Any]:
-            return score_parser(estimator, held_out, reading)
+            return score_parser(estimator, shown, reading)
+
+    def examples(trained: Trained) -> "Examples":
+        return ParseKind().examples(trained, shown, source_of(valid, data))
 
     sizes = {"n_examples": len(X), "n_words": n_words}
     estimator = untrained(model, task, limits)
-    Training(ParseKind(), output, estimator, X, trees, sizes, record, score).run(progress, json)
+    training = Training(ParseKind(), output, estimator, X, trees, sizes, record, score)
+    training.report, training.examples = report, examples
+    training.run(progress, json)
 
 
 def check_choices(model: ParseModel, loss: ParseLoss, splits: int | None, restarts: int) -> None:
     """Raise before anything is read if the options do not fit together."""
     if loss is ParseLoss.f1 and not model.has_loss:
-        raise InputError(f"--loss f1 is for --model svm and latent, as {model.value} has no loss: leave it out")
+        raise InputError(f"--loss is f1, but --model {model.value} has no loss; expected svm or latent: leave it out")
     if splits is not None and not model.splits_labels:
-        raise InputError(f"--splits is for --model latent and hidden-crf, not for {model.value}: leave it out")
+        raise InputError(
+            f"--splits is {splits}, but --model {model.value} has no variants; expected latent or hidden-crf: leave it "
+            "out"
+        )
     if restarts > 1 and not model.splits_labels:
         raise InputError(
             f"--restarts is {restarts}, but all starts of --model {model.value} end alike; expected 1: leave it out"
@@ -259,10 +272,14 @@ def parse(estimator: Any, sentences: "list[list[Token]]") -> "list[Tree]":
 
 
 def score_parser(estimator: Any, trees: "list[Tree]", record: ParseRecord) -> dict[str, Any]:
+    """Return the quality of a model's trees."""
+    return compare_trees(trees, parse(estimator, record.sentences(trees)), record)
+
+
+def compare_trees(trees: "list[Tree]", predicted: "list[Tree]", record: ParseRecord) -> dict[str, Any]:
     """Return the scores of EVALB."""
     from latentstruct.metrics.parses import parse_scores
 
-    predicted = parse(estimator, record.sentences(trees))
     scores = asdict(parse_scores(trees, predicted, ignored_tags=record.punctuation))
     return {"n_examples": scores.pop("n_sentences"), **scores}
 
@@ -326,6 +343,11 @@ class ParseKind(Kind):
     """Trees of sentences."""
 
     name = "parse"
+    summary = "Parse sentences into trees."
+    latent = "with --model latent or hidden-crf, variants of the labels"
+    reads = "Trees in brackets, such as (S (NP (DT the) (NN dog)) (VP (VB barks)))."
+    example_file = "parse.mrg"
+    prediction_file = "predicted.mrg"
     record = ParseRecord
     train = staticmethod(train_parse)
     evaluation_hint = "give one file of trees, as latentstruct evaluate MODEL DATA"
@@ -345,7 +367,23 @@ class ParseKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return the scores of EVALB."""
-        return score_parser(model.estimator, model.record.read_trees(held_out.data or ""), model.record)
+        return score_parser(model.estimator, self.read_held_out(model, held_out), model.record)
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> "list[Tree]":
+        """Return true trees."""
+        return model.record.read_trees(held_out.data or "")
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return the strongest rules, words and features of spans."""
+        from latentstruct.cli.reports.parse import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: "list[Tree]", source: str) -> "Examples":
+        """Return trees of sentences."""
+        from latentstruct.cli.reports.parse import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print the scores and a table of the most frequent labels."""

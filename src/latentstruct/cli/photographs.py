@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from latentstruct.cli.common import unknown_label
@@ -10,17 +10,22 @@ from latentstruct.exceptions import FormatError, InputError
 from latentstruct.progress import say
 
 if TYPE_CHECKING:
+    from latentstruct.file_sources import FileSource
     from latentstruct.formats.boxes import ImageAnnotation
     from latentstruct.images import ImageFiles
 
 PROBLEMS_SHOWN = 20
+TABLE = "labels.csv"
+MAX_TABLE_BYTES = 2**28
 
 
 @dataclass(frozen=True)
 class Photographs:
     """Images that can be read: their names, labels, and true boxes, arrays (k, 4) that may be empty.
 
-    Where there are no labels, `labels` and `boxes` are empty. `n_left_out` counts what could not be used.
+    Where there are no labels, `labels` and `boxes` are empty. `n_left_out` counts what could not be used. `told_in` is
+    what messages call the file of the labels, `described` the candidates of the images with their features, where they
+    have been found already.
     """
 
     files: "ImageFiles"
@@ -28,6 +33,8 @@ class Photographs:
     labels: list[str]
     boxes: list[Any]
     n_left_out: int = 0
+    told_in: str = ""
+    described: list[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -37,31 +44,31 @@ class Photographs:
         for name in self.names if names is None else names:
             yield self.files.image(name)
 
-    def check_classes(self, source: str) -> None:
+    def check_classes(self) -> None:
         """Raise unless there are classes to tell apart."""
         found = Counter(self.labels)
         if len(found) < 2:
             raise InputError(
-                f"all {len(self)} images have the label {self.labels[0]!r} in {source}; expected at least 2 different "
-                "labels: add images of what else may be seen, such as empty scenes"
+                f"all {len(self)} images have the label {self.labels[0]!r} in {self.told_in}; expected at least 2 "
+                "different labels: add images of what else may be seen, such as empty scenes"
             )
 
-    def check_known(self, known: set[Any], source: str, allow_unknown: bool) -> None:
+    def check_known(self, known: set[Any], allow_unknown: bool) -> None:
         """Raise if a label is not among those a model knows, unless that is allowed."""
         for name, label in zip(self.names, self.labels, strict=True):
             if label not in known and not allow_unknown:
-                raise unknown_label(f"{source}: {self.files.file(name)}", label, known)
+                raise unknown_label(f"{self.told_in}: {self.files.file(name)}", label, known)
 
 
-def open_labelled(images: str, labels: str, skip_bad: bool) -> Photographs:
+def open_labelled(images: str, labels: str | None, skip_bad: bool) -> Photographs:
     """Find images and their labels and read each image once.
 
     Parameters
     ----------
     images : str
-        Folder or archive of images.
-    labels : str
-        Table, COCO JSON or folder of VOC XML.
+        Folder or archive of images; - is an archive on standard input.
+    labels : str or None
+        Table, COCO JSON or folder of VOC XML; None for the file labels.csv among the images.
     skip_bad : bool
         Whether to leave out what cannot be used: images that are damaged, missing or without label or with several,
         and boxes outside their image.
@@ -71,18 +78,21 @@ def open_labelled(images: str, labels: str, skip_bad: bool) -> Photographs:
     Photographs
         Those that can be used.
     """
+    from latentstruct.file_sources import FileSource
     from latentstruct.formats.boxes import fit_boxes, read_annotations
     from latentstruct.images import ImageFiles
 
-    files = ImageFiles(images)
-    told = {one.name: one for one in read_annotations(labels)}
+    source = FileSource(images)
+    files = ImageFiles(source)
+    told_in, annotations = read_table_within(source) if labels is None else (labels, read_annotations(labels))
+    told = {one.name: one for one in annotations}
     problems = [missing_image(one, files) for one in told.values() if one.name not in files]
     problems += [files.why_unread(name) for name in files.unread if name not in told]
-    found = Photographs(files, [], [], [])
+    found = Photographs(files, [], [], [], told_in=told_in)
     for name in files:
         try:
             if name not in told:
-                raise FormatError(f"{files.file(name)} has no label in {labels}; expected one: add it")
+                raise FormatError(f"{files.file(name)} has no label in {told_in}; expected one: add it")
             label = told[name].label
             height, width = files.image(name).shape[:2]
             boxes = fit_boxes(told[name], width, height)
@@ -93,6 +103,20 @@ def open_labelled(images: str, labels: str, skip_bad: bool) -> Photographs:
             found.labels.append(label)
             found.boxes.append(boxes)
     return settle(found, problems, skip_bad)
+
+
+def read_table_within(source: "FileSource") -> "tuple[str, list[ImageAnnotation]]":
+    """Read the labels that lie among the images; return what messages call their file, and what it says."""
+    from latentstruct.formats.boxes import parse_label_table
+
+    member = source.find(TABLE)
+    if member is None:
+        raise InputError(
+            f"{source.path} does not hold {TABLE}, and LABELS is not given; expected one of both: add a table with "
+            "the header file,label, or give the file of the labels as well"
+        )
+    shown = source.shown(member)
+    return shown, parse_label_table(source.read(member, MAX_TABLE_BYTES), shown)
 
 
 def open_unlabelled(images: str, skip_bad: bool) -> Photographs:
@@ -141,4 +165,4 @@ def settle(found: Photographs, problems: Sequence[str], skip_bad: bool) -> Photo
         )
     if not len(found):
         raise FormatError(f"{found.files.path} has no image that can be used; expected some: mend them")
-    return Photographs(found.files, found.names, found.labels, found.boxes, len(problems))
+    return replace(found, n_left_out=len(problems))

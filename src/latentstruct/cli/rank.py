@@ -13,22 +13,24 @@ from latentstruct.cli.common import reported_errors
 from latentstruct.cli.description import show_features, strongest_features
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
-    DescentRoundsOption,
-    EitherTolOption,
     JsonOption,
     LatentChoices,
     OutputOption,
     QuietOption,
+    ReportOption,
+    RoundsOption,
     SecondsOption,
     SeedOption,
+    TolOption,
     ValidOption,
 )
-from latentstruct.cli.training import Training
+from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_facts, print_table
 
 if TYPE_CHECKING:
     from latentstruct.formats import Queries
+    from latentstruct.report.blocks import Block, Examples
 
 CUTS = (1, 3, 5, 10)
 DOCUMENT_NAME = re.compile(r"\bdocid\s*=\s*(\S+)")
@@ -56,7 +58,7 @@ class RankRecord:
 @reported_errors()
 def train_rank(
     data: Annotated[
-        str, typer.Argument(metavar="TRAIN", help="Documents as svmlight lines with qid; - is standard input.")
+        str, typer.Argument(metavar="DATA", help="Documents as svmlight lines with qid; - is standard input.")
     ],
     output: OutputOption = Path("model"),
     model: Annotated[
@@ -65,10 +67,11 @@ def train_rank(
     ] = RankModel.precision,
     k: Annotated[int, typer.Option("--k", min=1, help="How many documents count.")] = 5,
     C: Annotated[float, typer.Option("-C", metavar="NUMBER", help="Weight of each query against ½‖w‖².")] = 1.0,
-    tol: EitherTolOption = None,
-    max_rounds: DescentRoundsOption = None,
+    tol: TolOption = None,
+    max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     valid: ValidOption = None,
+    report: ReportOption = None,
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -98,16 +101,21 @@ def train_rank(
     def record(_: Any, seconds: float) -> RankRecord:
         return RankRecord(k, n_features, n_documents, len(queries.ids), seconds)
 
-    score = None
+    score, shown = None, queries
     if valid is not None:
-        held_out = read_queries(valid, n_features=n_features)
+        shown = read_queries(valid, n_features=n_features)
 
         def score(estimator: Any) -> dict[str, Any]:
-            return score_ranking(estimator, held_out, k)
+            return score_ranking(estimator, shown, k)
+
+    def examples(trained: Trained) -> "Examples":
+        return RankKind().examples(trained, shown, source_of(valid, data))
 
     sizes = {"n_examples": len(queries.ids), "n_documents": n_documents, "n_features": n_features}
     estimator = choices.estimator(PrecisionAtK(k) if precise else PairwiseRanking())
-    Training(RankKind(), output, estimator, queries.X, queries.Y, sizes, record, score).run(progress, json)
+    training = Training(RankKind(), output, estimator, queries.X, queries.Y, sizes, record, score)
+    training.report, training.examples = report, examples
+    training.run(progress, json)
 
 
 def check_lists(queries: "Queries", k: int, name: str, progress: Progress) -> None:
@@ -124,11 +132,16 @@ def check_lists(queries: "Queries", k: int, name: str, progress: Progress) -> No
 
 
 def score_ranking(estimator: Any, queries: "Queries", k: int) -> dict[str, Any]:
-    """Return precision, NDCG and average precision."""
+    """Return precision, NDCG and average precision of a model."""
+    return compare_rankings(queries, estimator.decision_function(queries.X), k)
+
+
+def compare_rankings(queries: "Queries", found: Any, k: int) -> dict[str, Any]:
+    """Return precision, NDCG and average precision of scores."""
     from latentstruct.metrics import ranking_scores
 
     cuts = sorted({*CUTS, k})
-    scores = asdict(ranking_scores(queries.Y, estimator.decision_function(queries.X), cuts))
+    scores = asdict(ranking_scores(queries.Y, found, cuts))
     return {"n_examples": scores.pop("n_queries"), "k": k, **scores}
 
 
@@ -142,6 +155,13 @@ class RankKind(Kind):
     """Rankings of documents."""
 
     name = "rank"
+    summary = "Put the relevant documents of a query first."
+    latent = "which of the relevant documents are to be the first k"
+    reads = (
+        "Svmlight lines, one for each document: grade, qid:QUERY, features such as 1:0.5, and perhaps a remark after #."
+    )
+    example_file = "rank.txt"
+    prediction_file = "predicted.tsv"
     record = RankRecord
     train = staticmethod(train_rank)
 
@@ -178,7 +198,23 @@ class RankKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return precision, NDCG and average precision."""
-        return score_ranking(model.estimator, self.read(model, held_out.data or ""), model.record.k)
+        return score_ranking(model.estimator, self.read_held_out(model, held_out), model.record.k)
+
+    def read_held_out(self, model: Trained, held_out: HeldOut) -> "Queries":
+        """Return graded documents."""
+        return self.read(model, held_out.data or "")
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return the strongest weights."""
+        from latentstruct.cli.reports.rank import weight_blocks
+
+        return weight_blocks(model)
+
+    def examples(self, model: Trained, data: "Queries", source: str) -> "Examples":
+        """Return rankings of the documents of queries."""
+        from latentstruct.cli.reports.rank import examples
+
+        return examples(model, data, source)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print a table of the measures by k."""

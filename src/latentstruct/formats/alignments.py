@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.fasta import Record, fasta_records
 from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.short_repr import short_repr
 
 __all__ = [
     "SequencePairs",
@@ -47,6 +48,8 @@ class SequencePairs:
     names: list[tuple[str, str]]
     sequences: list[tuple[str, str]]
     matches: list[NDArray[np.int64]] | None = None
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -346,7 +349,7 @@ def write_alignments(path: FilePath, pairs: SequencePairs, line_width: int = 60)
         If there are no matches, or they do not fit the sequences.
     """
     if line_width < 1:
-        raise InputError(f"line_width is {line_width!r}; expected at least 1: choose a larger one")
+        raise InputError(f"line_width is {show(line_width)}; expected at least 1: choose a larger one")
     if pairs.matches is None:
         raise InputError("the pairs have no matches; expected aligned positions for each pair: align them first")
     lines: list[str] = []

@@ -11,9 +11,10 @@ Inside the library a box is x0, y0, x1, y1 in pixels, where x0 and y0 belong to 
 """
 
 import csv
+import io
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
@@ -43,6 +44,7 @@ __all__ = [
     "ImageAnnotation",
     "fit_boxes",
     "image_name",
+    "parse_label_table",
     "read_annotations",
     "read_coco",
     "read_label_table",
@@ -115,9 +117,36 @@ def read_label_table(path: FilePath) -> list[ImageAnnotation]:
     FormatError
         If the file is not of this format.
     """
-    name = source_name(path)
     delimiter = "\t" if extension(path) == ".tsv" else ","
-    lines = (_table_line(raw, name, number) for number, raw in numbered_lines(path))
+    return _read_table(numbered_lines(path), source_name(path), delimiter)
+
+
+def parse_label_table(raw: bytes, name: str) -> list[ImageAnnotation]:
+    """Read such a table with commas from the contents of a file.
+
+    Parameters
+    ----------
+    raw : bytes
+        The contents.
+    name : str
+        What messages call the file.
+
+    Returns
+    -------
+    list of ImageAnnotation
+        One for each image, in the order of first rows.
+
+    Raises
+    ------
+    FormatError
+        If they are not of this format.
+    """
+    return _read_table(enumerate(io.BytesIO(raw.removeprefix(BOM)), 1), name, ",")
+
+
+def _read_table(numbered: Iterable[tuple[int, bytes]], name: str, delimiter: str) -> list[ImageAnnotation]:
+    """Return what the lines of a table say of images."""
+    lines = (_table_line(raw, name, number) for number, raw in numbered)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     table: _Table | None = None
     line = 1

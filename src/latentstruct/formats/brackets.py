@@ -1,11 +1,25 @@
 """Trees in brackets, as treebanks write them, and the sentences that are to be parsed."""
 
+import io
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.formats.text import (
+    BOM,
+    STANDARD_STREAM,
+    FilePath,
+    KeptInput,
+    decode_line,
+    fail,
+    numbered_lines,
+    path_text,
+    show,
+    source_name,
+    write_text,
+)
 from latentstruct.trees import NO_BREAK_SPACES, Tree, is_plain, plain_label
 
 __all__ = ["Token", "format_tree", "parse_tree", "parse_trees", "read_sentences", "read_trees", "write_trees"]
@@ -106,7 +120,7 @@ def parse_trees(
         As for `read_trees`.
     """
     if encoding not in ENCODINGS:
-        raise InputError(f"encoding is {encoding!r}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
+        raise InputError(f"encoding is {show(encoding)}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
     begun: list[_Open] = []
     for number, raw in lines:
         text = decode_line(raw, name, number) if encoding == "utf-8" else raw.decode("latin-1")
@@ -150,7 +164,7 @@ def parse_tree(text: str) -> Tree:
     'NP'
     """
     if not isinstance(text, str):
-        raise InputError(f"text is {text!r}; expected a tree in brackets such as '(NP (N dogs))': give it as a string")
+        raise InputError(f"text is {show(text)}; expected a tree in brackets such as '(NP (N dogs))': give it as a string")
     lines = enumerate(text.encode("utf-8", "surrogatepass").splitlines(), start=1)
     trees = list(parse_trees(lines, "text"))
     if len(trees) != 1:
@@ -321,6 +335,16 @@ def write_trees(path: FilePath, trees: Iterable[Tree]) -> None:
     write_text(path, "".join(f"{format_tree(tree)}\n" for tree in trees))
 
 
+def keep_sentences(path: FilePath, suffix: str) -> FilePath:
+    """Return standard input read whole, with an extension if it begins with a tree; any other path as it is."""
+    if isinstance(path, KeptInput) or path_text(path) != STANDARD_STREAM:
+        return path
+    content = sys.stdin.buffer.read()
+    first = next((line for line in io.BytesIO(content.removeprefix(BOM)) if line.strip()), b"")
+    words = _pieces(_WORD, first.decode("latin-1"))
+    return KeptInput(content, suffix if _is_tree(words) else "")
+
+
 def read_sentences(
     path: FilePath, tagged: bool = False, encoding: str = "utf-8", plain_labels: bool = False
 ) -> list[list[Token]]:
@@ -353,7 +377,7 @@ def read_sentences(
         If a tag is missing, a line is a tree, or the file holds no word.
     """
     if encoding not in ENCODINGS:
-        raise InputError(f"encoding is {encoding!r}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
+        raise InputError(f"encoding is {show(encoding)}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
     name = source_name(path)
     sentences: list[list[Token]] = []
     for number, raw in numbered_lines(path):
@@ -392,5 +416,5 @@ def _split_tag(token: str, plain_labels: bool, name: str, line: int) -> tuple[st
     """Return the word and the tag of a token."""
     word, _, tag = token.rpartition("/")
     if not word or not tag:
-        fail(name, line, f"found {show(token)}; expected a word and its tag such as dogs/NNS: tag every word")
+        fail(name, line, f"found {show(token)}; expected a word and its tag such as dogs/NNS: give every word a tag")
     return word, plain_label(tag) if plain_labels else tag

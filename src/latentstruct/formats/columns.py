@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.short_repr import short_repr
 
 _DOCUMENT_START = "-DOCSTART-"
 
@@ -32,6 +33,8 @@ class ColumnSentences:
 
     columns: tuple[list[str], ...]
     offsets: NDArray[np.int64]
+
+    __repr__ = short_repr
 
     @property
     def n_tokens(self) -> int:
@@ -87,8 +90,8 @@ class ColumnSentences:
         position = _column_position(label, self.n_columns, "the sentences")
         if self.n_columns < 2:
             raise InputError(
-                "the sentences have 1 column; expected a label column and at least one more: "
-                "give a file whose lines hold the word and its label"
+                "the sentences have no column besides the label; expected a label column and at least one more: give "
+                "a file whose lines hold the word and its label"
             )
         rest = [column for k, column in enumerate(self.columns) if k != position]
         return _split(list(zip(*rest, strict=True)), self.offsets), _split(self.columns[position], self.offsets)

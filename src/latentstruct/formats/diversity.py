@@ -24,6 +24,7 @@ import msgspec
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.json_lines import numbered_records
 from latentstruct.formats.text import FilePath, fail, show, source_name, write_text
+from latentstruct.short_repr import short_repr
 
 __all__ = ["DiversityQuery", "read_diversity", "split_words", "write_choices"]
 
@@ -68,6 +69,8 @@ class DiversityQuery:
     words: list[list[str]]
     titles: list[list[str]]
     subtopics: list[list[str | int]] | None
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -156,7 +159,7 @@ def write_choices(path: FilePath, queries: Sequence[DiversityQuery], choices: Se
         Documents of each query, counted from 0, best first.
     """
     if len(queries) != len(choices):
-        raise InputError(f"{len(choices)} choices are given for {len(queries)} queries: give one for each")
+        raise InputError(f"{len(choices)} choices are given; expected {len(queries)}, one for each query: give as many")
     lines = [
         msgspec.json.encode({"query": query.query, "chosen": [query.ids[int(j)] for j in chosen]}).decode() + "\n"
         for query, chosen in zip(queries, choices, strict=True)

@@ -1,11 +1,13 @@
 """DNA sequences as FASTA, and tables of the sites found in them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.short_repr import short_repr
 
 if TYPE_CHECKING:
     from latentstruct.motifs import Site
@@ -14,7 +16,11 @@ LETTERS = "ACGTN"
 PROTEIN_ONLY = "EFIJLOPQZ*"
 AMBIGUOUS = "BDHKMRSVWY"
 
+LABEL_TEXTS = {"1": 1, "+1": 1, "positive": 1, "-1": -1, "negative": -1}
+_LABEL_MARK = "label="
+
 _LETTER_BYTES = LETTERS.encode()
+_SITES_HEADER = "sequence\tstart\tend\tstrand\tscore\tsite"
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,14 @@ class Sequences:
     descriptions: list[str]
     sequences: list[str]
 
+    __repr__ = short_repr
+
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def choose(self, wanted: Sequence[bool]) -> "Sequences":
+        """Return those that are wanted."""
+        return Sequences(*(list(compress(part, wanted)) for part in (self.names, self.descriptions, self.sequences)))
 
 
 def read_fasta(path: FilePath) -> Sequences:
@@ -62,6 +74,59 @@ def read_fasta(path: FilePath) -> Sequences:
     FormatError
         If the file is not of this format, holds nothing, or names two sequences alike.
     """
+    return _read(path)[0]
+
+
+def read_labelled_fasta(path: FilePath) -> tuple[Sequences, list[int]]:
+    """Read DNA sequences whose headers say whether they hold a motif, as in ``>name label=1`` or ``label=-1``.
+
+    The label may stand anywhere after the name; it may be written 1, +1 or positive, and -1 or negative.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
+
+    Returns
+    -------
+    sequences : Sequences
+        Names, descriptions with the labels, and sequences in upper case.
+    labels : list of int
+        +1 and −1.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    FormatError
+        If the file is not of this format, or a header has no label, two, or another one.
+    """
+    name = source_name(path)
+    sequences, lines = _read(path)
+    headers = zip(lines, sequences.names, sequences.descriptions, strict=True)
+    return sequences, [_label(description, title, name, line) for line, title, description in headers]
+
+
+def _label(description: str, title: str, name: str, line: int) -> int:
+    """Return the label that a header tells."""
+    found = [word.partition("=")[2] for word in description.split() if word.lower().startswith(_LABEL_MARK)]
+    expected = "label=1 or label=-1 after the name, once"
+    if len(found) != 1:
+        many = "no label" if not found else f"{len(found)} labels"
+        cure = "leave one" if found else "add it, or put the sequences of each label into a file of their own"
+        fail(name, line, f"the header of {show(title)} has {many}; expected {expected}: {cure}")
+    if found[0].lower() not in LABEL_TEXTS:
+        fail(
+            name,
+            line,
+            f"the header of {show(title)} has the label {show(found[0])}; expected 1, +1 or positive, or -1 or "
+            "negative: correct it",
+        )
+    return LABEL_TEXTS[found[0].lower()]
+
+
+def _read(path: FilePath) -> tuple[Sequences, list[int]]:
+    """Return the sequences of a file and the lines of their headers."""
     name = source_name(path)
     names: list[str] = []
     descriptions: list[str] = []
@@ -85,7 +150,7 @@ def read_fasta(path: FilePath) -> Sequences:
         sequences.append(b"".join(parts).decode("ascii"))
     if not names:
         raise FormatError(f"{name} holds no sequences; expected a line '>name' and letters: check that it is complete")
-    return Sequences(names, descriptions, sequences)
+    return Sequences(names, descriptions, sequences), list(header_lines.values())
 
 
 class Record(NamedTuple):
@@ -174,7 +239,7 @@ def write_fasta(path: FilePath, sequences: Sequences, line_width: int = 60) -> N
         Letters in a line.
     """
     if line_width < 1:
-        raise InputError(f"line_width is {line_width!r}; expected at least 1: choose a larger one")
+        raise InputError(f"line_width is {show(line_width)}; expected at least 1: choose a larger one")
     lines = []
     for title, description, letters in zip(sequences.names, sequences.descriptions, sequences.sequences, strict=True):
         lines.append(f">{title} {description}".rstrip())
@@ -192,7 +257,7 @@ def write_sites(path: FilePath, sites: "Iterable[Site]") -> None:
     sites : iterable of Site
         The sites; start is counted from 0 and end is one past the last letter, as in BED files.
     """
-    lines = ["sequence\tstart\tend\tstrand\tscore\tsite"]
+    lines = [_SITES_HEADER]
     for found in sites:
         if any(mark in found.sequence for mark in "\t\r\n"):
             raise InputError(
@@ -201,3 +266,42 @@ def write_sites(path: FilePath, sites: "Iterable[Site]") -> None:
         strand = "+" if found.strand > 0 else "-"
         lines.append(f"{found.sequence}\t{found.start}\t{found.end}\t{strand}\t{found.score:.6g}\t{found.site}")
     write_text(path, "\n".join([*lines, ""]))
+
+
+def read_sites(path: FilePath) -> "list[Site]":
+    """Read a table of sites as `write_sites` writes it.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
+
+    Returns
+    -------
+    list of Site
+        The sites in the order of the file, at least one.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    FormatError
+        If the file is not of this format, or holds no site.
+    """
+    from latentstruct.motifs import Site
+
+    name, sites = source_name(path), []
+    for number, raw in numbered_lines(path):
+        text = decode_line(raw, name, number).rstrip("\r\n")
+        if number == 1:
+            if text != _SITES_HEADER:
+                fail(name, 1, f"found {show(text)}; expected the header {show(_SITES_HEADER)}: give a table of sites")
+            continue
+        try:
+            sequence, start, end, strand, score, letters = text.split("\t")
+            sites.append(Site(sequence, int(start), int(end), 1 if strand == "+" else -1, float(score), letters))
+        except ValueError:
+            fail(name, number, f"found {show(text)}; expected the six columns of the header line: correct the line")
+    if not sites:
+        raise FormatError(f"{name} holds no site; expected a line for each below the header line: check its origin")
+    return sites

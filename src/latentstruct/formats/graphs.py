@@ -453,13 +453,20 @@ class GraphFeatures:
         try:
             saved = msgspec.convert(state, _State)
         except msgspec.ValidationError as error:
-            raise InputError(f"the state of the graph features is malformed ({error}): {cure}") from error
+            raise InputError(
+                f"the state of the graph features is malformed ({error}); expected a saved one: {cure}"
+            ) from error
         for columns in (saved.nodes, saved.edges):
             names = None if columns is None else columns.names
             if columns is not None and names is not None and not len(names) == len(set(names)) == columns.width:
-                raise InputError(f"the state has {len(names)} names for {columns.width} features: {cure}")
+                raise InputError(
+                    f"the state has {len(names)} names; expected {columns.width}, one for each feature: {cure}"
+                )
         if (saved.format, saved.version) != (_STATE_FORMAT, _STATE_VERSION) or saved.nodes.n_columns < 1:
-            raise InputError(f"the state has the format {saved.format!r}, version {saved.version}: {cure}")
+            raise InputError(
+                f"the state has the format {show(saved.format)}, version {saved.version}; expected "
+                f"{show(_STATE_FORMAT)}, version {_STATE_VERSION}: {cure}"
+            )
         return cls(saved.nodes.bias, nodes_=saved.nodes, edges_=saved.edges)
 
 

@@ -32,6 +32,7 @@ from latentstruct.formats.text import (
     write_text,
 )
 from latentstruct.ragged import Indices
+from latentstruct.short_repr import short_repr
 
 __all__ = ["ItemGroups", "read_groups", "write_groups"]
 
@@ -61,6 +62,8 @@ class ItemGroups:
     items: list[NDArray[np.float64]]
     clusters: list[list[str]] | None
     feature_names: list[str]
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.names)
@@ -130,7 +133,7 @@ def _checked_header(cells: list[str], name: str, line: int) -> list[str]:
             fail(name, line, f"found the column name {show(cell)} empty or twice; expected different names: rename it")
         seen.add(cell)
         if cell not in (GROUP, CLUSTER) and cell.lower() in (GROUP, CLUSTER):
-            fail(name, line, f"found the column {show(cell)}; expected {cell.lower()!r} in small letters: rename it")
+            fail(name, line, f"found the column {show(cell)}; expected {show(cell.lower())} in small letters: rename it")
     if len(cells) == 1 and any(mark in cells[0] for mark in ",;\t"):
         fail(
             name,

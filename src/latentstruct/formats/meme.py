@@ -53,7 +53,7 @@ def check_probabilities(values: Any, name: str, width: int | None = None) -> NDA
     try:
         matrix = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from error
+        raise InputError(f"{name} must be numbers ({error}): give a row of four for each position") from error
     if matrix.ndim != 2 or matrix.shape[1] != 4 or len(matrix) == 0 or width not in (None, len(matrix)):
         raise InputError(f"{name} has shape {matrix.shape}; expected (width, 4), the letters A, C, G, T: reshape it")
     if not np.isfinite(matrix).all() or (matrix < 0).any() or (np.abs(matrix.sum(axis=1) - 1) > 1e-6).any():
@@ -140,7 +140,11 @@ def read_meme(path: FilePath) -> list[MemeMotif]:
     title = ""
     for number, text in lines:
         if text.startswith("ALPHABET") and text.partition("=")[2].strip() not in ("ACGT", "DNA"):
-            fail(name, number, f"found {show(text)}; expected 'ALPHABET= ACGT': only DNA motifs are read")
+            fail(
+                name,
+                number,
+                f"found {show(text)}; expected 'ALPHABET= ACGT', as only DNA motifs are read: give a file of these",
+            )
         elif text.startswith("Background letter frequencies"):
             background = _background(name, *next(lines, (number + 1, "")))
         elif text.startswith("MOTIF"):
@@ -183,7 +187,11 @@ def _matrix(name: str, line: int, text: str, lines: Iterator[tuple[int, str]]) -
         if not value.isascii() or not value.isdigit() or len(value) > 9 or int(value) < 1:
             fail(name, line, f"found {key}= {show(value)}; expected a positive whole number: correct the line")
     if settings.get("alength", "4") != "4":
-        fail(name, line, f"found alength= {settings['alength']}; expected 4: only DNA motifs are read")
+        fail(
+            name,
+            line,
+            f"found alength= {settings['alength']}; expected 4, as only DNA motifs are read: remove the motif",
+        )
     if "w" not in settings:
         fail(name, line, "the matrix does not say its width; expected 'w= ' and a number: complete the line")
     rows = []

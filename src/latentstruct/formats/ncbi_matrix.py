@@ -17,6 +17,7 @@ from latentstruct.formats.text import (
     source_name,
     write_text,
 )
+from latentstruct.short_repr import short_repr
 
 __all__ = ["SubstitutionMatrix", "blosum62", "read_ncbi_matrix", "write_ncbi_matrix"]
 
@@ -38,12 +39,15 @@ class SubstitutionMatrix(NamedTuple):
     letters: str
     scores: NDArray[np.float64]
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
     def restricted(self, letters: str) -> "SubstitutionMatrix":
         """Return the scores of the given letters, in their order."""
         missing = [letter for letter in letters if letter not in self.letters]
         if missing:
             raise InputError(
-                f"the matrix has no letter {missing[0]!r}; expected the letters {letters}: give a matrix that has them"
+                f"the matrix has no letter {show(missing[0])}; expected the letters {letters}: give a matrix that has them"
             )
         order = [self.letters.index(letter) for letter in letters]
         return SubstitutionMatrix(letters, self.scores[np.ix_(order, order)])
@@ -174,7 +178,7 @@ def write_ncbi_matrix(
         largest = max([float(np.abs(values).max()), *map(abs, gaps)])
         scale = LARGEST / largest if largest > 0 else 1.0
     if not 0 < scale < math.inf:
-        raise InputError(f"scale is {scale!r}; expected a finite number above 0: leave it out for the usual one")
+        raise InputError(f"scale is {show(scale)}; expected a finite number above 0: leave it out for the usual one")
     lines = [f"# Scores of a model, multiplied by {scale:.6g} and rounded."]
     lines += [f"# {line}" for line in remark.splitlines()]
     lines += _gap_remarks(*(cost * scale for cost in gaps)) if gaps else []

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.tables import check_n_features, parse_pairs
 from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.short_repr import short_repr
 
 __all__ = ["Queries", "read_queries", "write_scores"]
 
@@ -41,6 +42,8 @@ class Queries:
     X: list[NDArray[np.float64]] | list[csr_array]
     Y: list[NDArray[np.int64]]
     documents: list[list[str]]
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -173,5 +176,5 @@ def write_scores(path: FilePath, scores: Sequence[Any] | NDArray[Any]) -> None:
     try:
         flat = np.concatenate([np.zeros(0), *(np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in scores)])
     except (TypeError, ValueError) as error:
-        raise InputError(f"the scores must be numbers, an array for each query: {error}") from error
+        raise InputError(f"the scores must be numbers, an array for each query ({error}): convert them") from error
     write_text(path, "".join(f"{value!r}\n" for value in flat.tolist()))

@@ -1,8 +1,10 @@
 """Inputs with a class each: svmlight and delimited tables."""
 
 import csv
+import io
 import operator
 import re
+import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from math import isfinite
@@ -17,18 +19,23 @@ from latentstruct.formats.text import (
     INTEGER,
     NOT_FINITE,
     NUMBER,
+    STANDARD_STREAM,
     FilePath,
+    KeptInput,
     decode_line,
     extension,
     fail,
     numbered_lines,
+    path_text,
     show,
     source_name,
 )
+from latentstruct.short_repr import short_repr
 
 MAX_INDEX = 2**31 - 1
 
 _TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_PAIR = re.compile(rb"(?:^|\s)(?:[0-9]+|qid):")
 _PAIRS = re.compile(rb"(?:\s*[0-9]+:[-+0-9.eE]+(?=\s|$))*\s*")
 
 
@@ -388,6 +395,25 @@ class ClassData(NamedTuple):
     y: NDArray[Any]
     feature_names: list[str] | None
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+
+def keep_samples(path: FilePath) -> FilePath:
+    """Return standard input read whole, with the extension that its first line calls for; any other path as it is.
+
+    A line without pairs such as ``3:0.5`` in which there are commas or tabs is the header of a table.
+    """
+    if isinstance(path, KeptInput) or path_text(path) != STANDARD_STREAM:
+        return path
+    content = sys.stdin.buffer.read()
+    lines = (line.strip() for line in io.BytesIO(content))
+    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
+    suffix = ""
+    if not _PAIR.search(first):
+        suffix = ".csv" if b"," in first else ".tsv" if b"\t" in first else ""
+    return KeptInput(content, suffix)
+
 
 def read_classes(
     path: FilePath,
@@ -401,7 +427,8 @@ def read_classes(
     Parameters
     ----------
     path : str or path
-        A ``.csv`` or ``.tsv`` file is read by `read_csv`, any other by `read_svmlight`; ``.gz`` may follow.
+        A ``.csv`` or ``.tsv`` file is read by `read_csv`, any other by `read_svmlight`; ``.gz`` may follow. ``-`` is
+        standard input, whose first line tells which it is.
     label : str, optional
         The name of the label column of a table; the last column by default.
     n_features : int, optional
@@ -421,6 +448,7 @@ def read_classes(
     FormatError
         If the file is not of this format.
     """
+    path = keep_samples(path)
     name = source_name(path)
     if extension(path) not in _TABLE_DELIMITERS:
         if label is not None:

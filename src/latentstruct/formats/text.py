@@ -1,6 +1,7 @@
 """What all readers and writers share: opening, decoding, naming the place of an error."""
 
 import gzip
+import io
 import os
 import re
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.short_repr import show
 
 STANDARD_STREAM = "-"
 BOM = b"\xef\xbb\xbf"
@@ -20,10 +22,26 @@ NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 FilePath = str | os.PathLike[str]
 
 
-def show(value: object, limit: int = 60) -> str:
-    """Represent a value in a message, cut to a readable length."""
-    text = repr(value)
-    return text if len(text) <= limit else f"{text[:limit]}…"
+class KeptInput(os.PathLike[str]):
+    """Standard input that was read whole, so that its content can tell its format and be read again.
+
+    Parameters
+    ----------
+    content : bytes
+        What was read.
+    suffix : str
+        The extension a file of this content would have.
+    """
+
+    def __init__(self, content: bytes, suffix: str) -> None:
+        self.content = content
+        self.suffix = suffix
+
+    def __fspath__(self) -> str:
+        return STANDARD_STREAM
+
+    def __str__(self) -> str:
+        return source_name(self)
 
 
 def fail(name: str, line: int, problem: str) -> NoReturn:
@@ -49,6 +67,8 @@ def source_name(path: FilePath) -> str:
 
 def extension(path: FilePath) -> str:
     """Return the lower-case extension of a path, that of the compression left out."""
+    if isinstance(path, KeptInput):
+        return path.suffix
     text = path_text(path).lower()
     return Path(text.removesuffix(".gz")).suffix
 
@@ -57,7 +77,7 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, of its decompressed content or of standard input, counted from 1."""
     text = path_text(path)
     if text == STANDARD_STREAM:
-        for number, line in enumerate(sys.stdin.buffer, 1):
+        for number, line in enumerate(io.BytesIO(path.content) if isinstance(path, KeptInput) else sys.stdin.buffer, 1):
             yield number, line.removeprefix(BOM) if number == 1 else line
         return
     if os.path.isdir(text):

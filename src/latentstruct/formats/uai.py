@@ -16,6 +16,7 @@ import numpy as np
 from latentstruct.exceptions import InputError
 from latentstruct.formats.text import FilePath, fail, numbered_lines, show, source_name, write_text
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import short_repr
 
 if TYPE_CHECKING:
     from latentstruct.inference.structure import FactorGraphs
@@ -57,6 +58,8 @@ class UaiModel:
     cards: Indices
     scopes: list[tuple[int, ...]]
     tables: list[Vector]
+
+    __repr__ = short_repr
 
     def structure(self) -> tuple["FactorGraphs", Vector, Vector]:
         """Return the one factor graph with its potentials.

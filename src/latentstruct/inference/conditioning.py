@@ -182,13 +182,14 @@ class Conditioned:
         if len(states) != len(variables):
             raise InputError(
                 f"states has {len(states)} entries; expected one for each of the {len(variables)} variables of the "
-                "asked graphs, fixed or not"
+                "asked graphs, fixed or not: give any state for those that are not fixed"
             )
         wrong = fixed & ((states < 0) | (states >= self.structure.cards[variables]))
         for i in np.flatnonzero(wrong)[:1]:
             v = variables[i]
             raise InputError(
-                f"variable {v} is fixed at state {states[i]}; it has states 0 to {self.structure.cards[v] - 1}"
+                f"variable {v} is fixed at state {states[i]}; expected a state from 0 to "
+                f"{self.structure.cards[v] - 1}: count the states from 0"
             )
 
 

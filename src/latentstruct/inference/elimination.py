@@ -75,7 +75,7 @@ class Elimination:
         self.structure = structure
         self.hidden = as_flags("hidden", hidden, len(structure.cards))
         if max_entries < 1:
-            raise InputError(f"max_entries is {max_entries}; expected at least 1")
+            raise InputError(f"max_entries is {max_entries}; expected at least 1: choose a larger number")
         self.max_entries = max_entries
         self._programs = _Programs(structure, self.hidden, max_entries, any_order=False)
         self.widths = self._programs.widths
@@ -146,7 +146,10 @@ class Elimination:
         """
         check_temperature("output", output_temperature)
         if not (0 < alpha < np.inf) or alpha == 1:
-            raise InputError(f"alpha is {alpha}; expected a finite number above 0 other than 1")
+            raise InputError(
+                f"alpha is {alpha}; expected a finite number above 0 other than 1: choose such a number, or give 1 as "
+                "temperature for the sum"
+            )
         asked = asked_graphs(self.structure, graphs)
         other_way = "use MarginalSSVM instead of MinEntropySSVM, which turns to belief propagation"
         self._refuse_infeasible(self._programs, asked, "Graph(max_entries=…)", other_way)
@@ -269,7 +272,8 @@ def _potentials(name: str, values: ArrayLike, expected: int) -> Vector:
     array = np.ascontiguousarray(values, dtype=np.float64)
     if array.shape != (expected,):
         raise InputError(
-            f"{name} has shape {array.shape}; expected ({expected},): entries of the asked graphs one after the other"
+            f"{name} has shape {array.shape}; expected ({expected},): give the entries of the asked graphs one after "
+            "the other"
         )
     return array
 
@@ -280,14 +284,19 @@ def asked_graphs(structure: FactorGraphs, graphs: ArrayLike | None) -> Indices:
         return np.arange(structure.n_graphs, dtype=np.int64)
     asked = as_indices("graphs", graphs).reshape(-1)
     for g in asked[(asked < 0) | (asked >= structure.n_graphs)][:1]:
-        raise InputError(f"graph {g} was asked for; there are graphs 0 to {structure.n_graphs - 1}")
+        raise InputError(
+            f"graph {g} was asked for; expected one from 0 to {structure.n_graphs - 1}: count the graphs from 0"
+        )
     return asked
 
 
 def check_temperature(name: str, value: float) -> None:
     """Raise InputError unless 0 ≤ value < ∞."""
     if not 0 <= value < np.inf:
-        raise InputError(f"the {name} temperature is {value}; expected a finite number of at least 0")
+        raise InputError(
+            f"the {name} temperature is {value}; expected a finite number of at least 0: choose 0 for the maximum, 1 "
+            "for the sum"
+        )
 
 
 def as_flags(name: str, values: ArrayLike, count: int) -> NDArray[np.bool_]:
@@ -295,7 +304,8 @@ def as_flags(name: str, values: ArrayLike, count: int) -> NDArray[np.bool_]:
     flags = np.asarray(values)
     if flags.shape != (count,) or (flags.dtype != np.bool_ and count > 0):
         raise InputError(
-            f"{name} has shape {flags.shape} and type {flags.dtype}; expected bool for each of {count} variables"
+            f"{name} has shape {flags.shape} and type {flags.dtype}; expected bool for each of {count} variables: "
+            "give an array of True and False"
         )
     return np.ascontiguousarray(flags, dtype=np.bool_)
 

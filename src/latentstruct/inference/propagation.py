@@ -19,6 +19,7 @@ from latentstruct.kernels.pairwise_propagation import run_pairwise
 from latentstruct.kernels.propagation import Asked, Wiring
 from latentstruct.protocols import Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.short_repr import show
 
 Flags = NDArray[np.bool_]
 Counting = Literal["bethe", "trees", "auto"]
@@ -131,15 +132,17 @@ class Propagation:
         counting: Counting = "bethe",
     ) -> None:
         if counting not in ("bethe", "trees", "auto"):
-            raise InputError(f"counting is {counting!r}; expected 'bethe', 'trees' or 'auto'")
+            raise InputError(f"counting is {show(counting)}; expected 'bethe', 'trees' or 'auto': choose one of these")
         if max_iterations < 1:
-            raise InputError(f"max_iterations is {max_iterations}; expected at least 1")
+            raise InputError(f"max_iterations is {max_iterations}; expected at least 1: choose a larger number")
         if not 0 <= damping < 1:
-            raise InputError(f"damping is {damping}; expected at least 0 and below 1")
+            raise InputError(f"damping is {damping}; expected at least 0 and below 1: choose one such as 0.5")
         if not tol > 0:
-            raise InputError(f"tol is {tol}; expected a number above 0")
+            raise InputError(f"tol is {tol}; expected a number above 0: choose one such as 1e-6")
         if not all(0 < stage < np.inf for stage in anneal):
-            raise InputError(f"anneal is {tuple(anneal)}; expected finite temperatures above 0")
+            raise InputError(
+                f"anneal is {tuple(anneal)}; expected finite temperatures above 0: choose such ones, or leave them out"
+            )
         self.structure = structure
         self.hidden = as_flags("hidden", hidden, len(structure.cards))
         self.max_iterations, self.damping, self.tol = max_iterations, damping, tol
@@ -209,8 +212,8 @@ class Propagation:
             given = np.asarray(messages, dtype=np.float64)
             if given.shape != begin.shape:
                 raise InputError(
-                    f"messages has shape {given.shape}; expected {begin.shape}: those that an earlier run over the "
-                    "same graphs returned"
+                    f"messages has shape {given.shape}; expected {begin.shape}: give those that an earlier run over "
+                    "the same graphs returned"
                 )
             # What was impossible under other potentials need not be under these.
             begin[:] = np.where(np.isfinite(given), given, 0.0)

@@ -64,7 +64,10 @@ class FactorGraphs:
                 f"{len(self.factors_at) - 1}; give both one offset more than there are graphs"
             )
         for v in np.flatnonzero(self.cards < 1)[:1]:
-            raise InputError(f"variable {v} has {self.cards[v]} states; every variable needs at least 1")
+            raise InputError(
+                f"variable {v} has {self.cards[v]} states, but every variable needs at least 1: leave it out, or give "
+                "it states"
+            )
         self._check_scopes()
         self._table_sizes()
         return self
@@ -82,7 +85,8 @@ class FactorGraphs:
         same = (np.diff(factors[order]) == 0) & (np.diff(self.scopes[order]) == 0)
         for k in order[1:][same][:1]:
             raise InputError(
-                f"factor {factors[k]} names variable {self.scopes[k]} twice; name each variable of a factor once"
+                f"factor {factors[k]} names variable {self.scopes[k]} twice; expected different ones: name each "
+                "variable of a factor once"
             )
 
     def _table_sizes(self) -> Indices:
@@ -99,7 +103,7 @@ class FactorGraphs:
             largest = int(estimates.argmax())
             raise InputError(
                 f"the factors' tables have about {estimates.sum():.3g} entries together, that of factor {largest} "
-                f"{estimates[largest]:.3g}; at most 2**62 can be counted: give factors fewer variables or states"
+                f"{estimates[largest]:.3g}; expected at most 2**62 in all: give factors fewer variables or states"
             )
         return sizes
 
@@ -120,7 +124,9 @@ def pairwise_graphs(cards: ArrayLike, edges: ArrayLike, variables_at: ArrayLike,
     if pairs.size == 0:
         pairs = pairs.reshape(0, 2)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InputError(f"edges has shape {pairs.shape}; expected (number of edges, 2): two variables an edge")
+        raise InputError(
+            f"edges has shape {pairs.shape}; expected (number of edges, 2): give two variables for each edge"
+        )
     return FactorGraphs(
         as_indices("cards", cards),
         2 * np.arange(len(pairs) + 1, dtype=np.int64),
@@ -136,7 +142,7 @@ def as_indices(name: str, values: ArrayLike) -> Indices:
     if array.size == 0:
         return array.astype(np.int64)
     if not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{name} has numbers of type {array.dtype}; give whole numbers (an integer array)")
+        raise InputError(f"{name} has numbers of type {array.dtype}; expected whole numbers: give an integer array")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
@@ -144,7 +150,7 @@ def _check_offsets(name: str, offsets: Indices, items: str, count: int) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != count or np.any(np.diff(offsets) < 0):
         raise InputError(
             f"{name} is {np.array2string(offsets, threshold=8)}; expected offsets that begin with 0, never fall and "
-            f"end with {count}, the number of {items}"
+            f"end with {count}, the number of {items}: count the {items} of the graphs up"
         )
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
 from latentstruct.sequences import Matches, check_matches, count_hits
+from latentstruct.short_repr import show
 
 __all__ = ["alignment_scores", "modeler_scores", "q_scores"]
 
@@ -57,7 +58,7 @@ def q_scores(true: Sequence[Any], predicted: Sequence[Any], tolerance: int = 0) 
     """
     if not isinstance(tolerance, int | np.integer) or tolerance < 0:
         raise InputError(
-            f"tolerance is {tolerance!r}; expected a whole number, 0 or more: choose the largest "
+            f"tolerance is {show(tolerance)}; expected a whole number, 0 or more: choose the largest "
             "shift that counts as right"
         )
     both = _check_both(true, predicted)

@@ -7,6 +7,7 @@ import numpy as np
 
 from latentstruct.boxes import check_boxes, overlaps
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import show
 
 __all__ = ["box_scores"]
 
@@ -53,7 +54,7 @@ def box_scores(
         given["candidate_boxes"] = candidate_boxes
     for name, values in given.items():
         if not hasattr(values, "__len__"):
-            raise InputError(f"{name} is {values!r}; expected a sequence: give one for each image")
+            raise InputError(f"{name} is {show(values)}; expected a sequence: give one for each image")
     n = len(Y_true)
     if n == 0:
         raise InputError("there is no image to score; expected at least one: give classes and boxes")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.counts import FoundScore
+from latentstruct.short_repr import show
 
 __all__ = ["ChunkScore", "ChunkScores", "chunk_scores", "chunk_spans"]
 
@@ -41,11 +42,11 @@ class ChunkScores(ChunkScore):
 def _parts(tag: object) -> tuple[str, str]:
     """Split a tag into its position letter and its type."""
     if not isinstance(tag, str):
-        raise InputError(f"a tag is {tag!r}; expected text such as 'B-NP' or 'O': give tags, not their numbers")
+        raise InputError(f"a tag is {show(tag)}; expected text such as 'B-NP' or 'O': give tags, not their numbers")
     position, _, kind = tag.partition("-")
     if position not in _POSITIONS:
         raise InputError(
-            f"a tag is {tag!r}; expected O, or B, I, E or S with a hyphen and a type, such as 'B-NP': "
+            f"a tag is {show(tag)}; expected O, or B, I, E or S with a hyphen and a type, such as 'B-NP': "
             "write the chunks in the IOB1, IOB2 or BIOES scheme"
         )
     return position, kind if position != "O" else ""
@@ -74,7 +75,7 @@ def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     [('NP', 0, 2), ('VP', 3, 4), ('NP', 4, 5)]
     """
     if isinstance(tags, str):
-        raise InputError(f"the tags are the string {tags!r}; expected a sequence of tags: give a list of strings")
+        raise InputError(f"the tags are the string {show(tags)}; expected a sequence of tags: give a list of strings")
     spans: list[tuple[str, int, int]] = []
     before, kind_before, start = "O", "", 0
     for i, tag in enumerate(tags):
@@ -132,7 +133,7 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     for i, (tags, guesses) in enumerate(zip(true_sentences, predicted_sentences, strict=True)):
         if isinstance(tags, str) or isinstance(guesses, str):
             raise InputError(
-                f"sentence {i} is the string {(tags if isinstance(tags, str) else guesses)!r}; expected a "
+                f"sentence {i} is the string {show(tags if isinstance(tags, str) else guesses)}; expected a "
                 "sequence of tags: give a list of sentences, each a list of tags"
             )
         if len(tags) != len(guesses):

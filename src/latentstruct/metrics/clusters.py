@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import show
 
 __all__ = ["ClusterScore", "ClusterScores", "cluster_scores"]
 
@@ -65,7 +66,9 @@ class ClusterScores:
 def number_clusters(y: Any, name: str) -> NDArray[np.int64]:
     """Return the cluster labels of a document's items as numbers from 0 by first appearance, shape (m,)."""
     if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
-        raise InputError(f"{name} must be a sequence of cluster labels, one for each item, found {y!r}")
+        raise InputError(
+            f"{name} must be a sequence of cluster labels, one for each item, found {show(y)}: give a list of labels"
+        )
     if len(y) == 0:
         raise InputError(f"{name} is empty; expected a cluster label for each item: leave out documents without items")
     labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
@@ -186,7 +189,7 @@ def cluster_scores(
     if weights.shape != (len(documents),) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
         raise InputError(
             f"sample_weight must hold a weight ≥ 0 for each of the {len(documents)} documents, not all 0, found "
-            f"{sample_weight!r}"
+            f"{show(sample_weight)}: give such an array, or leave it out"
         )
     counts = np.stack([_counts(clusters, found) for clusters, found in documents])
     scores = {name: _score(row) for name, row in zip(_MEASURES, np.tensordot(weights, counts, axes=1), strict=True)}

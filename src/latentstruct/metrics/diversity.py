@@ -10,6 +10,7 @@ from scipy import sparse
 
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices
+from latentstruct.short_repr import show
 
 __all__ = ["DiversityScores", "diversity_scores", "expected_random_loss", "subtopic_loss", "subtopic_recall"]
 
@@ -46,13 +47,13 @@ def subtopic_holders(y: Any, name: str) -> Holders:
         return held
     if isinstance(y, str | bytes | Mapping) or not hasattr(y, "__len__") or not hasattr(y, "__iter__"):
         raise InputError(
-            f"{name} is {y!r}; expected a list with a collection of subtopics for each document: wrap them"
+            f"{name} is {show(y)}; expected a list with a collection of subtopics for each document: wrap them"
         )
     holders: Holders = {}
     for document, subtopics in enumerate(y):
         if isinstance(subtopics, str | bytes) or not hasattr(subtopics, "__iter__"):
             raise InputError(
-                f"{name} has {subtopics!r} for document {document}; expected a collection of subtopics such as "
+                f"{name} has {show(subtopics)} for document {document}; expected a collection of subtopics such as "
                 "['space', 'medicine']: put even a single subtopic into a list"
             )
         try:
@@ -77,11 +78,17 @@ def check_choice(chosen: Any, n_documents: int | None, name: str) -> Indices:
     if documents.size == 0:
         return np.zeros(0, dtype=np.int64)
     if documents.ndim != 1 or documents.dtype.kind not in "iu":
-        raise InputError(f"{name} is {chosen!r}; expected the numbers of the chosen documents, counted from 0")
+        raise InputError(
+            f"{name} is {show(chosen)}; expected the numbers of the chosen documents, counted from 0: give them as a "
+            "list"
+        )
     documents = documents.astype(np.int64)
     if documents.min() < 0 or (n_documents is not None and documents.max() >= n_documents):
         wrong = documents[(documents < 0) | (documents >= (n_documents or np.inf))][0]
-        raise InputError(f"{name} holds {wrong}; expected documents from 0 to {n_documents or '…'} (the last excluded)")
+        raise InputError(
+            f"{name} holds {wrong}; expected documents from 0 to {n_documents or '…'} (the last excluded): count the "
+            "documents from 0"
+        )
     if len(np.unique(documents)) != len(documents):
         raise InputError(f"{name} is {documents.tolist()}; expected different documents: name each of them once")
     return documents
@@ -178,7 +185,7 @@ def diversity_scores(Y: Sequence[Any], choices: Sequence[Any]) -> DiversityScore
         The chosen documents of each query.
     """
     if len(Y) != len(choices) or not len(Y):
-        raise InputError(f"{len(choices)} choices are given for {len(Y)} queries: give one for each, and at least one")
+        raise InputError(f"{len(choices)} choices are given for {len(Y)} queries; expected one for each, and at least one query: give as many")
     pairs = list(zip(Y, choices, strict=True))
     return DiversityScores(
         len(Y),

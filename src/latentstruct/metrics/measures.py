@@ -13,6 +13,7 @@ from scipy.stats import rankdata
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.ranking import average_precision, precision_at_k
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 
 __all__ = [
     "Contingency",
@@ -68,8 +69,8 @@ def check_beta(beta: Any) -> float:
     # Whose square is a positive finite number too.
     if not numeric or not 1e-150 < beta < 1e150:
         raise InputError(
-            f"beta is {beta!r}; expected a positive finite number: take 1 for F1, more to weigh recall, less to weigh "
-            "precision"
+            f"beta is {show(beta)}; expected a positive finite number: take 1 for F1, more to weigh recall, less to "
+            "weigh precision"
         )
     return float(beta)
 
@@ -91,14 +92,15 @@ def _truth_and_scores(y: Any, scores: Any) -> tuple[NDArray[np.bool_], Vector]:
     try:
         values = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"scores must be numbers: {error}") from error
+        raise InputError(f"scores must be numbers, one for each example ({error}): give an array of them") from error
     if truth.shape != values.shape:
         raise InputError(
             f"found truth of shape {truth.shape} and scores of shape {values.shape}; expected one score for each "
             "example: give both for the same examples"
         )
     if not np.isfinite(values).all():
-        raise InputError("scores contain NaN or infinity; expected finite numbers: replace or remove them")
+        wrong = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise InputError(f"score {wrong} is {values[wrong]}; expected finite numbers: replace or remove it")
     return truth, values
 
 

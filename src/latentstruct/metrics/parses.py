@@ -110,7 +110,7 @@ def _compare(
         if len(tags) != len(guessed):
             raise InputError(
                 f"the predicted tree of sentence {i} has {len(guessed)} words; expected {len(tags)} as in the truth: "
-                "parse the same sentences"
+                "predict the same sentences"
             )
         counts = [tag not in unread for tag in tags]
         positions = list(accumulate(counts, initial=0))

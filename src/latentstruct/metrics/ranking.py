@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 
 __all__ = ["RankingScores", "average_precision", "ndcg_at_k", "precision_at_k", "ranking_scores"]
 
@@ -24,20 +25,20 @@ def _checked(y: Any, scores: Any) -> tuple[Vector, Vector]:
     try:
         grades, values = np.asarray(y, dtype=np.float64), np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"grades and scores must be numbers: {error}") from error
+        raise InputError(f"grades and scores must be numbers ({error}): give an array of each") from error
     if grades.ndim != 1 or grades.shape != values.shape:
         raise InputError(
             f"found grades of shape {grades.shape} and scores of shape {values.shape}; expected one grade and one "
-            "score for each document of a query"
+            "score for each document of a query: give both for the same documents"
         )
     if not np.isfinite(grades).all() or not np.isfinite(values).all():
-        raise InputError("grades and scores contain NaN or infinity; expected finite numbers: replace or remove them")
+        raise InputError("grades or scores contain NaN or infinity; expected finite numbers: replace or remove them")
     return grades, values
 
 
 def _check_k(k: Any) -> int:
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InputError(f"k is {k!r}; expected a whole number of at least 1: choose how many documents count")
+        raise InputError(f"k is {show(k)}; expected a whole number of at least 1: choose how many documents count")
     return int(k)
 
 
@@ -192,7 +193,8 @@ def ranking_scores(
     """
     if len(Y) == 0 or len(Y) != len(scores):
         raise InputError(
-            f"found grades of {len(Y)} queries and scores of {len(scores)}; expected as many of both, at least one"
+            f"found grades of {len(Y)} queries and scores of {len(scores)}; expected as many of both, at least one: "
+            "give both for the same queries"
         )
     pairs = list(zip(Y, scores, strict=True))
     return RankingScores(

@@ -8,6 +8,7 @@ import numpy as np
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
 
 
@@ -55,7 +56,9 @@ class AlternatingSubgradient(BaseSolver):
         self._check_at_least(1, "restarts")
         rate = self.learning_rate
         if not (isinstance(rate, int | float | np.number) and 0 < rate < math.inf):
-            raise InputError(f"learning_rate must be a finite number above 0, found {rate!r}")
+            raise InputError(
+                f"learning_rate must be a finite number above 0, found {show(rate)}: choose one such as 0.1"
+            )
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
         return first_weights(objective, attempt)

@@ -14,6 +14,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 
 MEANINGS = {
     "convex": "a convex objective (no latent variables, or a linearised clamped side)",
@@ -77,7 +78,8 @@ class Monitor:
         """Report the true objective at w; the best w is kept (`copy=False` if w will never change)."""
         if not math.isfinite(objective):
             raise InputError(
-                f"the objective became {objective}: the inputs or C are too large in scale; standardise the features"
+                f"the objective became {objective}, but must be finite: the inputs or C are too large in scale; "
+                "standardise the features"
             )
         if objective < self.objective:
             self.objective, self.best = objective, w.copy() if copy else w
@@ -211,14 +213,16 @@ class BaseSolver(BaseEstimator):
         for name in ("tol", "max_rounds", "max_seconds"):
             value = getattr(self, name)
             if not (isinstance(value, (int, float, np.number)) and value > 0):
-                raise InputError(f"{name} must be a number above 0, found {value!r}")
+                raise InputError(f"{name} must be a number above 0, found {show(value)}: choose such a number")
 
     def _check_at_least(self, least: int, *names: str) -> None:
         """Raise unless the named parameters are whole numbers not below `least`."""
         for name in names:
             value = getattr(self, name)
             if not (isinstance(value, (int, np.integer)) and value >= least):
-                raise InputError(f"{name} must be a whole number, at least {least}, found {value!r}")
+                raise InputError(
+                    f"{name} must be a whole number, at least {least}, found {show(value)}: choose such a number"
+                )
 
     def minimize(
         self,

@@ -12,6 +12,7 @@ from latentstruct.objective import Objective
 from latentstruct.oracles import CachedOracle
 from latentstruct.planes import Plane, PlaneStore
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor
 
 # The QP over the planes is solved to this share of the gap that is wanted.
@@ -227,7 +228,7 @@ class Bundle(BaseSolver):
         """Raise unless objective and parameters fit."""
         super().check(objective)
         if not self.proximity >= 0:
-            raise InputError(f"proximity must be ≥ 0, found {self.proximity!r}")
+            raise InputError(f"proximity must be ≥ 0, found {show(self.proximity)}: choose 0 for none")
         self._check_at_least(2, "max_planes")
         if self.cached_planes != 0:
             self._check_at_least(2, "cached_planes")

@@ -14,6 +14,7 @@ from latentstruct.objective import Objective
 from latentstruct.planes import Planes
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers.auto import HingeSolver, choose_solver
 from latentstruct.solvers.base import ENDINGS, LAST, BaseSolver
 from latentstruct.solvers.lbfgs import LBFGS
@@ -91,9 +92,11 @@ class CCCP(BaseSolver):
         super().check(objective)
         self._check_at_least(1, "max_rounds", "restarts")
         if not 0 < self.first_tol < 1:
-            raise InputError(f"first_tol must be between 0 and 1, found {self.first_tol!r}")
+            raise InputError(f"first_tol must be between 0 and 1, found {show(self.first_tol)}: choose one such as 0.1")
         if self.inner is not None and (isinstance(self.inner, type) or not hasattr(self.inner, "minimize")):
-            raise InputError(f"inner must be a solver such as Bundle(), found {self.inner!r}")
+            raise InputError(
+                f"inner must be a solver such as Bundle(), found {show(self.inner)}: give one, or leave it out"
+            )
 
     def minimize(
         self, objective: Objective, w0: Vector | None = None, *, state: Any = None, callback: Callback | None = None

@@ -7,6 +7,7 @@ import numpy as np
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 
@@ -56,7 +57,9 @@ class CuttingPlane(BaseSolver):
         self._check_at_least(1, "max_sweeps")
         self._check_at_least(2, "max_planes")
         if not 0 < self.inner_tol < 1:
-            raise InputError(f"inner_tol must lie between 0 and 1, found {self.inner_tol!r}")
+            raise InputError(
+                f"inner_tol must lie between 0 and 1, found {show(self.inner_tol)}: choose one such as 0.1"
+            )
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         point = DualPoint(objective, monitor, w, state, self.max_planes)

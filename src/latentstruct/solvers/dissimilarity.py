@@ -17,6 +17,7 @@ from latentstruct.objective import Objective
 from latentstruct.planes import Planes, PlaneStore
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import short_repr, show
 from latentstruct.solvers.auto import choose_solver
 from latentstruct.solvers.base import ENDINGS, LAST, BaseSolver
 from latentstruct.solvers.bundle import PlaneBundle
@@ -40,6 +41,8 @@ class DissimilarityResult(Result):
     """What training with a distribution over latents returns: `Result`, and the distribution's weights θ."""
 
     theta: Vector = field(default_factory=lambda: np.zeros(0))
+
+    __repr__ = short_repr
 
 
 @dataclass
@@ -124,7 +127,10 @@ class Alternation(BaseSolver):
         super().check(objective)
         self._check_at_least(1, "max_rounds", "restarts")
         if self.solver is not None and not isinstance(self.solver, CCCP | SelfPaced):
-            raise InputError(f"solver must be CCCP() or SelfPaced(), which find w, or None, found {self.solver!r}")
+            raise InputError(
+                f"solver must be CCCP() or SelfPaced(), which find w, or None, found {show(self.solver)}: give one of "
+                "these"
+            )
 
     def minimize(
         self,
@@ -365,7 +371,9 @@ class Dissimilarity(Alternation):
         """Raise unless the parameters make sense."""
         super().check(objective)
         if self.latent_solver not in ("lbfgs", "subgradient"):
-            raise InputError(f"latent_solver must be 'lbfgs' or 'subgradient', found {self.latent_solver!r}")
+            raise InputError(
+                f"latent_solver must be 'lbfgs' or 'subgradient', found {show(self.latent_solver)}: choose one of these"
+            )
 
     def _begin(
         self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None
@@ -491,7 +499,7 @@ class Imputation(Alternation):
     def check(self, objective: Any) -> None:
         """Raise unless the parameters make sense."""
         if self.inner not in ("cccp", "convex"):
-            raise InputError(f"inner must be 'cccp' or 'convex', found {self.inner!r}")
+            raise InputError(f"inner must be 'cccp' or 'convex', found {show(self.inner)}: choose one of these")
         if self.inner == "cccp":
             super().check(objective)
             return
@@ -499,7 +507,10 @@ class Imputation(Alternation):
         self._check_at_least(1, "max_rounds", "restarts")
         wrong = isinstance(self.solver, type) or "convex" not in getattr(self.solver, "needs", ())
         if self.solver is not None and wrong:
-            raise InputError(f"solver must be a convex solver such as Bundle(), or None, found {self.solver!r}")
+            raise InputError(
+                f"solver must be a convex solver such as Bundle(), or None, found {show(self.solver)}: give one of "
+                "these"
+            )
 
     def _begin(
         self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None

@@ -7,6 +7,7 @@ import numpy as np
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 
@@ -67,7 +68,9 @@ class FrankWolfe(BaseSolver):
         """Raise unless objective and parameters fit."""
         super().check(objective)
         if self.step not in ("pairwise", "away", "plain"):
-            raise InputError(f"step must be 'pairwise', 'away' or 'plain', found {self.step!r}")
+            raise InputError(
+                f"step must be 'pairwise', 'away' or 'plain', found {show(self.step)}: choose one of these"
+            )
         self._check_at_least(1, "batches", "certify_every")
         self._check_at_least(2, "max_planes")
 

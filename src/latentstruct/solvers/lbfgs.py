@@ -12,6 +12,7 @@ from scipy.linalg.blas import daxpy
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
 
 ARMIJO, CURVATURE = 1e-4, 0.9
@@ -176,7 +177,9 @@ class LBFGS(BaseSolver):
             )
         self._check_at_least(1, "memory", "restarts")
         if not self.smoothing > 0:
-            raise InputError(f"smoothing must be a temperature above 0, found {self.smoothing!r}")
+            raise InputError(
+                f"smoothing must be a temperature above 0, found {show(self.smoothing)}: choose one such as 0.01"
+            )
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
         return first_weights(objective, attempt)

@@ -15,6 +15,7 @@ from latentstruct.planes import Plane
 from latentstruct.protocols import Regularizer
 from latentstruct.ragged import Vector
 from latentstruct.regularizers import L2, NoRegularizer
+from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
 
 # A step is accepted if it lowers the highest of the last values by this share of what its length promises.
@@ -285,7 +286,8 @@ class Proximal(BaseSolver):
         self._check_at_least(4, "max_planes")
         if np.ndim(self.smoothing) != 1 or not all(0 < value < math.inf for value in self.smoothing):
             raise InputError(
-                f"smoothing must be a tuple of temperatures above 0, such as (1.0,), or empty, found {self.smoothing!r}"
+                "smoothing must be a tuple of temperatures above 0, such as (1.0,), or empty, found "
+                f"{show(self.smoothing)}: give such a tuple"
             )
 
     def _start(self, objective: Objective, attempt: int) -> Vector:

@@ -16,6 +16,7 @@ from latentstruct.kernels.simplex_qp import solve_simplex_qp
 from latentstruct.objective import Objective
 from latentstruct.protocols import Callback, Result
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers.base import LAST, BaseSolver, Monitor
 from latentstruct.solvers.bundle import Progress
 
@@ -229,7 +230,7 @@ class SampledCuts(BaseSolver):
         super().check(objective)
         self._check_at_least(1, "sample", "max_rounds")
         if not self.proximity >= 0:
-            raise InputError(f"proximity must be ≥ 0, found {self.proximity!r}")
+            raise InputError(f"proximity must be ≥ 0, found {show(self.proximity)}: choose 0 for none")
         if self.random_state is not None:
             self._check_at_least(0, "random_state")
 

@@ -11,6 +11,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers.base import LAST, BaseSolver
 from latentstruct.solvers.cccp import CCCP
 
@@ -65,11 +66,13 @@ class SelfPaced(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless the parameters make sense."""
         if self.inner is not None and not isinstance(self.inner, CCCP):
-            raise InputError(f"inner must be a CCCP solver, found {self.inner!r}")
+            raise InputError(f"inner must be a CCCP solver, found {show(self.inner)}: give one such as CCCP(Bundle())")
         if not 0 < self.first_share <= 1:
-            raise InputError(f"first_share must be above 0 and at most 1, found {self.first_share!r}")
+            raise InputError(
+                f"first_share must be above 0 and at most 1, found {show(self.first_share)}: choose one such as 0.5"
+            )
         if not self.growth > 1:
-            raise InputError(f"growth must be above 1, found {self.growth!r}")
+            raise InputError(f"growth must be above 1, found {show(self.growth)}: choose one such as 1.3")
         self._check_at_least(1, "max_rounds")
         self._cccp().check(objective)
 

@@ -7,6 +7,7 @@ import numpy as np
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
 
 
@@ -59,11 +60,13 @@ class Subgradient(BaseSolver):
         """Raise unless objective and parameters fit."""
         super().check(objective)
         if self.step not in ("pegasos", "plain", "fixed"):
-            raise InputError(f"step must be 'pegasos', 'plain' or 'fixed', found {self.step!r}")
+            raise InputError(
+                f"step must be 'pegasos', 'plain' or 'fixed', found {show(self.step)}: choose one of these"
+            )
         if not self.learning_rate > 0:
-            raise InputError(f"learning_rate must be above 0, found {self.learning_rate!r}")
+            raise InputError(f"learning_rate must be above 0, found {show(self.learning_rate)}: choose one such as 0.1")
         if self.batch_size is not None and self.batch_size < 1:
-            raise InputError(f"batch_size must be at least 1, found {self.batch_size!r}")
+            raise InputError(f"batch_size must be at least 1, found {show(self.batch_size)}: choose a larger number")
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
         return first_weights(objective, attempt)

@@ -22,6 +22,7 @@ from latentstruct.sequences import (
     count_hits,
     upper_letters,
 )
+from latentstruct.short_repr import show
 from latentstruct.tasks.alignment_batch import AlignmentBatch, empty_atoms, made_planes
 from latentstruct.tasks.alignment_features import (
     ORDERS,
@@ -128,21 +129,32 @@ class Alignment(BaseTask):
         if self.features == "profile" and self.features_.n_profile == 0:
             raise InputError("features='profile' needs a profile of each sequence, found none: choose 'window'")
         if not any(len(y) for y in self._truths(Y, pairs)):
-            raise InputError(f"none of the {len(pairs)} alignments in Y has a match: nothing can be learned from them")
+            raise InputError(
+                f"none of the {len(pairs)} alignments in Y has a match; expected some to learn from: give the matched "
+                "positions of each pair"
+            )
 
     def _check_parameters(self) -> None:
         for name, found, known in (("features", self.features, ORDERS), ("mode", self.mode, ("local", "global"))):
             if found not in known:
-                raise InputError(f"{name} is {found!r}, expected one of {', '.join(map(repr, known))}")
+                raise InputError(
+                    f"{name} is {show(found)}, expected one of {', '.join(map(repr, known))}: choose one of these"
+                )
         whole = isinstance(self.tolerance, int | np.integer) and not isinstance(self.tolerance, bool)
         if not whole or not 0 <= self.tolerance <= MOST_CELLS:
             raise InputError(
-                f"tolerance is {self.tolerance!r}, expected a whole number from 0 to {MOST_CELLS}: choose 4 for Q4"
+                f"tolerance is {show(self.tolerance)}, expected a whole number from 0 to {MOST_CELLS}: choose 4 for Q4"
             )
         if self.alphabet is not None and not isinstance(self.alphabet, str):
-            raise InputError(f"alphabet is {self.alphabet!r}, expected a string of letters or None")
+            raise InputError(
+                f"alphabet is {show(self.alphabet)}, expected a string of letters or None: give the letters, or None "
+                "for those of the sequences"
+            )
         if self.alphabet is not None and not 0 < len(self.alphabet) == len(set(upper_letters(self.alphabet))):
-            raise InputError(f"alphabet is {self.alphabet!r}, expected at least one letter and each of them once")
+            raise InputError(
+                f"alphabet is {show(self.alphabet)}, expected at least one letter and each of them once: remove the "
+                "repeated ones"
+            )
 
     @staticmethod
     def _alphabet(sequences: Sequence[SequenceTracks], track: str) -> str | None:
@@ -447,7 +459,7 @@ class Alignment(BaseTask):
         if scores.shape != (len(letters), len(letters)) or not np.isfinite(scores).all():
             raise InputError(
                 f"the matrix has shape {scores.shape} for {len(letters)} letters, expected finite scores of shape "
-                f"({len(letters)}, {len(letters)})"
+                f"({len(letters)}, {len(letters)}): give one score for each pair of letters"
             )
         alphabet = self.features_.alphabets.letters
         places = encode_letters(alphabet, letters, "the alphabet", "give a matrix with all letters of the alphabet")
@@ -458,5 +470,8 @@ class Alignment(BaseTask):
         w[self.features_.letter_numbers()] = chosen
         w[-2:] = gap_open, gap_extend
         if not np.isfinite(w).all():
-            raise InputError(f"gap costs must be finite numbers, found {gap_open!r} and {gap_extend!r}")
+            raise InputError(
+                f"gap costs must be finite numbers, found {show(gap_open)} and {show(gap_extend)}: give numbers such "
+                "as 10 and 1"
+            )
         return w

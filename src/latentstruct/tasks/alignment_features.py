@@ -16,6 +16,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels.alignment import Numbering, Pairs
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.sequences import SequenceTracks
+from latentstruct.short_repr import show
 
 Codes = NDArray[np.int64]
 SequencePairs = Sequence[tuple[SequenceTracks, SequenceTracks]]
@@ -94,8 +95,8 @@ def encode_letters(text: str, alphabet: str, name: str, cure: str) -> Codes:
     wrong = np.flatnonzero(known[codes] != found)
     if len(wrong):
         raise InputError(
-            f"{name} has the letter {text[wrong[0]]!r} at position {wrong[0]} (from 0), expected one of "
-            f"{alphabet!r}: {cure}"
+            f"{name} has the letter {show(text[wrong[0]])} at position {wrong[0]} (from 0), expected one of "
+            f"{show(alphabet)}: {cure}"
         )
     return codes.astype(np.int64)
 
@@ -153,8 +154,8 @@ class AlignmentFeatures:
         windows = []
         if ORDERS[self.kind] > len(present) and self.kind in ("anova2", "tensor"):
             raise InputError(
-                f"features={self.kind!r} combines {ORDERS[self.kind]} tracks, but the sequences have {len(present)} "
-                f"({', '.join(TRACK_NAMES[t] for t in present)}): give further tracks, or derived=True"
+                f"features={show(self.kind)} combines {ORDERS[self.kind]} tracks, but the sequences have "
+                f"{len(present)} ({', '.join(TRACK_NAMES[t] for t in present)}): give further tracks, or derived=True"
             )
         if self.kind in ("window", "profile"):
             self.sizes[PATTERN] = 2 ** (2 * PATTERN_REACH + 1)
@@ -190,8 +191,8 @@ class AlignmentFeatures:
             self.n_table_weights += size * (size + 1) // 2 if tied else size * other
             if self.n_table_weights > MOST_WEIGHTS:
                 raise InputError(
-                    f"the tables of features={self.kind!r} would have more than {MOST_WEIGHTS} weights: use tracks "
-                    "with fewer letters, or simpler features"
+                    f"the tables of features={show(self.kind)} would have too many weights; expected at most "
+                    f"{MOST_WEIGHTS}: use tracks with fewer letters, or simpler features"
                 )
         return lookups
 

@@ -10,6 +10,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Temperature
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import show
 
 
 def check_examples(X: Any, Y: Any) -> None:
@@ -17,15 +18,20 @@ def check_examples(X: Any, Y: Any) -> None:
     try:
         n = X.shape[0] if hasattr(X, "shape") else len(X)
     except (TypeError, IndexError) as error:
-        raise InputError(f"X must be a collection of examples, found {type(X).__name__}") from error
+        raise InputError(
+            f"X must be a collection of examples, found {type(X).__name__}: give a list or an array of them"
+        ) from error
     if n == 0:
-        raise InputError("X is empty: at least one example is needed")
+        raise InputError("X is empty: at least one example is needed; give some")
     if Y is None:
         return
     try:
         m = len(Y)
     except TypeError as error:
-        raise InputError(f"Y must be a collection of outputs, found {type(Y).__name__}") from error
+        raise InputError(
+            f"Y must be a collection of outputs, found {type(Y).__name__}: give a list or an array with one for each "
+            "example"
+        ) from error
     if n != m:
         raise InputError(f"X has {n} examples but Y has {m} outputs: give one output for each example")
 
@@ -33,7 +39,7 @@ def check_examples(X: Any, Y: Any) -> None:
 def require_labels(batch: Any, mode: Mode) -> None:
     """Raise if a mode that needs the true outputs is asked of a batch without them."""
     if mode != "free" and not batch.labelled:
-        raise InputError(f"mode {mode!r} needs the true outputs: prepare the batch with Y")
+        raise InputError(f"mode {show(mode)} needs the true outputs: prepare the batch with Y")
 
 
 def require_hard_max(task: Any, temperature: Temperature) -> None:
@@ -48,9 +54,13 @@ def require_hard_max(task: Any, temperature: Temperature) -> None:
 def require_one_latent_each(batch: Any, latents: Sequence[Any]) -> None:
     """Raise unless there is one latent for each example."""
     if not hasattr(latents, "__len__"):
-        raise InputError(f"latents must be a collection with one for each example, found {latents!r}")
+        raise InputError(
+            f"latents must be a collection with one for each example, found {show(latents)}: give a list of them"
+        )
     if len(latents) != batch.n_examples:
-        raise InputError(f"{len(latents)} latents are given for {batch.n_examples} examples: give one for each")
+        raise InputError(
+            f"{len(latents)} latents are given; expected {batch.n_examples}, one for each example: give as many"
+        )
 
 
 class BaseTask(BaseEstimator):

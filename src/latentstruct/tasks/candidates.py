@@ -15,6 +15,7 @@ from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import check_matrix
 from latentstruct.tasks.latent_losses import CandidateLatentLosses, PairLosses
@@ -113,7 +114,8 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
             if matrix.shape != (len(ys), self.n_features) or len(ys) == 0:
                 raise InputError(
                     f"example {i} lists {len(ys)} candidates with features of shape {matrix.shape}; expected at least "
-                    f"one candidate and shape ({len(ys)}, {self.n_features})"
+                    f"one candidate and shape ({len(ys)}, {self.n_features}): give one line for each candidate, with "
+                    "the same features for all examples"
                 )
             if hs is not None and len(hs) != len(ys):
                 raise InputError(
@@ -122,8 +124,9 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
             order, sizes = self._grouped(ys)
             if (hs is not None) != self.latent or (hs is None and len(sizes) < len(ys)):
                 raise InputError(
-                    f"the candidates of example {i} are ambiguous: outputs must be distinct where latents is None, and "
-                    "latents must be given for all examples or for none"
+                    f"the candidates of example {i} are ambiguous: outputs must be distinct where latents is None, "
+                    "and latents must be given for all examples or for none: give each candidate a latent, or make "
+                    "the outputs differ"
                 )
             matrices.append(matrix[order])
             outputs.extend(ys[j] for j in order)
@@ -157,9 +160,15 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
                 known[c] = outputs[c] == y
             span = slice(groups[examples[i]], groups[examples[i + 1]])
             if not known[span].any():
-                raise InputError(f"the output {y!r} of example {i} is not among its candidates")
+                raise InputError(
+                    f"the output {show(y)} of example {i} is not among its candidates; expected one of them: list it "
+                    "in candidates(), or correct Y"
+                )
             if not np.isfinite(losses[span]).all() or (losses[span] < 0).any():
-                raise InputError(f"the losses of example {i} must be finite and ≥ 0, found {losses[span]}")
+                raise InputError(
+                    f"the losses of example {i} must be finite and ≥ 0, found {losses[span]}: correct "
+                    "output_loss() of the task"
+                )
         return losses, known
 
     def _pooled(
@@ -293,7 +302,10 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
             span = range(starts[i], starts[i + 1])
             fitting = [c for c in span if batch.true_candidates[c] and batch.latents[c] == h]
             if not fitting:
-                raise InputError(f"the latent {h!r} of example {i} is not among the candidates of its output")
+                raise InputError(
+                    f"the latent {show(h)} of example {i} is not among the candidates of its output; expected one of "
+                    "them: take those of candidates()"
+                )
             chosen[i] = fitting[0]
         atoms = Atoms(chosen, np.zeros_like(chosen), np.ones(len(chosen)))
         nothing = np.zeros(len(chosen))

@@ -18,6 +18,7 @@ from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.labels import LabelSet, as_list
@@ -129,18 +130,21 @@ class Chain(BaseTask):
         check_examples(X, Y)
         sequences = [self._labels(y, k) for k, y in enumerate(Y)]
         if not any(sequences):
-            raise InputError("all sequences are empty: at least one token is needed to train")
+            raise InputError("all sequences are empty: at least one token is needed to train; give some")
         labels = LabelSet.learn(concatenate.from_iterable(sequences))
         for slip in (None, str(UNKNOWN)):
             if self.labels is None and slip in labels.index:
                 raise InputError(
-                    f"Y has the label {slip!r}; expected the number -1 where a label is unknown: write -1, in lists "
-                    "rather than arrays of strings, or declare it in labels"
+                    f"Y has the label {show(slip)}; expected the number -1 where a label is unknown: write -1, in "
+                    "lists rather than arrays of strings, or declare it in labels"
                 )
         latent = UNKNOWN in labels.index
         known = [label for label in labels.labels if not is_unknown(label)]
         if not known:
-            raise InputError("all labels are -1, which marks unknown ones: at least one known label is needed to train")
+            raise InputError(
+                "all labels are -1, which marks unknown ones; expected at least one known label: label some of the "
+                "tokens"
+            )
         if latent or self.labels is not None:
             labels = LabelSet.learn(known, self.labels)
         self._set(labels, check_matrix(X[0], "X[0]").shape[1], latent)
@@ -148,8 +152,8 @@ class Chain(BaseTask):
     def _set(self, labels: LabelSet, n_inputs: int, latent: bool) -> None:
         if UNKNOWN in labels.index:
             raise InputError(
-                f"labels has -1, which is reserved for tokens whose label is unknown, found {labels.labels[:10]!r}: "
-                "rename this label, or leave it out if it stands for unknown ones"
+                "labels has -1, which is reserved for tokens whose label is unknown, found "
+                f"{show(labels.labels[:10])}: rename this label, or leave it out if it stands for unknown ones"
             )
         self._check_blocks()
         n = len(labels)
@@ -171,7 +175,9 @@ class Chain(BaseTask):
         for name in ("start", "end", "bias"):
             wanted = getattr(self, name)
             if not isinstance(wanted, int | float | np.bool_ | np.number) or wanted not in (0, 1):
-                raise InputError(f"{name} must be True or False, found {wanted!r}: say whether there are such weights")
+                raise InputError(
+                    f"{name} must be True or False, found {show(wanted)}: say whether there are such weights"
+                )
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
@@ -184,7 +190,9 @@ class Chain(BaseTask):
     @staticmethod
     def _labels(y: Any, k: int, name: str = "Y") -> list[Any]:
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
-            raise InputError(f"{name}[{k}] must be a sequence of labels, one for each token, found {y!r}")
+            raise InputError(
+                f"{name}[{k}] must be a sequence of labels, one for each token, found {show(y)}: give a list of labels"
+            )
         return as_list(y)
 
     def prepare(self, X: Any, Y: Any = None) -> ChainBatch:
@@ -205,7 +213,7 @@ class Chain(BaseTask):
             width = check_matrix(matrices[odd], f"X[{odd}]").shape[1]
             raise InputError(
                 f"X[{odd}] has {width} features but the model has {self.n_inputs_}: every sequence needs the same "
-                "features as in training"
+                "features as in training; give these"
             )
         stack = sparse.vstack if any(type(x) is not np.ndarray for x in matrices) else np.concatenate
         try:
@@ -522,8 +530,8 @@ class Chain(BaseTask):
             wanted = "one of the labels" if known == UNKNOWN else f"the known label {self.labels_.labels[known]!r}"
             shown = UNKNOWN if found == UNKNOWN else self.labels_.labels[found]
             raise InputError(
-                f"latents[{k}] has {shown!r} at token {wrong[0] - batch.offsets[k]}, expected {wanted}: give a whole "
-                "labelling that agrees with what is known"
+                f"latents[{k}] has {show(shown)} at token {wrong[0] - batch.offsets[k]}, expected {wanted}: give a "
+                "whole labelling that agrees with what is known"
             )
         rows, nothing = np.arange(batch.n_examples), np.zeros(batch.n_examples)
         chosen = Selection(rows, batch.offsets, batch.truth, np.zeros((0, len(self.labels_))))
@@ -598,6 +606,6 @@ class Chain(BaseTask):
         truth, predicted, offsets = self._aligned(Y_true, Y_pred)
         known = truth != UNKNOWN
         if len(known) and not known.any():
-            raise InputError("Y_true has no known label, only -1: a score needs at least one")
+            raise InputError("Y_true has no known label, only -1; expected at least one: give labels to compare with")
         weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
         return float(np.average((truth == predicted)[known], weights=weights))

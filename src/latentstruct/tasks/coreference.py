@@ -17,6 +17,7 @@ from latentstruct.metrics.clusters import align_clusters, cluster_scores, number
 from latentstruct.planes import Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels
 from latentstruct.tasks.inputs import check_matrix
 
@@ -140,8 +141,8 @@ class PairTask(BaseTask):
         matrix = sparse.csr_array(check_matrix(x, name))
         if matrix.shape[1] != self.n_features:
             raise InputError(
-                f"{name} has {matrix.shape[1]} features but the model has {self.n_features}: every pair needs the same "
-                "features as in training"
+                f"{name} has {matrix.shape[1]} features but the model has {self.n_features}: every pair needs the "
+                "same features as in training; give these"
             )
         data = None if (matrix.data == 1.0).all() else matrix.data
         return matrix.indptr, matrix.indices.astype(np.uint32, copy=False), data
@@ -227,10 +228,11 @@ class Coreference(PairTask):
 
     def _checked_penalty(self) -> float:
         if isinstance(self.penalty, bool) or not isinstance(self.penalty, int | float | np.number):
-            raise InputError(f"penalty must be a number, found {self.penalty!r}: give one such as 1.0 or 0.01")
+            raise InputError(f"penalty must be a number, found {show(self.penalty)}: give one such as 1.0 or 0.01")
         if not 0.0 < self.penalty < np.inf:
             raise InputError(
-                f"penalty must be finite and above 0, found {self.penalty!r}: without it a wrong link costs nothing"
+                f"penalty must be finite and above 0, found {show(self.penalty)}: without it a wrong link costs "
+                "nothing; give one such as 1.0 or 0.01"
             )
         return float(self.penalty)
 
@@ -307,7 +309,9 @@ class Coreference(PairTask):
         """Return the planes Σ_{(i,j) ∈ h} w·x_ij of given forests; raise if one does not span its true clusters."""
         require_labels(batch, "clamped")
         if len(latents) != batch.n_examples:
-            raise InputError(f"{len(latents)} forests were given for {batch.n_examples} documents: give one for each")
+            raise InputError(
+                f"{len(latents)} forests were given; expected {batch.n_examples}, one for each document: give as many"
+            )
         rows = []
         for t, latent in enumerate(latents):
             edges = self._checked_forest(latent, batch.clusters(t), f"the forest of document {t}")
@@ -338,7 +342,10 @@ class Coreference(PairTask):
         across = np.flatnonzero(clusters[edges[:, 0]] != clusters[edges[:, 1]])
         if len(across):
             i, j = edges[across[0]]
-            raise InputError(f"{name} links the items {i} and {j} of different clusters: link inside clusters only")
+            raise InputError(
+                f"{name} links the items {i} and {j} of different clusters; expected items of one: link inside "
+                "clusters only"
+            )
         expected = len(clusters) - int(clusters.max()) - 1
         if len(edges) != expected or kernels.component_labels(edges, np.empty_like(clusters)):
             raise InputError(
@@ -385,7 +392,9 @@ class Coreference(PairTask):
         pairs = align_clusters(Y_true, Y_pred)
         forests = [None] * len(pairs) if H_pred is None else list(H_pred)
         if len(forests) != len(pairs):
-            raise InputError(f"H_pred has {len(forests)} forests for {len(pairs)} documents: give one for each")
+            raise InputError(
+                f"H_pred has {len(forests)} forests; expected {len(pairs)}, one for each document: give as many"
+            )
         losses = np.empty(len(pairs))
         for t, ((clusters, found), latent) in enumerate(zip(pairs, forests, strict=True)):
             edges = (

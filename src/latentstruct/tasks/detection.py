@@ -12,6 +12,7 @@ from latentstruct.boxes import Boxes, check_boxes, nearest_box
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.boxes import overlap_table, overlaps_with
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import short_repr, show
 from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.latent_multiclass import LatentMulticlass, StateBatch
 
@@ -32,6 +33,9 @@ class DetectionInput(NamedTuple):
 
     boxes: Any
     features: Any
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class OverlapTables:
@@ -143,7 +147,7 @@ class Detection(LatentMulticlass):
         given = self.latent_loss
         if given is None or (isinstance(given, str) and given in ("overlap", "zero_one")):
             return given
-        raise InputError(f"latent_loss must be 'overlap', 'zero_one' or None, found {given!r}")
+        raise InputError(f"latent_loss must be 'overlap', 'zero_one' or None, found {show(given)}: choose one of these")
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the classes and the number of features."""
@@ -207,7 +211,8 @@ def _row_count(features: Any, i: int) -> int:
         shape = np.shape(features)
     except ValueError as error:
         raise InputError(
-            f"the features of example {i} of X must be a matrix (H, d), found rows of different lengths"
+            f"the features of example {i} of X must be a matrix (H, d), found rows of different lengths: give each "
+            "box the same features"
         ) from error
     return shape[0] if shape else 0
 
@@ -236,9 +241,9 @@ def chosen_boxes(X: Sequence[DetectionInput], latents: Sequence[int]) -> Boxes:
     """
     for name, values in (("X", X), ("latents", latents)):
         if not hasattr(values, "__len__"):
-            raise InputError(f"{name} is {values!r}; expected a sequence: give one for each image")
+            raise InputError(f"{name} is {show(values)}; expected a sequence: give one for each image")
     if len(X) != len(latents):
-        raise InputError(f"{len(latents)} latents are given for {len(X)} images: give one for each")
+        raise InputError(f"{len(latents)} latents are given; expected {len(X)}, one for each image: give as many")
     found = np.empty((len(X), 4))
     for i, (x, h) in enumerate(zip(X, latents, strict=True)):
         boxes = check_boxes(x[0], f"the boxes of example {i}")

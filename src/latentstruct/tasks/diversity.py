@@ -23,6 +23,7 @@ from latentstruct.metrics.diversity import (
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.short_repr import short_repr, show
 from latentstruct.tasks.base import BaseTask, check_examples, require_hard_max, require_labels
 from latentstruct.tasks.inputs import check_matrix
 
@@ -42,6 +43,9 @@ class CandidateDocuments(NamedTuple):
     words: Any
     titles: Any
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 def document_words(x: Any, name: str) -> sparse.csc_array:
     """Return how much of each word the documents hold, (n, V), from a matrix or lists of words."""
@@ -50,7 +54,9 @@ def document_words(x: Any, name: str) -> sparse.csc_array:
     else:
         matrix = _counted(x, name)
     if matrix.nnz and matrix.data.min() < 0.0:
-        raise InputError(f"{name} has the value {matrix.data.min():g}; expected counts or weights of at least 0")
+        raise InputError(
+            f"{name} has the value {matrix.data.min():g}; expected counts or weights of at least 0: correct it"
+        )
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
@@ -58,7 +64,10 @@ def document_words(x: Any, name: str) -> sparse.csc_array:
 
 def _counted(x: Any, name: str) -> sparse.csc_array:
     if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
-        raise InputError(f"{name} is {x!r}; expected a matrix (documents, words) or a list of the documents' words")
+        raise InputError(
+            f"{name} is {show(x)}; expected a matrix (documents, words) or a list of the documents' words: give one "
+            "of these"
+        )
     vocabulary: dict[Any, int] = {}
     rows, columns, values = [], [], []
     n_documents = 0
@@ -66,8 +75,8 @@ def _counted(x: Any, name: str) -> sparse.csc_array:
         n_documents += 1
         if isinstance(document, str | bytes) or not isinstance(document, Iterable):
             raise InputError(
-                f"document {j} of {name} is {document!r}; expected its words as a list or their counts as a mapping: "
-                "split texts into words first, for instance with str.split"
+                f"document {j} of {name} is {show(document)}; expected its words as a list or their counts as a "
+                "mapping: split texts into words first, for instance with str.split"
             )
         try:
             counts = document if isinstance(document, Mapping) else Counter(document)
@@ -209,10 +218,10 @@ class DiverseSubset(BaseTask):
     def _set(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
             raise InputError(
-                f"k is {self.k!r}; expected a whole number of at least 1: choose how many documents to take"
+                f"k is {show(self.k)}; expected a whole number of at least 1: choose how many documents to take"
             )
         if self.exact not in ("auto", True, False):
-            raise InputError(f"exact is {self.exact!r}; expected 'auto', True or False: leave it out for 'auto'")
+            raise InputError(f"exact is {show(self.exact)}; expected 'auto', True or False: leave it out for 'auto'")
         self.shares_ = self._ascending(self.shares, "shares", 1.0)
         self.levels_ = self._ascending(self.levels, "levels", np.inf)
         self.n_blocks_ = len(self.levels_) + bool(self.titles)
@@ -223,11 +232,15 @@ class DiverseSubset(BaseTask):
         try:
             found = np.array(values, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{name} is {values!r}; expected ascending numbers: {error}") from error
+            raise InputError(
+                f"{name} is {show(values)}; expected ascending numbers ({error}): give a list of them"
+            ) from error
         if found.ndim != 1 or not len(found) or not ((found >= 0) & (found <= most) & np.isfinite(found)).all():
-            raise InputError(f"{name} is {values!r}; expected finite numbers from 0 to {most:g}, at least one")
+            raise InputError(
+                f"{name} is {show(values)}; expected finite numbers from 0 to {most:g}, at least one: correct them"
+            )
         if (np.diff(found) <= 0).any():
-            raise InputError(f"{name} is {values!r}; expected ascending numbers: sort them and drop repeated ones")
+            raise InputError(f"{name} is {show(values)}; expected ascending numbers: sort them and drop repeated ones")
         return found
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -245,7 +258,10 @@ class DiverseSubset(BaseTask):
         """Take over what an earlier `learn` found."""
         self._set()
         if int(state["n_features"]) != self.n_features:
-            raise InputError(f"the model has {state['n_features']} features, but its levels make {self.n_features}")
+            raise InputError(
+                f"the model has {state['n_features']} features, but its levels make {self.n_features}: restore it "
+                "with the parameters it was saved with"
+            )
 
     def feature_names(self) -> list[str]:
         """Return what each weight is for."""
@@ -408,7 +424,10 @@ class DiverseSubset(BaseTask):
         sizes = np.diff(coverage.documents)[np.repeat(np.arange(len(X)), np.diff(coverage.elements))]
         value = np.asarray(benefit(np.diff(coverage.holders_at) / sizes), dtype=np.float64)
         if value.shape != sizes.shape or not np.isfinite(value).all():
-            raise InputError(f"benefit returned {value!r}; expected a finite number for each of {len(sizes)} shares")
+            raise InputError(
+                f"benefit returned {show(value)}; expected a finite number for each of {len(sizes)} shares: correct "
+                "the function"
+            )
         batch.coverage = coverage._replace(counts=coverage.counts * value[:, None])
         return [prediction.y for prediction in task.decode(batch, np.ones(1), Temperature())]
 

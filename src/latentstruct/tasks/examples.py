@@ -11,6 +11,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.planes import Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import show
 from latentstruct.tasks.base import (
     BaseTask,
     check_examples,
@@ -121,7 +122,8 @@ class ExampleTask(BaseTask):
         line, expected = self._vector(x, answer, name), (1, self.n_features)
         if line.shape != expected:
             raise InputError(
-                f"joint_feature of {name} has shape {line.shape}, expected {expected} as for the first example"
+                f"joint_feature of {name} has shape {line.shape}, expected {expected} as for the first example: give "
+                "all examples the same features"
             )
         return line
 
@@ -131,7 +133,8 @@ class ExampleTask(BaseTask):
             return (answer,)
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise InputError(
-                f"{type(self).__name__}.{source} returned {answer!r}; expected a pair (y, h), as latent is True"
+                f"{type(self).__name__}.{source} returned {show(answer)}; expected a pair (y, h), as latent is True: "
+                "return both, or set latent to False"
             )
         return answer
 

@@ -14,6 +14,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels.annotations import GoldTrees
 from latentstruct.kernels.parsing import BINARY, LEXICAL, UNARY, Rules
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.short_repr import show
 from latentstruct.trees import (
     Tree,
     binarise,
@@ -271,7 +272,7 @@ class Grammar:
             if tuple(self._symbol(symbol, name) for symbol in chain) not in self._numbers["chains"]:
                 raise InputError(_unseen(name, "chain " + " → ".join(label for _, label in chain)))
         if self._symbol(symbol_of(prepared), name) not in self.roots:
-            raise InputError(_unseen(name, f"root {prepared.label!r}"))
+            raise InputError(_unseen(name, f"root {show(prepared.label)}"))
         kind: list[int] = []
         rule: list[int] = []
         symbol: list[int] = []
@@ -289,13 +290,13 @@ class Grammar:
     def _symbol(self, symbol: tuple[str, str], name: str) -> int:
         found = self._numbers["symbols"].get(symbol)
         if found is None:
-            raise InputError(_unseen(name, f"{symbol[0]} {symbol[1]!r}"))
+            raise InputError(_unseen(name, f"{symbol[0]} {show(symbol[1])}"))
         return found
 
     def _entry(self, node: Tree, token: Token, name: str) -> int:
         choices = dict(self.lexicon.choices(token))
         if node.label not in choices:
-            raise InputError(_unseen(name, f"tag {node.label!r} of the word {node.children[0]!r}"))
+            raise InputError(_unseen(name, f"tag {show(node.label)} of the word {show(node.children[0])}"))
         return choices[node.label]
 
     def _rule(self, node: Tree, name: str) -> int:

@@ -15,6 +15,7 @@ from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.graph_batch import GraphBatch
 from latentstruct.tasks.graph_inputs import GraphInput as GraphInput
@@ -138,7 +139,7 @@ class Graph(GraphLosses, BaseTask):
         self._check_limits()
         stacked = stack_graphs(X)
         if stacked.nodes_at[-1] == 0:
-            raise InputError("all graphs are empty: at least one node is needed to train")
+            raise InputError("all graphs are empty: at least one node is needed to train; give some")
         flat = flat_labels(Y, stacked.nodes_at, "Y")
         layout, latent = learn_layout(stacked, flat, self.labels, self.hidden, self.shared)
         self._set(layout, latent)
@@ -150,13 +151,20 @@ class Graph(GraphLosses, BaseTask):
         for name in ("max_entries", "max_iterations"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise InputError(f"{name} must be a whole number ≥ 1, found {value!r}")
+                raise InputError(f"{name} must be a whole number ≥ 1, found {show(value)}: choose such a number")
         if not (isinstance(self.damping, (int, float, np.number)) and 0 <= self.damping < 1):
-            raise InputError(f"damping must be a number of at least 0 and below 1, found {self.damping!r}")
+            raise InputError(
+                f"damping must be a number of at least 0 and below 1, found {show(self.damping)}: choose one such as "
+                "0.5"
+            )
         if self.counting not in ("auto", "bethe", "trees"):
-            raise InputError(f"counting must be 'auto', 'bethe' or 'trees', found {self.counting!r}")
+            raise InputError(
+                f"counting must be 'auto', 'bethe' or 'trees', found {show(self.counting)}: choose one of these"
+            )
         if not (isinstance(self.hidden_loss, (int, float, np.number)) and 0 <= self.hidden_loss < np.inf):
-            raise InputError(f"hidden_loss must be a finite number of at least 0, found {self.hidden_loss!r}")
+            raise InputError(
+                f"hidden_loss must be a finite number of at least 0, found {show(self.hidden_loss)}: choose 0 for none"
+            )
 
     def _set(self, layout: GraphLayout, latent: bool) -> None:
         self.layout_, self.latent = layout, latent
@@ -389,8 +397,8 @@ class Graph(GraphLosses, BaseTask):
                 "one of the labels" if batch.truth[wrong[0]] == UNKNOWN else f"the known label {known.tolist()[0]!r}"
             )
             raise InputError(
-                f"latents[{k}] has {flat[wrong[0]]!r} at node {node}, expected {wanted}: give a whole assignment that "
-                "agrees with what is known"
+                f"latents[{k}] has {show(flat[wrong[0]])} at node {node}, expected {wanted}: give a whole assignment "
+                "that agrees with what is known"
             )
         return self._assignment_planes(batch, batch.everything, states)
 
@@ -475,7 +483,7 @@ class Graph(GraphLosses, BaseTask):
         truth, predicted, offsets = self._aligned(Y_true, Y_pred)
         known = truth != UNKNOWN
         if not known.any():
-            raise InputError("Y_true has no known label, only -1: a score needs at least one")
+            raise InputError("Y_true has no known label, only -1; expected at least one: give labels to compare with")
         weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
         return float(np.average((truth == predicted)[known], weights=weights))
 

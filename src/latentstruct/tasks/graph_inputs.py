@@ -10,6 +10,7 @@ from scipy import sparse
 
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, offsets_from_lengths
+from latentstruct.short_repr import short_repr, show
 from latentstruct.tasks.inputs import check_matrix
 from latentstruct.tasks.labels import as_list
 
@@ -44,6 +45,8 @@ class GraphInput:
     node_types: Any = None
     edge_types: Any = None
 
+    __repr__ = short_repr
+
 
 # Steps (down, right) to the neighbours that come later in row-major order.
 STEPS = {"right": (0, 1), "down": (1, 0), "down-right": (1, 1), "down-left": (1, -1)}
@@ -68,7 +71,7 @@ def grid_edges(height: int, width: int, neighbours: int = 4) -> tuple[Indices, N
         "right", "down", "down-right" or "down-left".
     """
     if neighbours not in (4, 8):
-        raise InputError(f"neighbours must be 4 or 8, found {neighbours!r}")
+        raise InputError(f"neighbours must be 4 or 8, found {show(neighbours)}: choose one of these")
     numbers = np.arange(height * width, dtype=np.int64).reshape(height, width)
     edges, directions = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype="U10")]
     for direction, (down, right) in list(STEPS.items())[: neighbours // 2]:
@@ -115,11 +118,13 @@ def grid_graph(
     if matrix.ndim != 2 or matrix.shape[0] != height * width:
         raise InputError(
             f"features have shape {matrix.shape}, but a grid of shape ({height}, {width}) needs a matrix with "
-            f"{height * width} rows"
+            f"{height * width} rows: give one row for each cell, row by row"
         )
     edges, directions = grid_edges(height, width, neighbours)
     if edge_types not in (None, "direction", "axis"):
-        raise InputError(f"edge_types must be 'direction', 'axis' or None, found {edge_types!r}")
+        raise InputError(
+            f"edge_types must be 'direction', 'axis' or None, found {show(edge_types)}: choose one of these"
+        )
     types = None if edge_types is None else directions
     if edge_types == "axis":
         types = np.array([AXES[str(direction)] for direction in directions], dtype="U10")
@@ -192,7 +197,8 @@ def _as_graph(x: Any, k: int) -> GraphInput:
         odd = [key for key in x if key not in names]
         if odd or not {"features", "edges"} <= set(x):
             raise InputError(
-                f"X[{k}] has the keys {list(x)!r}, expected 'features' and 'edges' and perhaps {', '.join(names[2:])}"
+                f"X[{k}] has the keys {show(list(x))}, expected 'features' and 'edges' and perhaps "
+                f"{', '.join(names[2:])}: rename or remove the others"
             )
         return GraphInput(**x)
     if isinstance(x, tuple) and len(x) in (2, 3):
@@ -208,7 +214,9 @@ def _checked_edges(edges: Any, k: int, n_nodes: int) -> Indices:
     try:
         pairs = np.asarray(edges)
     except ValueError as error:
-        raise InputError(f"edges of X[{k}] must be pairs of node numbers: {error}") from error
+        raise InputError(
+            f"edges of X[{k}] must be pairs of node numbers ({error}): give an array (E, 2) of whole numbers"
+        ) from error
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
@@ -226,8 +234,8 @@ def _checked_edges(edges: Any, k: int, n_nodes: int) -> Indices:
     loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if len(loops):
         raise InputError(
-            f"edge {loops[0]} of X[{k}] joins node {pairs[loops[0], 0]} with itself: remove it, and put what it says "
-            "into the node's features"
+            f"edge {loops[0]} of X[{k}] joins node {pairs[loops[0], 0]} with itself; expected two different nodes: "
+            "remove it, and put what it says into the node's features"
         )
     return pairs.astype(np.int64)
 
@@ -239,7 +247,7 @@ def _stacked_matrices(matrices: Sequence[Any], what: str) -> Any:
     if odd is not None:
         raise InputError(
             f"{what} of X[{odd}] have {matrices[odd].shape[1]} columns, but those of X[0] have {width}: every graph "
-            "needs the same features"
+            "needs the same features; give these"
         )
     if any(sparse.issparse(matrix) for matrix in matrices):
         return sparse.vstack([sparse.csr_array(matrix) for matrix in matrices], format="csr")
@@ -295,12 +303,14 @@ def _distinct(types: Any, name: str) -> tuple[list[TypeName], Indices]:
         found, inverse = np.unique(types, return_inverse=True)
         return found.tolist(), inverse.astype(np.int64)
     if isinstance(types, str) or not hasattr(types, "__len__") or getattr(types, "ndim", 1) != 1:
-        raise InputError(f"{name} must be a sequence of whole numbers or strings, found {types!r}")
+        raise InputError(
+            f"{name} must be a sequence of whole numbers or strings, found {show(types)}: give a list of them"
+        )
     numbers: dict[TypeName, int] = {}
     codes = np.empty(len(types), dtype=np.int64)
     for i, value in enumerate(as_list(types)):
         plain = value.item() if isinstance(value, np.generic) else value
         if isinstance(plain, bool) or not isinstance(plain, (int, str)):
-            raise InputError(f"{name} has {value!r} at {i}, expected a whole number or a string")
+            raise InputError(f"{name} has {show(value)} at {i}, expected a whole number or a string: convert it")
         codes[i] = numbers.setdefault(plain, len(numbers))
     return list(numbers), codes

@@ -13,6 +13,7 @@ from scipy import sparse
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Rows
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.short_repr import show
 from latentstruct.tasks.graph_inputs import StackedGraphs, TypeName, locate
 from latentstruct.tasks.labels import LabelSet, as_list
 from latentstruct.unknown import UNKNOWN, is_unknown
@@ -38,17 +39,20 @@ def in_order(names: Iterable[Any]) -> list[Any]:
 def shown(names: Sequence[Any]) -> str:
     """Return names as a list for a message, cut to a readable length."""
     rest = ", …" if len(names) > MOST_SHOWN else ""
-    return f"[{', '.join(map(repr, names[:MOST_SHOWN]))}{rest}]"
+    return f"[{', '.join(map(show, names[:MOST_SHOWN]))}{rest}]"
 
 
 def flat_labels(Y: Any, nodes_at: Indices, name: str) -> list[Any]:
     """Return the labels of all graphs as one list, with one entry for each node."""
     sequences = []
     if len(Y) != len(nodes_at) - 1:
-        raise InputError(f"{name} has {len(Y)} entries for {len(nodes_at) - 1} graphs: give one for each graph")
+        raise InputError(f"{name} has {len(Y)} entries; expected {len(nodes_at) - 1}, one for each graph: give as many")
     for k, y in enumerate(Y):
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
-            raise InputError(f"{name}[{k}] must be a sequence of labels, one for each node, found {y!r}")
+            raise InputError(
+                f"{name}[{k}] must be a sequence of labels, one for each node, found {show(y)}: give a list of "
+                "labels, -1 where one is unknown"
+            )
         if len(y) != nodes_at[k + 1] - nodes_at[k]:
             raise InputError(
                 f"{name}[{k}] has {len(y)} labels but X[{k}] has {nodes_at[k + 1] - nodes_at[k]} nodes: give one label "
@@ -71,7 +75,8 @@ def _refuse_slips(flat: list[Any], nodes_at: Indices, name: str) -> None:
     if slips:
         i = next(i for i, label in enumerate(flat) if label in slips)
         k, node = locate(nodes_at, i)
-        raise InputError(f"{name}[{k}] has {flat[i]!r} at node {node}, which is no label: {slips[flat[i]]}")
+        cure = slips[flat[i]]
+        raise InputError(f"{name}[{k}] has {show(flat[i])} at node {node}, which is no label: {cure}")
 
 
 def _slip(label: Any) -> str | None:
@@ -85,7 +90,7 @@ def _slip(label: Any) -> str | None:
         )
     whole = isinstance(label, (int, np.integer)) or (isinstance(label, float) and label.is_integer())
     if whole and label < UNKNOWN:
-        return "only -1 marks unknown labels, and labels that are whole numbers begin at 0"
+        return "write -1 where the label is unknown, and begin labels that are whole numbers at 0"
     return None
 
 
@@ -155,7 +160,7 @@ class GraphLayout:
         if self.n_features >= MOST_WEIGHTS:
             raise InputError(
                 f"{self.n_inputs} features and {int(node_cards.sum())} states of node types make {self.n_features} "
-                "weights with those of edges, more than 2**31: use fewer features"
+                "weights with those of edges; expected at most 2**31: use fewer features"
             )
 
     def _refuse_many_pairs(self, pairs: Indices) -> None:
@@ -163,9 +168,9 @@ class GraphLayout:
         for e in np.flatnonzero(sizes > MOST_PAIRS)[:1]:
             (first, second), (s, t) = pairs[e].tolist(), self.edge_cards[e].tolist()
             raise InputError(
-                f"edges between nodes of the types {self.node_types[first]!r} and {self.node_types[second]!r} join "
-                f"{s} and {t} states, which makes {s * t} pairs; expected at most {MOST_PAIRS}: take fewer hidden "
-                "states or labels"
+                f"edges between nodes of the types {show(self.node_types[first])} and {show(self.node_types[second])} "
+                f"join {s} and {t} states, which makes {s * t} pairs; expected at most {MOST_PAIRS}: take fewer "
+                "hidden states or labels"
             )
 
     @property
@@ -250,8 +255,8 @@ class GraphLayout:
             k, node = locate(stacked.nodes_at, strange[0])
             name = stacked.node_names[stacked.node_codes[strange[0]]]
             raise InputError(
-                f"node {node} of X[{k}] has type {name!r}, but training had the types {shown(self.node_types)}: train "
-                "with graphs that have all types"
+                f"node {node} of X[{k}] has type {show(name)}, but training had the types {shown(self.node_types)}: "
+                "train with graphs that have all types"
             )
         return kinds
 
@@ -272,23 +277,23 @@ class GraphLayout:
             k, edge = locate(stacked.edges_at, strange[0])
             name, p, q = named[inverse[strange[0]]]
             raise InputError(
-                f"edge {edge} of X[{k}] has type {name!r} between nodes of types {self.node_types[p]!r} and "
-                f"{self.node_types[q]!r} in this order, which training did not have: swap the two nodes, or train with "
-                "such edges"
+                f"edge {edge} of X[{k}] has type {show(name)} between nodes of types {show(self.node_types[p])} and "
+                f"{show(self.node_types[q])} in this order, which training did not have: swap the two nodes, or train "
+                "with such edges"
             )
         return kinds, edge_blocks
 
     def _check_widths(self, stacked: StackedGraphs) -> None:
         if stacked.features.shape[1] != self.n_inputs:
             raise InputError(
-                f"the nodes of X[0] have {stacked.features.shape[1]} features but the model has {self.n_inputs}: every "
-                "graph needs the same features as in training"
+                f"the nodes of X[0] have {stacked.features.shape[1]} features but the model has {self.n_inputs}: "
+                "every graph needs the same features as in training; give these"
             )
         found = 0 if stacked.edge_features is None else stacked.edge_features.shape[1]
         if len(stacked.edges) and found != self.n_edge_inputs:
             raise InputError(
                 f"the edges of X have {found or 'no'} features but those of training had "
-                f"{self.n_edge_inputs or 'none'}: every graph needs the same edge features as in training"
+                f"{self.n_edge_inputs or 'none'}: every graph needs the same edge features as in training; give these"
             )
 
     def _check_fixed(self, stacked: StackedGraphs, kinds: Indices, fixed: FixedGraph) -> None:
@@ -330,7 +335,7 @@ class GraphLayout:
         if name is None and len(self.node_types) == 1:
             return 0
         if name not in self.node_types:
-            raise InputError(f"there is no node type {name!r}: choose among {shown(self.node_types)}")
+            raise InputError(f"there is no node type {show(name)}: choose among {shown(self.node_types)}")
         return self.node_types.index(name)
 
     def edge_block(self, name: Any) -> int:
@@ -341,8 +346,8 @@ class GraphLayout:
         fitting = [number for number, triple in enumerate(named) if name in (None, triple, triple[0])]
         if len(fitting) != 1:
             raise InputError(
-                f"edge type {name!r} fits {len(fitting)} of the types (edge, first node, second node): choose one of "
-                f"{shown(named)}"
+                f"edge type {show(name)} fits {len(fitting)} of the types (edge, first node, second node); expected "
+                f"one: choose one of {shown(named)}"
             )
         return fitting[0]
 
@@ -360,8 +365,8 @@ class GraphLayout:
             wanted = "-1, as these are never observed" if labels is None else f"one of {shown(labels.labels)}"
             hidden = "hidden " if labels is None else ""
             raise InputError(
-                f"{name}[{k}] has {flat[wrong[0]]!r} at node {node} of the {hidden}type {self.node_types[kind]!r}, "
-                f"expected {wanted}"
+                f"{name}[{k}] has {show(flat[wrong[0]])} at node {node} of the {hidden}type "
+                f"{show(self.node_types[kind])}, expected {wanted}: correct it, or train with this label"
             )
         return found, states
 
@@ -393,8 +398,9 @@ class GraphLayout:
             if not (whole and 0 <= value < self.cards[kinds[i]]):
                 k, node = locate(nodes_at, i)
                 raise InputError(
-                    f"{name}[{k}] has {value!r} at node {node} of the hidden type {self.node_types[kinds[i]]!r}, "
-                    f"expected a state from 0 to {self.cards[kinds[i]] - 1}"
+                    f"{name}[{k}] has {show(value)} at node {node} of the hidden type "
+                    f"{show(self.node_types[kinds[i]])}, expected a state from 0 to {self.cards[kinds[i]] - 1}: count "
+                    "the states from 0"
                 )
             states[i] = value
         return states
@@ -413,7 +419,7 @@ class GraphLayout:
 def _numbered(number: Any, count: int, what: str) -> int:
     if isinstance(number, (int, np.integer)) and 0 <= number < count:
         return int(number)
-    raise InputError(f"{what} {number!r} is not in the graph: give a number from 0 to {count - 1}")
+    raise InputError(f"{what} {show(number)} is not in the graph: give a number from 0 to {count - 1}")
 
 
 # ---- learning --------------------------------------------------------------------------------------------
@@ -465,8 +471,8 @@ def _observed_labels(
         except TypeError as error:
             k, node = locate(nodes_at, i)
             raise InputError(
-                f"Y[{k}] has {flat[i]!r} at node {node}, and labels must be hashable ({error}): use numbers, strings "
-                "or tuples"
+                f"Y[{k}] has {show(flat[i])} at node {node}, and labels must be hashable ({error}): use numbers, "
+                "strings or tuples"
             ) from error
     unknown = False
     for labels in observed.values():
@@ -481,18 +487,24 @@ def _hidden_states(hidden: Any, names: Sequence[TypeName]) -> dict[TypeName, int
     if hidden is None:
         return {}
     if not isinstance(hidden, Mapping):
-        raise InputError(f"hidden must map node types to their numbers of states, such as {{'h': 4}}, found {hidden!r}")
+        raise InputError(
+            f"hidden must map node types to their numbers of states, such as {{'h': 4}}, found {show(hidden)}: give "
+            "such a dict, or None for no hidden nodes"
+        )
     for name, count in hidden.items():
         if name not in names:
             raise InputError(
-                f"hidden names the node type {name!r}, but the graphs have the types {shown(in_order(names))}: give "
-                "node_types with each graph, or leave the name out"
+                f"hidden names the node type {show(name)}, but the graphs have the types {shown(in_order(names))}: "
+                "give node_types with each graph, or leave the name out"
             )
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-            raise InputError(f"hidden gives {count!r} states to the node type {name!r}, expected a whole number ≥ 1")
+            raise InputError(
+                f"hidden gives {show(count)} states to the node type {show(name)}, expected a whole number ≥ 1: "
+                "choose such a number"
+            )
         if count > MOST_PAIRS:
             raise InputError(
-                f"hidden gives {count} states to the node type {name!r}; expected at most {MOST_PAIRS}: take fewer"
+                f"hidden gives {count} states to the node type {show(name)}; expected at most {MOST_PAIRS}: take fewer"
             )
     return {name: int(count) for name, count in hidden.items()}
 
@@ -505,18 +517,22 @@ def _label_sets(observed: dict[int, dict[Any, None]], node_types: list[TypeName]
     found = list(dict.fromkeys(label for seen in observed.values() for label in seen))
     if not found:
         raise InputError(
-            "all labels are -1, which marks unknown ones: at least one known label of an output node is needed to train"
+            "all labels are -1, which marks unknown ones; expected at least one known label of an output node: label "
+            "some of them"
         )
     if isinstance(labels, Mapping):
         for name in labels:
             if name not in node_types or node_types.index(name) not in observed:
                 raise InputError(
-                    f"labels names the node type {name!r}, but the output types are "
+                    f"labels names the node type {show(name)}, but the output types are "
                     f"{shown([node_types[p] for p in observed])}: leave it out or correct it"
                 )
         silent = [node_types[p] for p in observed if node_types[p] not in labels]
         if silent:
-            raise InputError(f"labels is silent about the node type {silent[0]!r}: give labels for each output type")
+            raise InputError(
+                f"labels is silent about the node type {show(silent[0])}, but must name those of all: give labels for "
+                "each output type"
+            )
         sets = {p: LabelSet(labels[node_types[p]]) for p in observed}
     else:
         sets = dict.fromkeys(observed, LabelSet.learn(found) if labels is None else LabelSet(labels))
@@ -528,7 +544,10 @@ def _label_sets(observed: dict[int, dict[Any, None]], node_types: list[TypeName]
             )
         for label in labels_of_type.labels:
             if cure := _slip(label):
-                raise InputError(f"labels has {label!r}, which is no label: {cure}")
+                raise InputError(f"labels has {show(label)}, which is no label: {cure}")
         if len(labels_of_type) == 0:
-            raise InputError(f"labels of the node type {node_types[p]!r} are empty: give at least one")
+            raise InputError(
+                f"labels of the node type {show(node_types[p])} are empty; expected at least one: give some, or leave "
+                "out labels"
+            )
     return sets

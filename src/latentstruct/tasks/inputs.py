@@ -12,6 +12,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Rows
 from latentstruct.kernels.sparse import add_rows_transposed, rows_times_weights
 from latentstruct.ragged import Indices
+from latentstruct.short_repr import show
 
 # Share of non-zeros below which adding up sparse rows is faster than a dense product.
 # Measured with 5375 rows, 128 inputs and 26 labels, one thread: 0.43 ms against 1.03 at a share of 0.1, 0.94 against
@@ -31,7 +32,7 @@ def is_finite_number(value: Any) -> bool:
 def check_bias(bias: Any) -> None:
     """Raise unless the value of a constant feature is a finite number."""
     if not is_finite_number(bias):
-        raise InputError(f"bias must be a finite number, found {bias!r}: give 1, or 0 for none")
+        raise InputError(f"bias must be a finite number, found {show(bias)}: give 1, or 0 for none")
 
 
 def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
@@ -46,12 +47,14 @@ def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
         try:
             matrix = np.ascontiguousarray(X, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{name} must be a numeric matrix: {error}") from error
+            raise InputError(
+                f"{name} must be a numeric matrix ({error}): give rows of numbers, all of the same length"
+            ) from error
         values = matrix
     if matrix.ndim != 2:
         raise InputError(
-            f"{name} must have two dimensions (items, features), found shape {matrix.shape}; "
-            "reshape one feature with x.reshape(-1, 1)"
+            f"{name} must have two dimensions (items, features), found shape {matrix.shape}: reshape one feature with "
+            "x.reshape(-1, 1)"
         )
     # A finite sum proves all values finite in one pass without a mask; only an overflow needs the second look.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -86,7 +89,8 @@ class InputRows:
         self.shape = matrix.shape
         if (self.shape[1] + n_labels + 3) * n_labels >= 2**31:
             raise InputError(
-                f"{self.shape[1]} features and {n_labels} labels make more than 2**31 weights: use fewer features"
+                f"{self.shape[1]} features and {n_labels} labels make too many weights; expected at most 2**31: use "
+                "fewer features"
             )
         share = 0.0 if sparse.issparse(matrix) else _share_of_nonzeros(matrix)
         self.dense, self.full = share >= SPARSE_BELOW, share >= FULL_FROM

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
+from latentstruct.short_repr import show
 
 
 def as_list(values: Any) -> list[Any]:
@@ -35,7 +36,7 @@ class LabelSet:
         except TypeError as error:
             raise InputError(f"labels must be hashable ({error}): use numbers, strings or tuples") from error
         if len(self.index) != len(self.labels):
-            raise InputError(f"labels must be distinct, found {self.labels!r}: drop the repeated ones")
+            raise InputError(f"labels must be distinct, found {show(self.labels)}: drop the repeated ones")
         self.values: NDArray = np.empty(len(self.labels), dtype=object)
         for number, label in enumerate(self.labels):
             # One by one: numpy would take a list of tuples for a matrix.
@@ -54,7 +55,7 @@ class LabelSet:
         except TypeError as error:
             raise InputError(f"labels must be hashable ({error}): use numbers, strings or tuples") from error
         if any(label != label for label in found):
-            raise InputError("labels contain NaN, which equals no label: remove or relabel those items")
+            raise InputError("labels contain NaN, which equals no label; expected names: remove or relabel those items")
         if declared is not None:
             labels = cls(declared)
             for label in found:
@@ -74,14 +75,14 @@ class LabelSet:
         try:
             return self.index[label]
         except KeyError:
-            shown = ", ".join(repr(known) for known in self.labels[:10])
+            shown = ", ".join(show(known) for known in self.labels[:10])
             more = f", … ({len(self)} in all)" if len(self) > 10 else ""
             raise InputError(
-                f"unknown label {label!r}: the known labels are {shown}{more}. Declare every label that may occur "
+                f"unknown label {show(label)}: the known labels are {shown}{more}. Declare every label that may occur "
                 "with the task's labels=[...] before training, or remove the item"
             ) from None
         except TypeError:
-            raise InputError(f"label {label!r} is not hashable: use a number, string or tuple") from None
+            raise InputError(f"label {show(label)} is not hashable, but must be: use a number, string or tuple") from None
 
     def encode(self, labels: Any) -> NDArray[np.int64]:
         """Return the numbers of a sequence of labels."""
@@ -114,14 +115,22 @@ class LabelSet:
         try:
             matrix = np.array(costs, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"costs must be numbers: {error}") from error
+            raise InputError(
+                f"costs must be numbers ({error}): give a matrix with a row and a column for each label"
+            ) from error
         if missed:
             matrix = np.where(np.eye(n, dtype=bool), 0.0, matrix.reshape(n, -1))
         if matrix.shape != (n, n):
             raise InputError(
                 f"costs must have shape ({n}, {n}), one row a true and one column a predicted label in the order "
-                f"{self.labels[:10]!r}, found {matrix.shape}"
+                f"{show(self.labels[:10])}, found {matrix.shape}: give a number for each pair"
             )
         if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
-            raise InputError("costs must be finite and non-negative with zeros on the diagonal")
+            wrong = ~np.isfinite(matrix) | (matrix < 0) | (np.eye(n, dtype=bool) & (matrix != 0))
+            true, predicted = np.argwhere(wrong)[0].tolist()
+            cure = "set it to 0" if true == predicted else "correct it"
+            raise InputError(
+                f"costs must be finite and non-negative with zeros on the diagonal, found {matrix[true, predicted]} for "
+                f"the labels {show(self.labels[true])} and {show(self.labels[predicted])}: {cure}"
+            )
         return matrix

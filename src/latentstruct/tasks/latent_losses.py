@@ -17,6 +17,7 @@ from latentstruct.kernels.candidates import pool_candidates
 from latentstruct.planes import Planes
 from latentstruct.protocols import LatentSites
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.short_repr import show
 
 PlaneLosses = Callable[[Indices, Indices, Indices], Vector]
 """Losses (p,) of candidates, by the examples and by the rows and columns of the first atoms of their planes."""
@@ -132,13 +133,13 @@ class StateLatentLosses(ListedLatentLosses):
             return given
         wanted = f"None, {', '.join(map(repr, names))} or a matrix (H, H) of losses between states"
         if isinstance(given, str):
-            raise InputError(f"latent_loss must be {wanted}, found {given!r}")
+            raise InputError(f"latent_loss must be {wanted}, found {show(given)}: give one of these")
         try:
             matrix = np.array(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"latent_loss must be {wanted}: {error}") from error
+            raise InputError(f"latent_loss must be {wanted} ({error}): give one of these") from error
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-            raise InputError(f"latent_loss must be {wanted}, found shape {matrix.shape}")
+            raise InputError(f"latent_loss must be {wanted}, found shape {matrix.shape}: give as many rows as columns")
         if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
             wrong = ~np.isfinite(matrix) | (matrix < 0) | (np.eye(len(matrix), dtype=bool) & (matrix != 0))
             h, other = np.argwhere(wrong)[0].tolist()
@@ -244,7 +245,9 @@ class StateLatentLosses(ListedLatentLosses):
         """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose states are known."""
         predicted = self.labels_.encode(Y_pred)
         if len(predicted) != _labelled(batch).n_examples:
-            raise InputError(f"{len(predicted)} outputs are given for {batch.n_examples} examples: give one for each")
+            raise InputError(
+                f"{len(predicted)} outputs are given; expected {batch.n_examples}, one for each example: give as many"
+            )
         true_places, right = self._state_places(batch, H_true), predicted == batch.truth
         # Predicted states are those of the predicted class, which may have others than the true one.
         self.completion_planes(replace(batch, truth=predicted), H_pred)
@@ -307,8 +310,8 @@ class CandidateLatentLosses(ListedLatentLosses):
         if isinstance(loss, (int, float, np.integer, np.floating, np.bool_)) and 0 <= loss < np.inf:
             return float(loss)
         raise InputError(
-            f"the losses of pair_loss at example {i} must be finite and ≥ 0, found {found!r} for the output {y!r} with "
-            f"the latent {h!r} against {y_hat!r} with {h_hat!r}: correct pair_loss"
+            f"the losses of pair_loss at example {i} must be finite and ≥ 0, found {show(found)} for the output "
+            f"{show(y)} with the latent {show(h)} against {show(y_hat)} with {show(h_hat)}: correct pair_loss"
         )
 
     def _table(self, batch: Any, i: int, span: range) -> NDArray[np.float64]:
@@ -324,8 +327,8 @@ class CandidateLatentLosses(ListedLatentLosses):
         if own and equal.any():
             wrong = int(np.flatnonzero(equal)[0])
             raise InputError(
-                f"pair_loss of equal pairs must be 0, but at example {i} it is {equal[wrong]} for the output {y!r} and "
-                f"the latent {latents[true[wrong]]!r}"
+                f"pair_loss of equal pairs must be 0, but at example {i} it is {equal[wrong]} for the output "
+                f"{show(y)} and the latent {show(latents[true[wrong]])}: correct pair_loss"
             )
         return table
 
@@ -383,7 +386,8 @@ class CandidateLatentLosses(ListedLatentLosses):
         for found in (H_true, Y_pred, H_pred):
             if len(found) != batch.n_examples:
                 raise InputError(
-                    f"{len(found)} outputs or latents are given for {batch.n_examples} examples: give one for each"
+                    f"{len(found)} outputs or latents are given; expected {batch.n_examples}, one for each example: "
+                    "give as many"
                 )
         given = zip(pairs.X, pairs.Y, H_true, Y_pred, H_pred, strict=True)
         return np.array([self._checked_loss(i, *one) for i, one in enumerate(given)])

@@ -15,6 +15,7 @@ from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix
 from latentstruct.tasks.labels import LabelSet
@@ -108,10 +109,12 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
 
     def _check_parameters(self) -> None:
         if self.weights not in ("class", "state"):
-            raise InputError(f"weights must be 'class' or 'state', found {self.weights!r}")
+            raise InputError(f"weights must be 'class' or 'state', found {show(self.weights)}: choose one of these")
         whole = isinstance(self.n_states, int | np.integer) and not isinstance(self.n_states, bool)
         if self.n_states is not None and not (whole and self.n_states >= 1):
-            raise InputError(f"n_states must be a whole number of at least 1, found {self.n_states!r}")
+            raise InputError(
+                f"n_states must be a whole number of at least 1, found {show(self.n_states)}: choose such a number"
+            )
         check_bias(self.bias)
         if self.states is None:
             return
@@ -119,7 +122,7 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         if self.weights != "state" or len(shape) != 2 or self.n_states not in (None, shape[1]):
             raise InputError(
                 f"states has shape {shape}, which needs weights='state' and an array (S, H) with H = n_states, found "
-                f"weights={self.weights!r} and n_states={self.n_states!r}: give these, or leave out states"
+                f"weights={show(self.weights)} and n_states={show(self.n_states)}: give these, or leave out states"
             )
 
     def _set(self, labels: LabelSet, n_inputs: int, n_states: int | None, shared: bool) -> None:
@@ -167,7 +170,7 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         """Return the group of each weight, (d,): y·H + h, or h where the classes share the groups of states."""
         if self.table_ is None:
             raise InputError(
-                f"states share their weights (weights={self.weights!r}), so that there is no group for each: use "
+                f"states share their weights (weights={show(self.weights)}), so that there is no group for each: use "
                 "weights='state'"
             )
         vectors = self.table_.every.vector >= 0
@@ -200,8 +203,9 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
             matrix = check_matrix(X, "X")
             if self.weights != "state" or n_states is None:
                 raise InputError(
-                    f"X has one row an example (shape {matrix.shape}), which needs weights='state' and n_states, found "
-                    f"weights={self.weights!r} and n_states={self.n_states!r}: give these, or X of shape (n, H, d)"
+                    f"X has one row an example (shape {matrix.shape}), which needs weights='state' and n_states, "
+                    f"found weights={show(self.weights)} and n_states={show(self.n_states)}: give these, or X of "
+                    "shape (n, H, d)"
                 )
             return matrix, np.ones(matrix.shape[0], dtype=np.int64), True
         same = n_states is not None or self.weights == "state"
@@ -484,7 +488,8 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         states, n = np.asarray(latents), batch.n_examples
         if states.shape != (n,) or states.dtype.kind not in "iu":
             raise InputError(
-                f"latents must be {n} state numbers, one for each example, found {states.dtype} of shape {states.shape}"
+                f"latents must be {n} state numbers, one for each example, found {states.dtype} of shape "
+                f"{states.shape}: give a list of whole numbers, from 0"
             )
         beyond = np.flatnonzero((states < 0) | (states >= batch.sizes))
         if len(beyond):
@@ -497,8 +502,8 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         if lost.any():
             i = np.flatnonzero(lost)[0]
             raise InputError(
-                f"the latent of example {i} is {states[i]}, a state that class {self.labels_.labels[batch.truth[i]]!r} "
-                "of this model does not have: see vector_of_ of the task"
+                f"the latent of example {i} is {states[i]}, a state that class "
+                f"{show(self.labels_.labels[batch.truth[i]])} of this model does not have: see vector_of_ of the task"
             )
         once = np.ones(n, dtype=np.int64)
         return self._planes_of(batch, np.arange(n), batch.truth, states.astype(np.int64), np.ones(n), once)

@@ -15,6 +15,7 @@ from latentstruct.kernels.sparse import add_rows_transposed
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import show
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.chosen_loss import ChosenLossTask
 from latentstruct.tasks.inputs import check_bias, check_matrix, is_finite_number
@@ -218,8 +219,8 @@ class Measure(ChosenLossTask):
             return TableLoss(self.chosen_loss)
         if self.chosen_loss in ("precision@k", "recall@k") and self.k is None:
             raise InputError(
-                f"loss={self.chosen_loss!r} needs k, found None: give how many rows count, such as k=10, or a share of "
-                "all"
+                f"loss={show(self.chosen_loss)} needs k, found None: give how many rows count, such as k=10, or a "
+                "share of all"
             )
         if self.chosen_loss == "f1":
             return FBeta()
@@ -236,8 +237,8 @@ class Measure(ChosenLossTask):
         if isinstance(self.chosen_loss, str) and self.chosen_loss in kinds:
             return kinds[self.chosen_loss]()
         raise InputError(
-            f"loss is {self.chosen_loss!r}; expected one of {', '.join(MEASURES)}, or a function of the table "
-            "(a, b, c, d)"
+            f"loss is {show(self.chosen_loss)}; expected one of {', '.join(MEASURES)}, or a function of the table (a, "
+            "b, c, d): choose one of these"
         )
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -246,16 +247,16 @@ class Measure(ChosenLossTask):
         labels = LabelSet.learn(self._labels(Y))
         if len(labels) == 1:
             raise InputError(
-                f"Y has the class {labels.labels[0]!r} only; expected two classes: add rows of the other one"
+                f"Y has the class {show(labels.labels[0])} only; expected two classes: add rows of the other one"
             )
         if len(labels) > 2:
             raise InputError(
-                f"Y has {len(labels)} classes, {labels.labels[:5]!r} among them; expected two: compare them with one, "
-                "such as y == 'spam', or use Multiclass"
+                f"Y has {len(labels)} classes, {show(labels.labels[:5])} among them; expected two: compare them with "
+                "one, such as y == 'spam', or use Multiclass"
             )
         n_inputs = check_matrix(X, "X").shape[1]
         if n_inputs == 0:
-            raise InputError("X has no features; expected at least one: classes cannot be told apart by nothing")
+            raise InputError("X has no features; expected at least one: give what tells the classes apart")
         if n_inputs > MOST_INPUTS:
             raise InputError(
                 f"X has {n_inputs} features, each with a weight; expected at most {MOST_INPUTS}: number the features "
@@ -266,14 +267,16 @@ class Measure(ChosenLossTask):
     @staticmethod
     def _labels(Y: Any) -> list[Any]:
         if hasattr(Y, "ndim") and Y.ndim != 1:
-            raise InputError(f"Y must have one dimension, one class for each row, found shape {Y.shape}")
+            raise InputError(
+                f"Y must have one dimension, one class for each row, found shape {Y.shape}: give a list of classes"
+            )
         return Y.tolist() if hasattr(Y, "tolist") else list(Y)
 
     def _set(self, labels: LabelSet, n_inputs: int, threshold: float) -> None:
         check_bias(self.bias)
         if self.threshold is not None and not is_finite_number(self.threshold):
             raise InputError(
-                f"threshold must be a finite number or None, found {self.threshold!r}: leave it out to have it set"
+                f"threshold must be a finite number or None, found {show(self.threshold)}: leave it out to have it set"
             )
         self.labels_, self.n_inputs_, self.threshold_ = labels, n_inputs, threshold
         self.loss_ = self._make_loss()
@@ -289,7 +292,7 @@ class Measure(ChosenLossTask):
         except InputError as error:
             known = " or ".join(map(repr, labels.labels))
             raise InputError(
-                f"positive is {self.positive!r}, an unknown label; expected {known}: name one of them"
+                f"positive is {show(self.positive)}, an unknown label; expected {known}: name one of them"
             ) from error
 
     def learned_state(self) -> dict[str, Any]:
@@ -321,7 +324,8 @@ class Measure(ChosenLossTask):
         truth = self._truth(Y)
         if truth.all() or not truth.any():
             raise InputError(
-                f"all {len(truth)} rows are of one class; expected rows of both: the measure compares the two classes"
+                f"all {len(truth)} rows are of one class; expected rows of both, which the measure compares: add some "
+                "of the other class"
             )
         return MeasureBatch(matrix, self.loss_, self.loss_.prepared(TwoClasses.of(truth)))
 

@@ -15,6 +15,7 @@ from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.planes import Plane, Planes, no_rows
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels
 from latentstruct.tasks.motif_starts import refined_motifs
 
@@ -49,7 +50,9 @@ class MotifBatch:
     def truth(self) -> NDArray[np.bool_]:
         """Return which sequences are positive, or raise if that is not known."""
         if self.positive is None:
-            raise InputError("this needs to know which sequences are positive: prepare the batch with Y")
+            raise InputError(
+                "the batch has no labels, but this needs to know which sequences are positive: prepare the batch with Y"
+            )
         return self.positive
 
 
@@ -113,7 +116,7 @@ class Motif(BaseTask):
         ):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
                 raise InputError(
-                    f"{name} is {value!r}; expected a whole number from {low} to {high}: choose one of these"
+                    f"{name} is {show(value)}; expected a whole number from {low} to {high}: choose one of these"
                 )
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -348,14 +351,16 @@ class Motif(BaseTask):
         """Return the planes φ'(x_i, y_i, h_i)·w of given windows."""
         positive = batch.truth()
         if len(latents) != len(positive):
-            raise InputError(f"found {len(latents)} latents for {len(positive)} sequences: give one for each")
+            raise InputError(
+                f"found {len(latents)} latents; expected {len(positive)}, one for each sequence: give as many"
+            )
         starts, strands = np.zeros(len(positive), dtype=np.int64), np.ones(len(positive), dtype=np.int64)
         for i, latent in enumerate(latents):
             if positive[i]:
                 start, strands[i] = self._checked_window(batch, i, latent)
                 starts[i] = batch.layout.offsets[i] + start
             elif latent is not None:
-                raise InputError(f"latent {i} is {latent!r}, but sequence {i} is negative: give None for it")
+                raise InputError(f"latent {i} is {show(latent)}, but sequence {i} is negative: give None for it")
         pointers, atoms = self._atoms(batch, starts, strands, positive.astype(np.float64))
         nothing = np.zeros(len(positive))
         return Planes(batch.rows, pointers, atoms, nothing, nothing.copy(), self.n_features)
@@ -370,8 +375,8 @@ class Motif(BaseTask):
         if not whole or strand not in ((1, -1) if self.strands == 2 else (1,)):
             expected = "+1 or -1" if self.strands == 2 else "+1, because strands is 1"
             raise InputError(
-                f"latent {i} is {latent!r}; expected (start, strand) of a window of the positive sequence {i}, with "
-                f"whole numbers and strand {expected}: correct it"
+                f"latent {i} is {show(latent)}; expected (start, strand) of a window of the positive sequence {i}, "
+                f"with whole numbers and strand {expected}: correct it"
             )
         flat = layout.offsets[i] + start
         runs = slice(layout.runs[i], layout.runs[i + 1])
@@ -445,7 +450,7 @@ def _positive(Y: Any) -> NDArray[np.bool_]:
             positive[i] = y == 1
         else:
             raise InputError(
-                f"label {i} is {y!r}; expected +1 and -1, 1 and 0, or True and False: relabel the sequences"
+                f"label {i} is {show(y)}; expected +1 and -1, 1 and 0, or True and False: relabel the sequences"
             )
     return positive
 
@@ -477,7 +482,7 @@ def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
         i = int(np.searchsorted(offsets, at, side="right")) - 1
         place = at - int(offsets[i])
         raise InputError(
-            f"sequence {i} has {X[i][place]!r} at position {place}; expected the letters {LETTERS} of either case: "
+            f"sequence {i} has {show(X[i][place])} at position {place}; expected the letters {LETTERS} of either case: "
             "replace other letters by N"
         )
     return bases, offsets

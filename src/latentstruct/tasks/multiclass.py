@@ -88,7 +88,9 @@ class Multiclass(BaseTask):
     @staticmethod
     def _labels(Y: Any) -> list[Any]:
         if isinstance(Y, np.ndarray) and Y.ndim != 1:
-            raise InputError(f"Y must have one dimension, one class for each example, found shape {Y.shape}")
+            raise InputError(
+                f"Y must have one dimension, one class for each example, found shape {Y.shape}: give a list of classes"
+            )
         return Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
 
     def prepare(self, X: Any, Y: Any = None) -> MulticlassBatch:

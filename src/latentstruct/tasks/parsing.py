@@ -15,6 +15,7 @@ from latentstruct.kernels.parsing import Derivations, Scores
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import show
 from latentstruct.tasks.base import check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.chosen_loss import ChosenLossTask
 from latentstruct.tasks.grammar import Grammar, Unknown, compile_rules, relative_frequencies, weight_layout
@@ -120,7 +121,7 @@ class Parsing(ChosenLossTask):
             ("unknown", self.unknown, ("suffix", "class", "one")),
         ):
             if value not in choices:
-                raise InputError(f"{name} is {value!r}; expected one of {', '.join(choices)}: choose one of these")
+                raise InputError(f"{name} is {show(value)}; expected one of {', '.join(choices)}: choose one of these")
         for name, number, low, high in (
             ("splits", self.splits, 1, MOST_SPLITS),
             ("markov", 0 if self.markov is None else self.markov, 0, None),
@@ -131,7 +132,7 @@ class Parsing(ChosenLossTask):
             if not whole or number < low or (high is not None and number > high):
                 limit = "on" if high is None else f"to {high}"
                 raise InputError(
-                    f"{name} is {number!r}; expected a whole number from {low} {limit}: choose one of these"
+                    f"{name} is {show(number)}; expected a whole number from {low} {limit}: choose one of these"
                 )
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -446,8 +447,8 @@ class Parsing(ChosenLossTask):
             fits = given.shape == (size,) and given.dtype.kind in "iu"
             if not fits or given.min() < 0 or given.max() >= self.splits:
                 raise InputError(
-                    f"latents[{k}] is {latent!r}; expected {size} whole numbers from 0 to {self.splits - 1}, one for "
-                    "each node of the tree in binary form: give what complete() returns"
+                    f"latents[{k}] is {show(latent)}; expected {size} whole numbers from 0 to {self.splits - 1}, one "
+                    "for each node of the tree in binary form: give what complete() returns"
                 )
         chosen = np.concatenate([np.asarray(latent, dtype=np.int64) for latent in latents])
         rows = np.arange(batch.n_examples)

@@ -10,6 +10,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels.annotations import GoldTrees
 from latentstruct.kernels.parsing import BINARY, LEXICAL, UNARY, Derivations, Sentences, Spans
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.short_repr import show
 from latentstruct.tasks.grammar import Derivation, Grammar, Layout, Token, weight_layout
 from latentstruct.trees import Constituent, Tree, check_tree, debinarise, is_plain, tagged_words
 
@@ -46,7 +47,7 @@ class ParsingBatch:
     def trees(self) -> GoldTrees:
         """Return the known trees, or raise if there are none."""
         if self.gold is None:
-            raise InputError("this needs the true trees: prepare the batch with Y")
+            raise InputError("the batch has no trees, but this needs the true ones: prepare the batch with Y")
         return self.gold
 
 
@@ -67,8 +68,8 @@ def _check_sentence(sentence: Any, name: str) -> list[Token]:
         whole = isinstance(parts, list | tuple | np.ndarray) and len(parts) in (1, 2)
         if not whole or not all(map(is_plain, parts)):
             raise InputError(
-                f"{name} has {token!r} at place {place}; expected a word or a pair (word, tag), neither of them empty "
-                "or with whitespace in it: correct it"
+                f"{name} has {show(token)} at place {place}; expected a word or a pair (word, tag), neither of them "
+                "empty or with whitespace in it: correct it"
             )
         word, *tag = (str(part) for part in parts)
         tokens.append((word, tag[0]) if tag else word)
@@ -90,7 +91,8 @@ def check_trees(Y: Any, sentences: Sequence[Sequence[Token]]) -> list[Tree]:
         for place, (pair, token) in enumerate(zip(found, tokens, strict=True)):
             if (pair[0] if isinstance(token, str) else pair) != token:
                 raise InputError(
-                    f"Y[{k}] has {pair!r} at place {place}, but X[{k}] has {token!r}: give each sentence its own tree"
+                    f"Y[{k}] has {show(pair)} at place {place}, but X[{k}] has {show(token)}: give each sentence its "
+                    "own tree"
                 )
     return trees
 

@@ -12,6 +12,7 @@ from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import check_matrix
 
@@ -163,7 +164,10 @@ class PartsTask(BaseTask):
             constants[i] = constant
             losses[bounds[i] : bounds[i + 1]] = self._vector(costs, bounds[i + 1] - bounds[i], "part_losses", i)
             if not np.isfinite(constants[i]):
-                raise InputError(f"part_losses of example {i} has the constant {constant!r}; expected a finite number")
+                raise InputError(
+                    f"part_losses of example {i} has the constant {show(constant)}; expected a finite number: correct "
+                    "part_losses of the task"
+                )
         return PartsBatch(list(X), None if Y is None else list(Y), features, rows, bounds, constants, losses)
 
     def _vector(self, given: Any, n_parts: int, source: str, i: int) -> Vector:
@@ -171,7 +175,9 @@ class PartsTask(BaseTask):
         try:
             vector = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{source} of example {i} must return numbers: {error}") from error
+            raise InputError(
+                f"{source} of example {i} must return numbers ({error}): correct {type(self).__name__}.{source}"
+            ) from error
         if vector.shape != (n_parts,) or not np.isfinite(vector).all():
             shown = f"shape {vector.shape}" if vector.shape != (n_parts,) else "numbers that are not finite"
             raise InputError(
@@ -272,7 +278,8 @@ class PartsTask(BaseTask):
             return answer, None
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise InputError(
-                f"{type(self).__name__}.output returned {answer!r}; expected a pair (y, h), as latent is True"
+                f"{type(self).__name__}.output returned {show(answer)}; expected a pair (y, h), as latent is True: "
+                "return both, or set latent to False"
             )
         return answer
 

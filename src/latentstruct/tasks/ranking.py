@@ -18,6 +18,7 @@ from latentstruct.metrics.ranking import precision_at_k
 from latentstruct.planes import Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.short_repr import show
 from latentstruct.tasks.base import (
     BaseTask,
     check_examples,
@@ -101,11 +102,16 @@ def check_grades(y: Any, name: str) -> Vector:
     try:
         grades = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers, one grade for each document: {error}") from error
+        raise InputError(f"{name} must be numbers, one grade for each document ({error}): convert them") from error
     if grades.ndim != 1:
-        raise InputError(f"{name} must have one dimension, one grade for each document, found shape {grades.shape}")
+        raise InputError(
+            f"{name} must have one dimension, one grade for each document, found shape {grades.shape}: give a list of "
+            "numbers for each query"
+        )
     if not np.isfinite(grades).all():
-        raise InputError(f"{name} contain NaN or infinity: give every document a grade or remove it")
+        raise InputError(
+            f"{name} contain NaN or infinity; expected finite numbers: give every document a grade or remove it"
+        )
     return grades
 
 
@@ -197,7 +203,9 @@ class PrecisionAtK(QueryTask):
 
     def _set(self, n_inputs: int) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
-            raise InputError(f"k is {self.k!r}; expected a whole number of at least 1: choose how many documents count")
+            raise InputError(
+                f"k is {show(self.k)}; expected a whole number of at least 1: choose how many documents count"
+            )
         super()._set(n_inputs)
 
     def _check_training(self, grades: list[Vector]) -> None:
@@ -295,14 +303,14 @@ class PrecisionAtK(QueryTask):
         fits = places.shape == (size,) and places.dtype.kind in "iu" and len(np.unique(places)) == size
         if not fits or places.min() < 0 or places.max() >= len(relevant):
             raise InputError(
-                f"the latent of query {i} is {h!r}; expected {size} different positions from 0 to {len(relevant) - 1}: "
-                "give the first documents in their order"
+                f"the latent of query {i} is {show(h)}; expected {size} different positions from 0 to "
+                f"{len(relevant) - 1}: give the first documents in their order"
             )
         hits = relevant[places]
         if hits.sum() < min(size, relevant.sum()) or (np.diff(hits.astype(np.int8)) > 0).any():
             raise InputError(
-                f"the latent of query {i} is {h!r}, which puts an irrelevant document before a relevant one; expected "
-                "all relevant documents first: order them by their grades"
+                f"the latent of query {i} is {show(h)}, which puts an irrelevant document before a relevant one; "
+                "expected all relevant documents first: order them by their grades"
             )
         return places.astype(np.int64)
 
@@ -433,7 +441,9 @@ class PairwiseRanking(QueryTask):
     ) -> Planes:
         """Return one supporting plane for each asked query: the sum of its violated pairs."""
         if not batch.labelled:
-            raise InputError("the pairs of documents are known from their grades only: prepare the batch with Y")
+            raise InputError(
+                "the batch has no grades, but the pairs of documents are known from them only: prepare the batch with Y"
+            )
         require_hard_max(self, temperature)
         documents, offsets = batch.select(rows)
         coefficients, counts = np.zeros(len(documents)), np.zeros(len(offsets) - 1)

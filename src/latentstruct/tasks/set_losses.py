@@ -23,6 +23,7 @@ from latentstruct.metrics.measures import check_beta, error_rate, f_beta, prbep,
 from latentstruct.metrics.ranking import average_precision, precision_at_k
 from latentstruct.protocols import Mode
 from latentstruct.ragged import Indices, Vector
+from latentstruct.short_repr import show
 
 Truth = NDArray[np.bool_]
 
@@ -237,7 +238,7 @@ class Selection(SetLoss):
         share = isinstance(k, (float, np.floating)) and 0.0 < k < 1.0
         if not (k is None or whole or share):
             raise InputError(
-                f"k is {k!r}; expected a whole number of at least 1, or a share of all examples between 0 and 1: "
+                f"k is {show(k)}; expected a whole number of at least 1, or a share of all examples between 0 and 1: "
                 "choose how many examples count"
             )
 
@@ -275,8 +276,8 @@ class Selection(SetLoss):
         """Return the coefficients of the K highest scores."""
         if classes is None and self.k is None:
             raise InputError(
-                "how many examples the break-even point takes is known from their classes only: prepare the batch "
-                "with Y"
+                "the batch has no classes, but how many examples the break-even point takes is known from them only: "
+                "prepare the batch with Y"
             )
         size = self._size(len(scores)) if classes is None else self.size(classes)
         coefficients = np.full(len(scores), -0.5 / len(scores))
@@ -376,5 +377,7 @@ class AveragePrecision(RocArea):
 
 def _known(classes: TwoClasses | None) -> TwoClasses:
     if classes is None:
-        raise InputError("the pairs of examples are known from their classes only: prepare the batch with Y")
+        raise InputError(
+            "the batch has no classes, but the pairs of examples are known from them only: prepare the batch with Y"
+        )
     return classes

@@ -99,18 +99,18 @@ class StateTable:
         if table.shape != (n_labels, n_states) or table.dtype.kind not in "iu":
             raise InputError(
                 f"states must be whole numbers of shape ({n_labels}, {n_states}), one row a class and one column a "
-                f"state, found {table.dtype} of shape {table.shape}"
+                f"state, found {table.dtype} of shape {table.shape}: give such an array"
             )
         table = table.astype(np.int64)
         if table.min() < -1 or table.max() > 1:
             raise InputError(
-                f"states holds {table.min() if table.min() < -1 else table.max()}; expected 1 (the state has weights), "
-                "0 (it scores 0) or −1 (it does not exist)"
+                f"states holds {table.min() if table.min() < -1 else table.max()}; expected 1 (the state has "
+                "weights), 0 (it scores 0) or −1 (it does not exist): use these marks only"
             )
         empty = np.flatnonzero((table < 0).all(axis=1))
         if len(empty) or not (table > 0).any():
             what = f"class number {empty[0]} without any state" if len(empty) else "no state with weights"
-            raise InputError(f"states leaves {what}: mark with 1 the states that have weights")
+            raise InputError(f"states leaves {what}; expected some: mark with 1 the states that have weights")
         return cls(table)
 
     @property

@@ -131,7 +131,7 @@ class TableLoss(TableBased):
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"the loss function cannot be asked for a table (a, b, c, d) = {table}: {error}; expected a function "
-                "of four numbers that returns one"
+                "of four numbers that returns one: correct it"
             ) from error
 
     def augmented(self, classes: TwoClasses, scores: Vector) -> tuple[Vector, float]:

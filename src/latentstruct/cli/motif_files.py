@@ -1,0 +1,272 @@
+"""The files of motif models: sequences with a motif and without, and known sites."""
+
+import math
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from latentstruct.cli.kinds import HeldOut
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, show_percent
+
+if TYPE_CHECKING:
+    from latentstruct.formats import Sequences
+    from latentstruct.motifs import Site
+
+SITE_COLUMNS = ("sequence", "start", "end")
+ONE_SIDED = 0.95
+KnownSites = dict[str, list[tuple[int, int]]]
+
+
+@dataclass(frozen=True)
+class MotifData:
+    """Sequences to train on, in the order positive, negative, background."""
+
+    positive: "Sequences"
+    negative: "Sequences | None"
+    background: "Sequences | None"
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many there are of each."""
+        parts = (self.positive, self.negative, self.background)
+        n_positive, n_negative, n_background = (0 if part is None else len(part.sequences) for part in parts)
+        return n_positive, n_negative, n_background
+
+    def errors(self, estimator: Any) -> dict[str, float]:
+        """Return the share that a model gets wrong of each part there is."""
+        wrong = {}
+        for name in ("positive", "negative", "background"):
+            part = getattr(self, name)
+            if part is not None:
+                scores = estimator.decision_function(part.sequences)
+                wrong[name] = float(((scores > 0) != (name == "positive")).mean())
+        return wrong
+
+    def warn_if_one_sided(self, errors: dict[str, float]) -> None:
+        """Warn of a model that calls nearly all sequences positive, or nearly all negative."""
+        _, n_negative, n_background = self.counts
+        n_mistaken = n_negative * errors.get("negative", 0.0) + n_background * errors.get("background", 0.0)
+        mistaken = n_mistaken / (n_negative + n_background)
+        if mistaken > ONE_SIDED:
+            warnings.warn(
+                f"{show_percent(mistaken)} of the negative and background sequences are called positive, so the model "
+                "hardly tells them apart: give more negatives (--negative), let them weigh more "
+                "(--background-weight) or choose a larger -C",
+                stacklevel=2,
+            )
+        if errors["positive"] > ONE_SIDED:
+            warnings.warn(
+                f"{show_percent(errors['positive'])} of the positive sequences are called negative, so the model "
+                "hardly finds the motif: choose a larger -C, let the background weigh less (--background-weight) or "
+                "choose another --width",
+                stacklevel=2,
+            )
+
+    def judged(self) -> "JudgedSequences":
+        """Return them as sequences with the motif and without it, background among the latter."""
+        from latentstruct.formats import Sequences
+
+        others = [part for part in (self.negative, self.background) if part is not None]
+        names, descriptions, sequences = (
+            [value for part in others for value in getattr(part, field)]
+            for field in ("names", "descriptions", "sequences")
+        )
+        return JudgedSequences(self.positive, Sequences(names, descriptions, sequences))
+
+    def training(self, background_weight: float) -> tuple[list[str], list[int], list[float]]:
+        """Return sequences, labels and weights."""
+        parts = [part for part in (self.positive, self.negative, self.background) if part is not None]
+        n_positive, n_negative, n_background = self.counts
+        labels = [1] * n_positive + [-1] * (n_negative + n_background)
+        weights = [1.0] * (n_positive + n_negative) + [background_weight] * n_background
+        return [sequence for part in parts for sequence in part.sequences], labels, weights
+
+
+@dataclass(frozen=True)
+class JudgedSequences:
+    """Sequences with the motif and without it, and the known sites of the former by their names."""
+
+    positive: "Sequences"
+    negative: "Sequences"
+    known: KnownSites | None = None
+
+
+@dataclass(frozen=True)
+class MotifFiles:
+    """The files to train on: one whose headers have labels, or one for each part; background may go with both."""
+
+    data: str | None
+    positive: str | None
+    negative: str | None
+    background: str | None
+
+    def check(self, background_weight: float) -> None:
+        """Raise before anything is read if the files do not go together or nothing is to be told from anything."""
+        check_one_form(self.data, self.positive, self.negative)
+        if self.data is None and self.positive is None:
+            raise InputError(
+                "there are no sequences; expected FASTA with label=1 or label=-1 in the headers, or --positive: give "
+                "one of these"
+            )
+        check_negatives(self.negative or self.data, self.background, background_weight)
+
+    def read(self, width: int, progress: Progress) -> MotifData:
+        """Read the sequences."""
+
+        def read(name: str | None) -> "Sequences | None":
+            return None if name is None else read_sequences(name, width, progress)
+
+        if self.data is None:
+            return MotifData(
+                read_sequences(self.positive or "", width, progress), read(self.negative), read(self.background)
+            )
+        positive, negative = read_both(self.data, width, progress)
+        if not len(negative) and self.background is None:
+            raise InputError(
+                f"{self.data} has no sequence with label=-1; expected some that do not hold the motif: add them, or "
+                "give many that hardly do as --background"
+            )
+        return MotifData(positive, negative if len(negative) else None, read(self.background))
+
+
+def check_one_form(data: str | None, positive: str | None, negative: str | None) -> None:
+    """Raise if there is a file with labels in its headers, and others that are wholly of one kind as well."""
+    given = [name for name, value in (("--positive", positive), ("--negative", negative)) if value is not None]
+    if data is not None and given:
+        raise InputError(
+            f"{data} and {' and '.join(given)} are given; expected either one file with label=1 or label=-1 in its "
+            "headers, or a file for each: leave one of them out"
+        )
+
+
+def read_both(name: str, width: int, progress: Progress) -> "tuple[Sequences, Sequences]":
+    """Read sequences with the motif and without it from one file with labels in its headers."""
+    from latentstruct.formats.fasta import read_labelled_fasta
+
+    sequences, labels = read_labelled_fasta(name)
+    check_room(sequences, name, width)
+    progress.say(f"read {len(sequences)} sequences from {name}")
+    if 1 not in labels:
+        raise InputError(f"{name} has no sequence with label=1; expected some that hold the motif: add them")
+    return sequences.choose([label > 0 for label in labels]), sequences.choose([label < 0 for label in labels])
+
+
+def check_negatives(negative: str | None, background: str | None, background_weight: float) -> None:
+    """Raise before anything is read if there is nothing to tell the positive sequences from."""
+    if negative is None and background is None:
+        raise InputError(
+            "there are no negatives: give sequences without the motif as --negative, or many that hardly hold it "
+            "as --background"
+        )
+    if not math.isfinite(background_weight):
+        raise InputError(f"--background-weight is {background_weight}; expected a finite number: choose one")
+    if negative is None and not background_weight:
+        raise InputError(
+            "--background-weight is 0 and there are no other negatives, so nothing would count as negative: choose a "
+            "larger weight, or give sequences without the motif as --negative"
+        )
+
+
+def read_sequences(name: str, width: int, progress: Progress) -> "Sequences":
+    """Read sequences that have room for a motif of the given width."""
+    from latentstruct.formats import read_fasta
+
+    sequences = read_fasta(name)
+    check_room(sequences, name, width)
+    progress.say(f"read {len(sequences.sequences)} sequences from {name}")
+    return sequences
+
+
+def check_room(sequences: "Sequences", name: str, width: int) -> None:
+    """Raise if a motif of the given width has no room in a sequence."""
+    for title, sequence in zip(sequences.names, sequences.sequences, strict=True):
+        room = max(map(len, sequence.upper().split("N")))
+        if room < width:
+            raise InputError(
+                f"{name}: the sequence {title!r} has at most {room} letters in a row without N; expected at least "
+                f"{width}, the width of the motif: remove it or train with a smaller --width"
+            )
+
+
+def read_judged(held_out: HeldOut, width: int, hint: str) -> "tuple[Sequences, Sequences]":
+    """Read sequences with the motif and without it for evaluation; `hint` says what to give."""
+    check_one_form(held_out.data, held_out.positive, held_out.negative)
+    quiet = Progress(quiet=True)
+    if held_out.data is not None:
+        positive, negative = read_both(held_out.data, width, quiet)
+        if not len(negative):
+            raise InputError(f"{held_out.data} has no sequence with label=-1; expected some to compare with: add them")
+        return positive, negative
+    if held_out.positive is None or held_out.negative is None:
+        missing = "DATA" if held_out.positive == held_out.negative else "--positive"
+        raise InputError(f"{missing if held_out.positive is None else '--negative'} is missing: {hint}")
+    return read_sequences(held_out.positive, width, quiet), read_sequences(held_out.negative, width, quiet)
+
+
+def read_known_sites(name: str, lengths: dict[str, int]) -> KnownSites:
+    """Read start and end of known sites in sequences of given lengths from a table with a header line."""
+    from latentstruct.formats.text import decode_line, fail, numbered_lines, show, source_name
+
+    shown, columns = source_name(name), None
+    sites = defaultdict(list)
+    for number, raw in numbered_lines(name):
+        cells = decode_line(raw, shown, number).rstrip("\r\n").split("\t")
+        if columns is None:
+            columns = {column: k for k, column in enumerate(cells)}
+            missing = [column for column in SITE_COLUMNS if column not in columns]
+            if missing:
+                fail(
+                    shown,
+                    number,
+                    f"the column {missing[0]!r} is missing; expected a header line with the columns "
+                    f"{', '.join(SITE_COLUMNS)}: add it",
+                )
+            continue
+        try:
+            sequence, start, end = (cells[columns[column]] for column in SITE_COLUMNS)
+            low, high = int(start), int(end)
+        except (IndexError, ValueError):
+            fail(
+                shown,
+                number,
+                f"found {show(cells)}; expected a sequence and its site's start and end in whole "
+                "numbers from 0: correct the line",
+            )
+        if sequence not in lengths:
+            fail(
+                shown,
+                number,
+                f"the sequence {show(sequence)} is not in the positive file; expected one of its "
+                "names: give the sites of these sequences only",
+            )
+        if not 0 <= low < high:
+            fail(shown, number, f"the site is from {low} to {high}; expected 0 ≤ start < end: correct the line")
+        if high > lengths[sequence]:
+            fail(
+                shown,
+                number,
+                f"the site of the sequence {show(sequence)} ends at {high}, but the sequence has {lengths[sequence]} "
+                "letters; expected a site within it: correct the line, and count from 0",
+            )
+        sites[sequence].append((low, high))
+    if not sites:
+        raise InputError(f"{shown} has no sites; expected a line for each below the header line: add them")
+    return dict(sites)
+
+
+def is_hit(site: "Site", known: KnownSites) -> bool:
+    """Tell whether a site covers half of a known one of its sequence, or half of it lies in one."""
+
+    def hits(low: int, high: int) -> bool:
+        overlap = min(site.end, high) - max(site.start, low)
+        return 2 * overlap >= min(site.end - site.start, high - low)
+
+    return any(hits(*place) for place in known.get(site.sequence, ()))
+
+
+def share_of_sites_hit(found: list[Any], known: KnownSites) -> float:
+    """Return the share of the sequences with known sites in which one is hit."""
+    asked = [site for site in found if site.sequence in known]
+    return sum(is_hit(site, known) for site in asked) / len(asked)
