@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
-.PHONY: demo test check lint bench reproduce clean
+.PHONY: demo test check lint bench docs reproduce clean
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
@@ -28,6 +28,10 @@ $(VENV)/.bench: $(VENV)/.run
 	$(PIP) -e '.[bench]'
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.run
+	$(PIP) -e '.[docs]'
+	touch $@
+
 demo: $(VENV)/.run
 	$(BIN)/latentstruct demo
 
@@ -44,10 +48,15 @@ check: lint test
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
+# Tutorials on real data run where LATENTSTRUCT_DATA names their folder; the others always do.
+docs: $(VENV)/.docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -j auto -W --keep-going -q -b html docs docs/_build/html
+	@echo 'open docs/_build/html/index.html'
+
 reproduce: $(VENV)/.run
 	for name in $$($(BIN)/python -c 'from latentstruct.experiments import EXPERIMENTS; print(*EXPERIMENTS)'); do \
 		$(BIN)/latentstruct reproduce $$name || exit 1; done
 
 clean:
-	rm -rf $(VENV) build dist demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo results docs/_build docs/generated docs/api/generated docs/auto_examples .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,98 @@
+"""The commands and kinds of models, as the command itself describes them."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.nodes import nested_parse_with_titles
+
+
+def plain(text: str) -> str:
+    """Return text with the signs of reStructuredText escaped."""
+    return re.sub(r"([\\`*_|])", r"\\\1", " ".join(text.split()))
+
+
+def literal(text: str) -> str:
+    """Return text as code."""
+    return f"``{text}``"
+
+
+def _title(text: str, underline: str) -> list[str]:
+    return [text, underline * len(text), ""]
+
+
+def _table(header: tuple[str, str], rows: list[tuple[str, str]]) -> list[str]:
+    lines = [".. list-table::", "   :header-rows: 1", "   :widths: 34 66", ""]
+    for left, right in [header, *rows]:
+        lines += [f"   * - {left}", f"     - {right}"]
+    return [*lines, ""]
+
+
+def command_lines() -> Iterator[str]:
+    """Yield a section for each command: usage, what it does, its arguments and options."""
+    from latentstruct.cli.grammar import describe_commands
+    from latentstruct.cli.parameters import SHARED
+
+    for command in describe_commands():
+        name = " ".join(command.words)
+        yield from [f".. _command-{name.replace(' ', '-')}:", ""]
+        yield from _title(name, "-")
+        yield from [".. code-block:: text", "", f"   {command.usage}", "", plain(command.summary), ""]
+        for paragraph in command.paragraphs:
+            yield from [plain(paragraph), ""]
+        if command.examples:
+            yield from [".. code-block:: text", "", *(f"   {line}" for line in command.examples), ""]
+        rows = [
+            (literal(one.usage()), plain(one.explanation())) for one in command.parameters if one.name not in SHARED
+        ]
+        if rows:
+            yield from _table(("argument or option", "meaning"), rows)
+
+
+def kind_lines() -> Iterator[str]:
+    """Yield a section for each kind of model: what it is for, what it reads, and lines that can be run."""
+    from latentstruct.cli.tasks import INFER, list_guides
+
+    for guide in list_guides():
+        command = guide.name if guide.name == INFER else f"train {guide.name}"
+        yield from _title(guide.name, "~")
+        yield from [plain(guide.summary), "", f"Latent: {plain(guide.latent)}.", "", f"Reads: {plain(guide.reads)}", ""]
+        label = "command-" + command.replace(" ", "-")
+        yield from [f"Options: :ref:`{command} <{label}>`.", "", ".. code-block:: text", ""]
+        yield from [*(f"   $ {line}" for line in guide.commands), ""]
+
+
+class Generated(SphinxDirective):
+    """Sections made from what the command says of itself."""
+
+    make: Any
+
+    def run(self) -> list[nodes.Node]:
+        """Return the sections."""
+        lines = StringList(list(type(self).make()), source=f"<{self.name}>")
+        parent = nodes.section()
+        parent.document = self.state.document
+        nested_parse_with_titles(self.state, lines, parent)
+        return parent.children
+
+
+class CommandReference(Generated):
+    """Every command with its arguments and options."""
+
+    make = staticmethod(command_lines)
+
+
+class KindReference(Generated):
+    """Every kind of model with its files."""
+
+    make = staticmethod(kind_lines)
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Register ``command-reference`` and ``kind-reference``."""
+    app.add_directive("command-reference", CommandReference)
+    app.add_directive("kind-reference", KindReference)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,101 @@
+"""
+The first page counts: ranking for precision at k
+=================================================
+
+Nobody reads the second page of a search engine. What should be learned is therefore not the whole order of documents
+but which of them come first, and of many relevant documents it does not matter *which* do. That choice is latent.
+"""
+
+# %%
+# The data
+# --------
+# LETOR 4.0 MQ2008, fold 1 (`load_letor_mq2008`): queries with documents, each with 46 features and a grade from 0 to
+# 2 by people. Above 0 is relevant. There are training, validation and test queries; we use all of them.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from latentstruct import LatentSSVM, PairwiseRanking, PrecisionAtK, StructuralSVM
+from latentstruct.datasets import load_letor_mq2008
+from latentstruct.metrics import precision_at_k
+from latentstruct.plots import plot_ranking
+
+train, validation, test = (load_letor_mq2008(1, part) for part in ("train", "validation", "test"))
+print(len(train), "queries to train on;", sum(map(len, test.Y)), "documents in", len(test), "test queries")
+
+# %%
+# The models
+# ----------
+# `PrecisionAtK` with k = 5: the output is a set of five documents, the loss one minus their precision, and the latent
+# is the set of relevant documents that *should* be there. `LatentSSVM` begins with a classifier of single documents
+# and alternates between choosing those documents and learning weights. `PairwiseRanking` is the usual Ranking SVM:
+# every relevant document should be above every other one. Both have 46 weights. The validation queries choose C.
+
+K = 5
+
+
+def precision(model, queries):
+    """Return the precision at K of each query."""
+    return np.array([precision_at_k(y, x @ model.coef_, K) for x, y in zip(queries.X, queries.Y, strict=True)])
+
+
+def best_of(models):
+    """Return the model with the best precision on the validation queries."""
+    return max((model.fit(train.X, train.Y) for model in models), key=lambda model: precision(model, validation).mean())
+
+
+latent = best_of([LatentSSVM(PrecisionAtK(K), C=C) for C in (1.0, 100.0, 1000.0)])
+pairwise = best_of([StructuralSVM(PairwiseRanking(), C=C, solver="bundle") for C in (1e-4, 1e-3, 1e-2)])
+print(f"C = {latent.C:g} and {pairwise.C:g}")
+print(f"pairs: certified {pairwise.certified_}, gap {100 * pairwise.relative_gap_:.2g} %")
+print(f"precision at {K}: {latent.n_rounds_} rounds, {latent.stop_reason_}")
+
+# %%
+# The pairwise problem is convex, so its gap is a proof. The other is not: its bound holds for the last choice of
+# documents.
+#
+# Held-out queries
+# ----------------
+# Also the best single feature, chosen by training queries, and a random order.
+
+columns = range(train.X[0].shape[1])
+means = [np.mean([precision_at_k(y, x[:, j], K) for x, y in zip(train.X, train.Y, strict=True)]) for j in columns]
+one = int(np.argmax(means))
+found = {
+    "precision at 5": precision(latent, test),
+    "all pairs": precision(pairwise, test),
+    f"feature {one + 1}": np.array([precision_at_k(y, x[:, one], K) for x, y in zip(test.X, test.Y, strict=True)]),
+    "any order": np.array([np.mean(y > 0) for y in test.Y]),
+}
+for name, values in found.items():
+    print(f"{name:15s} {values.mean():.3f}")
+difference = found["precision at 5"] - found["all pairs"]
+error = difference.std(ddof=1) / np.sqrt(len(difference))
+
+ax = plt.subplots(figsize=(5, 2.8), layout="constrained")[1]
+bars = ax.barh(list(found), [values.mean() for values in found.values()], color=["C0", "C0", "0.6", "0.6"])
+ax.bar_label(bars, fmt="%.3f", padding=3)
+ax.invert_yaxis()
+ax.set(xlim=(0, 0.5), xlabel=f"precision at {K}, test queries")
+ax.set_title(f"Latent minus pairs: {difference.mean():+.3f} ± {error:.3f}", fontsize=10)
+plt.show()
+
+# %%
+# A difference below twice its standard error proves nothing, and the picture's title tells how it stands here. On all
+# five folds ``latentstruct reproduce lssvm-precision`` found a gain over the classifier that training starts from at
+# k = 3 and 5, and none at k = 1.
+#
+# One query
+# ---------
+
+query = int(np.argmax([y.sum() for y in test.Y]))
+ax = plt.subplots(figsize=(5, 2.8), layout="constrained")[1]
+plot_ranking(test.X[query] @ latent.coef_, test.Y[query], K, ax)
+ax.set_title(f"Query {test.ids[query]}: relevant ones are filled", fontsize=10)
+plt.show()
+
+# %%
+# Why the start matters
+# ---------------------
+# From random relevant documents training usually ends at w = 0, where all documents tie: a local optimum. There is a
+# warning then. The task's own start avoids it. On the command line: ``latentstruct train rank``.

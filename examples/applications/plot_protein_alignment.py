@@ -1,0 +1,128 @@
+"""
+Learn what may replace what: aligning proteins
+==============================================
+
+To compare two proteins one writes them below each other with gaps, so that letters of the same origin share a column.
+Programs do so with a table of scores, BLOSUM62, that is thirty years old. With pairs aligned by their structures the
+table can be learned from examples, gaps and all.
+"""
+
+# %%
+# The data
+# --------
+# Pairs of PREFAB 4 (`load_prefab`), aligned by structure. We take pairs of up to 160 letters. Pairs that share a
+# protein, directly or through others, are a family; a family is never divided between 60 pairs to train on, 60 to
+# tune the rival with, and 120 to test with.
+
+from itertools import product
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from latentstruct import Alignment, StructuralSVM
+from latentstruct.datasets import load_prefab
+from latentstruct.formats import blosum62
+from latentstruct.metrics import q_scores
+from latentstruct.plots import plot_substitutions
+
+data = load_prefab()
+proteins, ends = np.unique(np.array(data.names), return_inverse=True)
+links = coo_array((np.ones(len(data.names)), ends.reshape(-1, 2).T), shape=(len(proteins), len(proteins)))
+families = connected_components(links, directed=False)[1][ends.reshape(-1, 2)[:, 0]]
+rng = np.random.default_rng(0)
+part_of = rng.integers(0, 4, families.max() + 1)  # two of four parts are for the test
+short = [k for k in rng.permutation(len(data.names)) if max(map(len, data.sequences[k])) <= 160]
+
+
+def take(parts, most):
+    """Return pairs and alignments of some parts."""
+    chosen = [k for k in short if part_of[families[k]] in parts][:most]
+    return [data.sequences[k] for k in chosen], [data.matches[k] for k in chosen]
+
+
+(X_train, Y_train), (X_tune, Y_tune), (X_test, Y_test) = take((0,), 60), take((1,), 60), take((2, 3), 120)
+print(len(X_train), len(X_tune), len(X_test), "pairs; the first:", X_train[0][0][:40], "…")
+
+# %%
+# The model
+# ---------
+# `Alignment` has a weight for each pair of letters and costs for the first and each further letter of a gap. The loss
+# is the share of true matches that are missed by more than four places. Nothing is latent. The best alignment, and
+# the most violated one in training, are found exactly by dynamic programming, so the certificate holds. C = 0.01 was
+# not tuned.
+
+model = StructuralSVM(Alignment(), C=0.01, tol=0.03).fit(X_train, Y_train)
+gaps = model.task_.gap_costs(model.coef_)
+print(f"objective {model.objective_:.3f}, lower bound {model.lower_bound_:.3f}, certified: {model.certified_}")
+
+# %%
+# The rival is BLOSUM62. It deserves a fair chance: not only the costs of gaps are tuned, but also whether ends are
+# free (local) or not (global), and a constant that is added to all scores, which makes alignments longer. The pairs
+# kept for tuning decide.
+
+letters = model.task_.substitution_matrix(model.coef_)[0]
+blosum = blosum62().restricted(letters).scores
+tasks = {mode: Alignment(mode=mode) for mode in ("local", "global")}
+for task in tasks.values():
+    task.learn(X_train, Y_train)
+
+
+def by_blosum(pairs, mode, raised, first, further):
+    """Return alignments by BLOSUM62, raised by a constant, with costs of the first and each further letter of a gap."""
+    return tasks[mode].align(pairs, tasks[mode].fixed_weights((letters, blosum + raised), first, further))
+
+
+settings = list(product(tasks, (0, 2, 4, 6), (8, 12, 16, 20), (0.25, 0.5, 1)))
+tuned = max(settings, key=lambda setting: q_scores(Y_tune, by_blosum(X_tune, *setting), 4).mean())
+print("BLOSUM62 does best with", tuned)
+
+# %%
+# Held-out pairs
+# --------------
+# Q is the share of true matches that are found, Q4 the share found within four places.
+
+found = {
+    "learned": model.predict(X_test),
+    "BLOSUM62, tuned": by_blosum(X_test, *tuned),
+    "BLOSUM62 as BLAST has it": by_blosum(X_test, "local", 0, 12, 1),
+}
+shares = {name: q_scores(Y_test, predicted, 4) for name, predicted in found.items()}
+for name, predicted in found.items():
+    print(f"{name:24s} Q {100 * q_scores(Y_test, predicted).mean():.1f}, Q4 {100 * shares[name].mean():.1f}")
+gain = 100 * (shares["learned"] - shares["BLOSUM62, tuned"])
+error = gain.std(ddof=1) / np.sqrt(len(gain))
+
+ax = plt.subplots(figsize=(4.4, 4), layout="constrained")[1]
+ax.scatter(100 * shares["BLOSUM62, tuned"], 100 * shares["learned"], s=18, alpha=0.6)
+ax.plot([0, 100], [0, 100], color="grey", linewidth=1)
+ax.set(xlabel="Q4 by BLOSUM62, tuned, %", ylabel="Q4 by the learned table, %", aspect="equal")
+ax.set_title(f"Learned minus tuned BLOSUM62: {gain.mean():+.1f} ± {error:.1f} points", fontsize=10)
+plt.show()
+
+# %%
+# Points above the line are pairs that the learned table aligns better. A difference below twice its standard error
+# proves nothing. Mind the last row: most of what one might take for learning is a matter of settings that suit the
+# data, here short proteins that match from end to end. Compare with a rival that was tuned as well.
+#
+# The table
+# ---------
+# Only twenty letters, in groups that chemists would put together: small, sour, basic, fatty, aromatic.
+
+common = "GASTPCDENQHKRILVMFYW"
+scores = model.task_.substitution_matrix(model.coef_)[1]
+places = [letters.index(letter) for letter in common]
+ax = plt.subplots(figsize=(5, 4.4), layout="constrained")[1]
+plot_substitutions(scores[np.ix_(places, places)], common, ax)
+ax.set_title(f"Learned from {len(X_train)} pairs; a gap costs {gaps.open:.3f}, then {gaps.extend:.3f}", fontsize=10)
+plt.show()
+
+# %%
+# What to keep in mind
+# --------------------
+# Sixty pairs say little of rare letters such as W and C; the white cells are weights that training left near zero.
+# With 841 training pairs the learned table comes out ahead of tuned BLOSUM62 by some points in Q4, see ``latentstruct
+# reproduce ssvm-alignment``. ``write_ncbi_matrix`` saves the table for BLAST, EMBOSS and Biopython. If only some
+# matches are sure, ``Alignment(partial=True)`` takes the rest as latent. On the command line: ``latentstruct train
+# align``.
