@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
-.PHONY: demo test check lint bench docs reproduce clean
+.PHONY: demo test check lint bench docs pictures reproduce clean
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
@@ -13,7 +13,7 @@ $(VENV)/.made:
 	touch $@
 
 $(VENV)/.run: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
-	$(PIP) -e '.[plot]'
+	$(PIP) -e '.[plot,vision]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.run
@@ -52,6 +52,10 @@ bench: $(VENV)/.bench
 docs: $(VENV)/.docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -j auto -W --keep-going -q -b html docs docs/_build/html
 	@echo 'open docs/_build/html/index.html'
+
+# The pictures of the README; needs Chromium.
+pictures: $(VENV)/.test
+	$(BIN)/python docs/readme_pictures.py
 
 reproduce: $(VENV)/.run
 	for name in $$($(BIN)/python -c 'from latentstruct.experiments import EXPERIMENTS; print(*EXPERIMENTS)'); do \

@@ -25,6 +25,8 @@ SUITES = (
     "measures",
     "alignment",
     "parsing",
+    "startup",
+    "peers",
 )
 
 

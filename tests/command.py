@@ -2,10 +2,13 @@
 
 import io
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from typer.testing import CliRunner
 
@@ -68,3 +71,33 @@ def watch(*args):
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     return out, shown.decode()
+
+
+def run_session(text):
+    """Run the lines that begin with $; what follows one must be among the lines it prints, figures aside."""
+    printed = set()
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            printed = {without_figures(shown) for shown in run_line(line.removeprefix("$ ")).splitlines()}
+        else:
+            assert without_figures(line) in printed, line
+
+
+def without_figures(line):
+    return " ".join(re.sub(r"\d+(\.\d+)?(e-\d+)?", "#", line).split())
+
+
+def run_line(line):
+    """Run commands joined by | as a shell would, the last one's output perhaps going to a file, and return it."""
+    line, _, target = line.partition(" > ")
+    passed = None
+    for part in line.split(" | "):
+        command, *arguments = shlex.split(part)
+        assert command == "latentstruct", line
+        result = CliRunner().invoke(app, arguments, input=passed)
+        assert result.exit_code == 0, (line, result.output, result.exception)
+        passed = result.stdout_bytes
+    if target:
+        Path(target.strip()).write_bytes(passed)
+        return ""
+    return passed.decode()

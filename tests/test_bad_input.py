@@ -1,6 +1,7 @@
 """What people hand in by mistake: one clear InputError each, with the value, the expectation and the cure."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from latentstruct import (
     BlockAscent,
     CandidateTask,
     Chain,
+    CuttingPlane,
     ExampleTask,
+    FrankWolfe,
     InputError,
     LatentMulticlass,
     LatentSSVM,
@@ -22,6 +25,7 @@ from latentstruct import (
     StructuralSVM,
     StructuredEstimator,
     StructuredPerceptron,
+    Subgradient,
 )
 
 X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.5, 0.0]])
@@ -204,7 +208,7 @@ def test_labels_of_two_dimensions():
 
 
 def test_labels_that_are_nan():
-    message = "labels contain NaN, which equals no label: remove or relabel those items"
+    message = "labels contain NaN, which equals no label; expected names: remove or relabel those items"
     refuse(message, StructuralSVM(Multiclass()), X, [0.0, 1.0, np.nan, 1.0])
     refuse(message, StructuralSVM(Chain()), SEQUENCES[1:2], [[0.0, float("nan")]])
 
@@ -542,3 +546,55 @@ def test_unhashable_candidates_are_refused():
 
     with pytest.raises(InputError, match="hashable"):
         StructuralSVM(Unhashable()).fit([0, 1], [[0], [1]])
+
+
+UNFIT = [None, 3, 2.5, float("nan"), "x", {}, {1, 2}, np.array(3.0), np.zeros(0), [[1, 2], [3]], 1j, object, iter([1])]
+
+
+@pytest.mark.parametrize("value", UNFIT, ids=repr)
+@pytest.mark.parametrize(
+    ("task", "inputs", "outputs"),
+    [
+        (Multiclass(), X, Y),
+        (LatentMulticlass(n_states=2, weights="state"), X, Y),
+        (Chain(), SEQUENCES, LABELS),
+        (Measure(), X, [1, 0, 1, 0]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_is_handed_in_as_data_is_refused_in_words(task, inputs, outputs, value):
+    estimator = LatentSSVM(task) if isinstance(task, LatentMulticlass) else StructuralSVM(task)
+    for data in ((value, outputs), (inputs, value)):
+        with pytest.raises(InputError):
+            estimator.fit(*data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = estimator.fit(inputs, outputs)
+    with pytest.raises(InputError):
+        fitted.predict(value)
+    with pytest.raises(InputError):
+        fitted.score(inputs, value)
+
+
+@pytest.mark.parametrize("value", [None, 1.5, "x", [], np.zeros(2), [[1, 2], [3]], 1j, object()], ids=repr)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: StructuralSVM(Multiclass(), rescaling=value),
+        lambda value: StructuralSVM(Multiclass(), warm_start=value),
+        lambda value: StructuralSVM(Multiclass(), solver=Subgradient(patience=value)),
+        lambda value: StructuralSVM(Multiclass(), solver=CuttingPlane(inner_tol=value)),
+        lambda value: StructuralSVM(Multiclass(), solver=FrankWolfe(step=value)),
+        lambda value: StructuralSVM(Multiclass(), solver=FrankWolfe(average=value)),
+        lambda value: LatentSSVM(LatentMulticlass(n_states=2, weights="state"), init=value),
+        lambda value: StructuralSVM(Measure(loss=value)),
+    ],
+)
+def test_whatever_is_handed_in_as_a_parameter_is_refused_in_words(make, value):
+    with pytest.raises(InputError):
+        make(value).fit(X, Y)
+
+
+@pytest.mark.parametrize("labels", [3, "ab", {"a": 1}, np.array(3.0), (label for label in "ab")], ids=repr)
+def test_labels_that_are_no_list(labels):
+    refuse("labels must be a sequence of labels|cannot be copied", StructuralSVM(Multiclass(labels=labels)), X, Y)

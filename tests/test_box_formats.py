@@ -197,7 +197,8 @@ def test_boxes_are_cut_off_or_refused(box, width, height):
     x0, y0, x1, y1 = box
     outside = min(box) < -1 or max(x0, x1) > width + 1 or max(y0, y1) > height + 1
     clipped = [min(max(value, 0.0), end) for value, end in zip(box, (width, height) * 2, strict=True)]
-    if outside or not (clipped[0] < clipped[2] and clipped[1] < clipped[3]):
+    shares = min(box) >= 0 and max(x1, y1) <= 1 and min(width, height) > 1
+    if outside or shares or not (clipped[0] < clipped[2] and clipped[1] < clipped[3]):
         with pytest.raises(FormatError, match=r"b.csv:2: a.png has the box .* expected"):
             fit_boxes(one, width, height)
     else:
@@ -208,6 +209,12 @@ def test_boxes_are_cut_off_or_refused(box, width, height):
 def test_boxes_of_negative_size(bbox, tmp_path):
     (one,) = read_coco(in_file(tmp_path, "a.json", coco(annotations=[{"image_id": 1, "category_id": 1, "bbox": bbox}])))
     with pytest.raises(FormatError, match=r"whose width or height is below 0; expected x0 < x1 and y0 < y1: exchange"):
+        fit_boxes(one, 20, 10)
+
+
+def test_boxes_in_shares_of_the_image_are_refused():
+    one = ImageAnnotation("a.png", ("cat",), np.array([[0.25, 0.0, 0.75, 1.0]]), ("cat",), None, "b.csv:2")
+    with pytest.raises(FormatError, match=r"within the first pixel; .* of 20 × 10: multiply shares by its width"):
         fit_boxes(one, 20, 10)
 
 
@@ -227,7 +234,8 @@ def test_boxes_of_an_image_of_another_size():
         ("file,label\n\n , \n", "a.csv:3: found no label"),
         ("file;label\na.png;cat\n", "a.csv:1: the header has semicolons; expected commas .*: save it with commas"),
         ("file\tlabel\na.png\tcat\n", "a.csv:1: the header has tabs; expected commas"),
-        ("a.png,cat\n", "a.csv:1: found the column 'a.png'; expected file and label"),
+        ("x/A b.PNG,cat\n", "a.csv:1: found 'x/A b.PNG' where the header should be; .*: add a header line"),
+        ("filename,class\n", r"a.csv:1: found 2 other columns \('filename', 'class'\); .*: rename or remove them"),
         ("file,label,xmin\n", "found the column 'xmin'; expected file and label, and x0, y0, x1, y1 .*: rename"),
         ("file,class\n", "found the column 'class'"),
         ("file,file,label\n", "the column 'file' is repeated"),

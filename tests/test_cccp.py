@@ -352,7 +352,7 @@ def test_latents_of_the_user_are_the_first_start():
     task.learn(X, Y)
     with pytest.raises(InputError, match="latent 9 of example 0"):
         LatentSSVM(States()).fit(X, Y, H=[9] * len(X))
-    with pytest.raises(InputError, match="3 latents are given for 40 examples"):
+    with pytest.raises(InputError, match="3 latents are given; expected 40, one for each example"):
         LatentSSVM(States()).fit(X, Y, H=[0] * 3)
     with pytest.raises(InputError, match="no latent variables"):
         LatentSSVM(Multiclass()).fit(np.eye(2), [0, 1], H=[0, 0])

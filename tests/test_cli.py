@@ -224,9 +224,9 @@ def test_columns_are_chosen(tmp_path):
 def test_wrong_number_of_columns(chain_model, tmp_path):
     data = write_columns(tmp_path / "one.txt", sentences(2), columns=(0,))
     message = fail("predict", chain_model, data)
-    assert "has 1 columns; expected 3 as in training, or 2 without the labels" in message
+    assert "has 1 column; expected 3 as in training, or 2 without the labels" in message
     bare = write_columns(tmp_path / "two.txt", sentences(2), columns=(0, 1))
-    assert "labels in column 2" in fail("evaluate", chain_model, bare)
+    assert "expected 3 with the labels, which are in the last" in fail("evaluate", chain_model, bare)
     assert "one column" in fail("train", "chain", data, "-o", tmp_path / "other")
 
 

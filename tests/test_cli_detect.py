@@ -249,6 +249,21 @@ def test_several_objects_of_one_class(model, test_data, tmp_path):
     assert scores_of(model, images, both)["corloc"] == scores_of(model, images, labels)["corloc"]
 
 
+def test_boxes_are_compared_with_the_middle(model, test_data, tmp_path):
+    images, labels = test_data
+    share = 0.75
+    middle = [[(1 - share) / 2 * WIDTH, (1 - share) / 2 * HEIGHT, (1 + share) / 2 * WIDTH, (1 + share) / 2 * HEIGHT]]
+    truth = np.array([row[2:] for row in read_rows(labels)], dtype=float)
+    expected = overlaps(np.array(middle), truth)[0]
+    scores = scores_of(model, images, labels)
+    assert scores["middle"] == pytest.approx({"corloc": (expected >= 0.5).mean(), "mean_overlap": expected.mean()})
+    assert scores["mean_overlap"] == pytest.approx(np.mean([one["mean_overlap"] for one in scores["classes"]]))
+    assert scores["commonest"] == 0.5
+    assert "not better than this guess" not in run("evaluate", model, images, labels).stdout
+    in_middle = write_table(tmp_path / "middle.csv", [[*row[:2], *middle[0]] for row in read_rows(labels)])
+    assert "not better than this guess" in run("evaluate", model, images, in_middle).stdout
+
+
 def test_info_and_scores_as_text(model, test_data):
     text = run("info", model).stdout
     for shown in ("ModLat on Detection", "2 labels", "cross, diamond", "at most 60 an image", "loss of boxes  overlap"):
@@ -432,6 +447,26 @@ def test_tables_of_other_programs(data, tmp_path):
     labels.write_bytes("\r\n".join(["\ufefffile,label", *rows, ""]).encode())
     result = run(*train((data[0], labels), tmp_path, "--max-rounds", 1, "--json"))
     assert json.loads(result.stdout)["n_examples"] == 16
+
+
+@pytest.mark.parametrize("wrong", ["Diamond", "diamnod"])
+def test_labels_that_may_be_misspelt_are_told_of(wrong, data, tmp_path):
+    rows = [[*row[:2], "", "", "", ""] for row in read_rows(data[1])]
+    rows[1][1] = wrong
+    labels = write_table(tmp_path / "l.csv", rows)
+    options = [option for option in OPTIONS if option != "--quiet"]
+    told = run("train", "detect", data[0], labels, "-o", tmp_path / "m", *options, "--max-rounds", 1).stderr
+    assert f"of 3 labels: {wrong} 1, diamond 7, cross 8" in told
+    assert told.count("are taken for different things") == 1
+    assert f"1 of the images has the label '{wrong}' and 7 'diamond'" in told
+    result = run("train", "detect", *data, "-o", tmp_path / "m", *OPTIONS, "--max-rounds", 1)
+    assert "different things" not in result.stderr
+
+
+def test_labels_in_the_place_of_images(data, tmp_path, untrained):
+    message = fail(*train((data[1], data[0]), tmp_path))
+    assert "labels.csv is neither an image nor a zip archive" in message
+    assert "labels come after the images" in message
 
 
 def test_one_class_only(data, tmp_path, untrained):

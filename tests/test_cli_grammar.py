@@ -159,6 +159,12 @@ def test_help_fits_a_terminal_and_is_whole(name, monkeypatch):
             r"latentstruct has no command trian; expected one of train, predict, .*: choose .*did you mean train",
         ),
         (["train", "chian"], r"train has no command chian; expected one of chain, .*did you mean chain\?"),
+        (["motif", "a"], r"latentstruct has no command motif; .*did you mean latentstruct train motif\?"),
+        (
+            ["train", "--positive", "a"],
+            r"train has no option --positive; expected a command before it, one of motif: write latentstruct train "
+            r"motif --positive …",
+        ),
         (["--versoin"], r"no option --versoin; .*did you mean --version"),
         (
             ["train", "chain"],

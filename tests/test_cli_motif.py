@@ -275,6 +275,39 @@ def test_one_sided_models_are_told(files, tmp_path):
     assert "are called" not in fair.stderr
 
 
+def test_the_background_weighs_as_much_as_the_positives_unless_told(files, tmp_path):
+    data = ("--positive", files.positive, "--background", files.background, "--width", 8, "-o", tmp_path / "model")
+    done = run("train", "motif", *data, "--quiet", "--json")
+    result = json.loads(done.stdout)
+    assert result["background_weight"] == pytest.approx(30 / 100)
+    assert result["training"]["background"] < 0.5
+    assert json.loads(run("info", tmp_path / "model", "--json").stdout)["background_weight"] == pytest.approx(0.3)
+    few = write_fasta(tmp_path / "few.fa", read_fasta(files.background).sequences[:10])
+    shown = run("train", "motif", *data[:3], few, *data[4:], "--quiet").stdout
+    assert "% of those trained on (at weight 1)" in shown
+
+
+def test_sequences_of_both_kinds_are_told(files, tmp_path):
+    out = tmp_path / "model"
+    same = fail("train", "motif", "--positive", files.positive, "--negative", files.positive, "-o", out)
+    assert "all 30 positive sequences are among the negative ones too" in same
+    assert not out.exists()
+    positive, negative = (read_fasta(name).sequences for name in (files.positive, files.negative))
+    files.negative = write_fasta(tmp_path / "mixed.fa", [*negative, positive[4].lower()])
+    told = train(files, out, "--quiet").stderr
+    assert told.startswith("warning: 1 of 30 positive sequences are among the negative ones too, the first is 's4'")
+
+
+def test_files_of_one_kind_are_given_by_name(files, model):
+    cure = "--positive FASTA --negative FASTA"
+    assert f"or give a file of each kind, as {cure}" in fail("train", "motif", files.positive)
+    assert f"give a file of each kind by name, as {cure}" in fail("train", "motif", files.positive, files.negative)
+    assert f"give data by name, as --data {files.positive}" in fail("report", model, files.positive)
+    swapped = fail("predict", files.positive, model)
+    assert "is a file, so it is not a readable latentstruct model" in swapped
+    assert "before the data" in swapped
+
+
 def test_output_must_not_be_an_input(model, files, tmp_path):
     given = files.negative.read_text()
     for name in (files.negative, tmp_path / "." / "negative0.fa"):

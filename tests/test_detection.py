@@ -291,7 +291,7 @@ def test_bad_predictions():
         task.prepare(X, Y[:-1])
     with pytest.raises(InputError, match="the latent of example 0 is 99"):
         task.completion_planes(batch, [99] * 6)
-    with pytest.raises(InputError, match="1 latents are given for 6 images"):
+    with pytest.raises(InputError, match="1 latents are given; expected 6, one for each image"):
         chosen_boxes(X, [0])
     with pytest.raises(InputError, match="latents is None; expected a sequence: give one for each image"):
         chosen_boxes(X, None)

@@ -1,16 +1,16 @@
 """What the documentation says is run, and what is public is documented."""
 
+import doctest
+import inspect
 import re
-import shlex
 import textwrap
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import latentstruct
-from latentstruct.cli import app
+from command import run_session
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(
@@ -59,36 +59,6 @@ def test_the_commands_of_a_page_run_in_an_empty_folder(path):
             run_session(text)
 
 
-def run_session(text):
-    """Run the lines that begin with $; what follows one must be among the lines it prints, figures aside."""
-    printed = set()
-    for line in text.splitlines():
-        if line.startswith("$ "):
-            printed = {without_figures(shown) for shown in run_line(line.removeprefix("$ ")).splitlines()}
-        else:
-            assert without_figures(line) in printed, line
-
-
-def without_figures(line):
-    return " ".join(re.sub(r"\d+(\.\d+)?(e-\d+)?", "#", line).split())
-
-
-def run_line(line):
-    """Run commands joined by | as a shell would, the last one's output perhaps going to a file, and return it."""
-    line, _, target = line.partition(" > ")
-    passed = None
-    for part in line.split(" | "):
-        command, *arguments = shlex.split(part)
-        assert command == "latentstruct", line
-        result = CliRunner().invoke(app, arguments, input=passed)
-        assert result.exit_code == 0, (line, result.output, result.exception)
-        passed = result.stdout_bytes
-    if target:
-        Path(target.strip()).write_bytes(passed)
-        return ""
-    return passed.decode()
-
-
 def test_every_page_is_in_a_table_of_contents():
     listed = set()
     for path in PAGES:
@@ -127,6 +97,55 @@ def test_every_documented_name_exists():
     for name in documented_names():
         module, _, attribute = name.rpartition(".")
         assert hasattr(import_module(module), attribute), name
+
+
+def public_objects():
+    """Return what can be imported from the public modules, by its name."""
+    modules = [latentstruct, *(import_module(f"latentstruct.{module}") for module in MODULES)]
+    return {name: getattr(module, name) for module in modules for name in module.__all__}
+
+
+def test_the_examples_of_docstrings_run():
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner(verbose=False)
+    tested = set()
+    for name, value in public_objects().items():
+        for test in finder.find(value, name):
+            if runner.run(test).attempted:
+                tested.add(name)
+    assert runner.summarize().failed == 0
+    tasks_and_estimators = {
+        name for name, value in public_objects().items() if hasattr(value, "decode") or hasattr(value, "predict")
+    }
+    assert len(tasks_and_estimators) > 20
+    assert tasks_and_estimators - tested == set()
+
+
+def described_parameters(text):
+    """Return the names in the section Parameters of a docstring, None if it has no such section."""
+    text = inspect.cleandoc(text)
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n---|\Z)", text, re.MULTILINE | re.DOTALL)
+    if section is None:
+        return None
+    lines = re.findall(r"^(\S.*)$", section[1], re.MULTILINE)
+    return {name.strip().lstrip("*") for line in lines for name in line.partition(" : ")[0].split(",")}
+
+
+def test_docstrings_name_the_parameters_that_there_are():
+    assert described_parameters("Do it.\n\n    Parameters\n    ----------\n    a, b : int\n        Two.\n") == {
+        "a",
+        "b",
+    }
+    compared = 0
+    for name, value in public_objects().items():
+        if not (isinstance(value, type) or inspect.isfunction(value)):
+            continue
+        described = described_parameters(value.__doc__)
+        if described is not None:
+            # What a dataclass learns after it was made is an attribute, though its signature has it.
+            there_are = {one for one in inspect.signature(value).parameters if one != "self" and not one.endswith("_")}
+            assert described == there_are, name
+            compared += 1
+    assert compared > 100
 
 
 def test_the_pages_name_no_place_of_one_machine():

@@ -216,7 +216,10 @@ def test_hostile_states(state):
         ({"names": []}, r"no feature names; expected at least one: give what"),
         ({"names": ["a", "a"]}, r"the feature name 'a' of the state is repeated"),
         ({"names": ["a", 3]}, r"malformed \(.*names\[1\]"),
-        ({"extra": 3}, r"malformed \(.*extra.*\): give what WindowFeatures.to_state returned, unchanged"),
+        (
+            {"extra": 3},
+            r"malformed \(.*extra.*\); expected a saved one: give what WindowFeatures.to_state returned, unchanged",
+        ),
     ],
 )
 def test_changed_states(change, message):

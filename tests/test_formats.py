@@ -67,7 +67,7 @@ def test_conll_selects_columns(tmp_path):
         read_conll(path, columns=["x"])
     with pytest.raises(InputError, match="column 7 was asked for"):
         read_conll(path).column(7)
-    with pytest.raises(InputError, match=r"1 column; expected a label column"):
+    with pytest.raises(InputError, match=r"no column besides the label; expected a label column"):
         read_conll(path, columns=[0]).split_labels()
 
 

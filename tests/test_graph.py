@@ -791,7 +791,7 @@ GOOD_Y = ["x", "y", "x"]
         ([GOOD], [["x", UNKNOWN, None]], {"hidden": {"b": 2}}, r"Y\[0\] has None at node 2"),
         ([GOOD], [GOOD_Y], {"labels": ["x", "y", "-1"]}, "labels has '-1', which is no label"),
         ([GOOD], [[0, 1, 0]], {"labels": [-2, 0, 1]}, "labels has -2, which is no label"),
-        ([GOOD], [GOOD_Y], {"labels": {"a": ["x", "y"], "b": list(range(11))}}, r"expected one of .*, 9, …\]$"),
+        ([GOOD], [GOOD_Y], {"labels": {"a": ["x", "y"], "b": list(range(11))}}, r"expected one of .*, 9, …\]: correct"),
         (
             [GraphInput(NODES, [(0, 2)], None, ["a", "a", "b"])],
             [["x", "y", UNKNOWN]],

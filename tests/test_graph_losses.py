@@ -259,7 +259,7 @@ def test_latent_loss_wants_labels_and_whole_assignments():
         task.latent_losses(batch, [["a", 2]], [["a", -1]], [["b", 0]])
     with pytest.raises(InputError, match=r"latents\[0\] has 5 at node 1"):
         task.point_distribution(batch, [["a", 5]])
-    with pytest.raises(InputError, match="0 latents are given for 1 examples"):
+    with pytest.raises(InputError, match="0 latents are given; expected 1, one for each example"):
         task.latent_losses(batch, [], [["a", -1]], [["b", 0]])
 
 

@@ -237,7 +237,7 @@ def test_prediction_needs_the_form_of_training():
 @pytest.mark.parametrize(
     ("latents", "message"),
     [
-        ([0], "1 latents are given for 2 examples"),
+        ([0], "1 latents are given; expected 2, one for each example"),
         ([0, 4], "the latent of example 1 is 4; expected a state from 0 to 3"),
         ([-1, 0], "the latent of example 0 is -1"),
         ([0.0, 1.0], "latents must be 2 state numbers"),

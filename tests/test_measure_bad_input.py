@@ -94,7 +94,7 @@ def test_modes_that_are_refused():
         StructuredEstimator(Measure("f1"), temperature=(1.0, 0.0)).fit(X, y)
     for loss in ("rocarea", "average_precision", "prbep"):
         task, _ = learned(Measure(loss), X, y)
-        with pytest.raises(InputError, match="known from their classes only: prepare the batch with Y"):
+        with pytest.raises(InputError, match="known from them only: prepare the batch with Y"):
             task.planes(task.prepare(X), np.zeros(3), "free", HARD)
 
 

@@ -130,7 +130,7 @@ def test_bad_beta(beta):
         (lambda: contingency([[True]], [True]), r"shape \(1, 1\)"),
         (lambda: contingency([True], [True, False]), "found 1 true and 2 predicted labels"),
         (lambda: prbep([True], [1.0, 2.0]), "expected one score for each example"),
-        (lambda: roc_area([True, False], [1.0, math.nan]), "scores contain NaN"),
+        (lambda: roc_area([True, False], [1.0, math.nan]), "score 1 is nan; expected finite"),
         (lambda: roc_area([True, False], ["a", "b"]), "scores must be numbers"),
         (lambda: roc_area([True, True], [1.0, 2.0]), "found 2 positive examples of 2; expected some of both"),
         (lambda: roc_area([], []), "found 0 positive examples of 0"),

@@ -729,11 +729,11 @@ def test_questions_that_need_outputs_or_latents_say_so():
         model.task_.latent_sites(model.task_.prepare(X))
     with pytest.raises(InputError, match="the latent of example 0 is 5"):
         model.task_.point_distribution(batch, [5] * 10)
-    with pytest.raises(InputError, match="9 outputs are given for 10 examples"):
+    with pytest.raises(InputError, match="9 outputs are given; expected 10, one for each example"):
         model.task_.latent_losses(batch, h, y[:9], h)
     pairs = Pairs()
     pairs.learn(X := [np.ones((6, 2))] * 2, [0, 1])
-    with pytest.raises(InputError, match="1 outputs or latents are given for 2 examples"):
+    with pytest.raises(InputError, match="1 outputs or latents are given; expected 2, one for each example"):
         pairs.latent_losses(pairs.prepare(X, [0, 1]), ["state 0"] * 2, [0, 1], ["state 0"])
     with pytest.raises(InputError, match=r"give DissimilarityObjective\.split"):
         dissimilarity_solver.Dissimilarity(latent_solver="subgradient").minimize(

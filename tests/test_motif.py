@@ -227,7 +227,7 @@ def test_bad_examples(X, Y, message):
 @pytest.mark.parametrize(
     ("strands", "latents", "message"),
     [
-        (1, [(0, 1)], "found 1 latents for 2 sequences"),
+        (1, [(0, 1)], "found 1 latents; expected 2, one for each sequence"),
         (1, [None, None], "latent 0 is None; expected"),
         (1, [(0, 1), (0, 1)], r"latent 1 is \(0, 1\), but sequence 1 is negative: give None"),
         (1, [(0, -1), None], r"latent 0 is \(0, -1\); .* strand \+1, because strands is 1"),
@@ -302,7 +302,7 @@ def test_planted_sites_hold_the_mutated_consensus():
     ("parameters", "message"),
     [
         ({"n_positive": 0}, "n_positive is 0; expected at least 1"),
-        ({"length": 5, "width": 6}, "length is 5, shorter than the width 6"),
+        ({"length": 5, "width": 6}, "length is 5; expected at least the width 6"),
         ({"mutation": 1.5}, r"mutation is 1\.5"),
         ({"strands": 0}, "strands 0"),
     ],
@@ -376,8 +376,13 @@ def test_sites_of_a_trained_motif(trained):
     assert weight_matrix(model).shape == (10, 4)
     close(weight_matrix(model).ravel(), model.coef_[:40])
     named = Sequences(["a"], [""], [planted.X[0].lower()])
+    both = named + Sequences(["b"], ["x"], [planted.X[1]])
+    assert (both.names, both.descriptions, both[1], len(both)) == (["a", "b"], ["", "x"], planted.X[1], 2)
+    assert model.decision_function(both).tolist() == model.decision_function(planted.X[:2]).tolist()
+    with pytest.raises(TypeError):
+        _ = named + 3
     assert find_sites(model, named)[0] == sites[0]._replace(sequence="a")
-    with pytest.raises(InputError, match="found 1 names for 2 sequences"):
+    with pytest.raises(InputError, match="found 1 names; expected 2, one for each sequence"):
         find_sites(model, planted.X[:2], ["a"])
 
 

@@ -99,6 +99,10 @@ def test_matrices():
     assert ax.figure.axes[1].get_ylabel() == "score"
     narrow = draw(plot_matrix(values, "ab", "xyz", new_axes(3.6)))
     assert narrow.figure.axes[1].get_xlabel() == "weight"
+    many = np.ones((1, 21))
+    assert texts(draw(plot_matrix(many, "a", range(1, 22), new_axes(3.6))).xaxis) == [str(k) for k in range(1, 22, 2)]
+    assert len(texts(draw(plot_matrix(many, "a", range(1, 22), new_axes())).xaxis)) == 21
+    assert len(texts(draw(plot_matrix(many, "a", "x" * 21, new_axes(3.6))).xaxis)) == 21
     with pytest.raises(InputError, match=r"matrix has the shape \(2, 3\); expected finite numbers \(3, 3\), a row"):
         plot_substitutions(values, "ACG")
     with pytest.raises(InputError, match=r"expected finite numbers \(0, 0\)"):

@@ -25,7 +25,7 @@ from latentstruct import (
 from latentstruct.at_work import Remarks, each
 from latentstruct.estimators.outlook import foresee
 from latentstruct.objective import build_objective
-from latentstruct.progress import Progress
+from latentstruct.progress import WAITING, Progress
 from latentstruct.protocols import Round, Temperature
 from latentstruct.solvers import Perceptron
 from latentstruct.time_left import Estimate, Outlook, Steps, TrainingTime, describe_share, extrapolate, show_seconds
@@ -268,6 +268,21 @@ def test_silent_work_is_remarked_on_with_what_is_done():
                     time.sleep(0.01)
     assert "still at work after 5 s: 2 of 3 things made" in said
     assert at_work._State.count is None
+
+
+def test_silence_before_the_first_round_is_explained():
+    said = []
+    with Remarks(said.append, silence=0.02), Progress():
+        until = time.monotonic() + 20
+        while not said and time.monotonic() < until:
+            time.sleep(0.01)
+    assert said[0].endswith(f" s: {WAITING}")
+    assert at_work._State.reason == ""
+    progress = Progress()
+    assert progress._table().caption == WAITING
+    with progress:
+        pass
+    assert progress._table().caption is None
 
 
 @pytest.mark.parametrize("quiet", [True, False])

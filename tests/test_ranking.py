@@ -239,7 +239,7 @@ def test_bad_k(k):
 @pytest.mark.parametrize(
     ("latents", "message"),
     [
-        ([[1, 0]], "1 latents are given for 2 examples"),
+        ([[1, 0]], "1 latents are given; expected 2, one for each example"),
         ([[1], [0, 1]], r"query 0 is \[1\]; expected 2 different positions from 0 to 2"),
         ([[1, 1], [0, 1]], "2 different positions"),
         ([[1, 3], [0, 1]], "2 different positions"),

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -21,12 +22,15 @@ from latentstruct import (
     InputError,
     LatentMulticlass,
     LatentSSVM,
+    Motif,
     Multiclass,
     StructuralSVM,
     StructuredPerceptron,
 )
 from latentstruct.cli.samples.chain import make_example
+from latentstruct.datasets import make_planted_motif
 from latentstruct.experiments.findings import Findings, Table
+from latentstruct.formats import Sequences
 from latentstruct.persistence import MOST_ROUNDS, _decode_history, _encode_history
 from latentstruct.protocols import Round
 from latentstruct.report import page as page_module
@@ -253,6 +257,36 @@ def test_errors_are_sorted_by_loss_and_the_worst_are_drawn(values):
     assert (losses[drawn] == 0).any() == (losses == 0).any()
 
 
+def test_errors_of_equal_loss_are_sorted_by_how_bad_they_are():
+    losses, severity = np.array([1.0, 0.0, 1.0, 1.0, 2.0]), np.array([0.2, 9.0, 0.1, 0.5, 0.0])
+    blocks = list(flat(prediction_blocks(replace(examples_of(losses), severity=severity))))
+    (table,) = [one for one in blocks if isinstance(one, TableBlock)]
+    assert [row[0] for row in table.rows] == [f"example {i}" for i in (4, 3, 0, 2)]
+    assert any(isinstance(one, Drawing) for one in blocks)
+    # Two bars of right and wrong would say no more than the sentence does.
+    blocks = list(flat(prediction_blocks(examples_of(losses[:4]))))
+    assert not any(isinstance(one, Drawing) for one in blocks)
+    assert "Losses (loss): 1 of 4 examples have none, the mean is 0.75." in [
+        one.text for one in blocks if isinstance(one, Text)
+    ]
+
+
+def test_motifs_trained_in_python_have_their_logo_and_sites(tmp_path):
+    data = make_planted_motif(n_positive=20, n_negative=20, length=40, width=6, mutation=0.0, random_state=0)
+    model = LatentSSVM(Motif(width=6, background_order=0), C=1.0).fit(data.X, data.Y)
+    out = tmp_path / "page.html"
+    write_report(model, out, data.X, data.Y)
+    shown = out.read_text(encoding="utf-8")
+    for text in ("Sequence logo of ", "Heat map of the weights", "counted from 1", "The site is letters", "sequence 1"):
+        assert text in shown
+    write_report(model, out, Sequences([f"<{k}>" for k in range(5)], [""] * 5, list(data.X[:5])))
+    shown = out.read_text(encoding="utf-8")
+    assert "&lt;0&gt;" in shown
+    assert "The truth is not known" in shown
+    write_report(model, out)
+    assert "Heat map of the weights" in out.read_text(encoding="utf-8")
+
+
 def test_predictions_without_truth_are_shown_without_losses():
     blocks = list(flat(prediction_blocks(examples_of(None, 3))))
     assert [one.text for one in blocks if isinstance(one, Text)][1:] == ["drawn 0", "drawn 1", "drawn 2"]
@@ -269,7 +303,7 @@ def test_words_claim_no_more_than_was_proved():
     latent = LatentSSVM(LatentMulticlass(), restarts=2).fit(states, Y[:30])
     told = " ".join(training_in_words(latent))
     assert "proved" not in told
-    assert "no method can prove" in told
+    assert "cannot prove that it found the deepest" in told
     assert "It began 2 times" in told
     smooth = CRF(Multiclass(), solver="lbfgs").fit(X, Y)
     smooth.lower_bound_ = -math.inf

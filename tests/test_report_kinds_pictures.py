@@ -8,9 +8,10 @@ from matplotlib import pyplot
 
 from command import run
 from latentstruct.cli.coreference import restore_features
+from latentstruct.cli.detect import restore_features as restore_boxes
 from latentstruct.cli.kinds import HeldOut
 from latentstruct.cli.registry import KINDS, load_trained
-from latentstruct.cli.reports import clusterings
+from latentstruct.cli.reports import clusterings, detect, segment
 from latentstruct.cli.reports.clusterings import ITEMS_SHOWN, Clustering
 from latentstruct.report.blocks import Drawing, FactList, Group, Photo, TableBlock, Text, Tokens
 from pictures import write_pictures
@@ -213,6 +214,15 @@ def test_regions_are_shown_beside_the_image_and_the_truth(trained):
     assert legend.alt.startswith("The colours of the labels 1  ")
 
 
+def test_a_label_has_the_same_number_in_all_images(trained, monkeypatch):
+    data, kind, model = trained("segment")
+    shown, _ = show_examples(data, kind, model)
+    last = model.record.labels[-1]
+    monkeypatch.setattr(segment, "fit_labels", lambda _, shape: np.full(shape[:2], last))
+    *_, legend = shown.draw(0)
+    assert legend.alt == f"The colours of the labels {len(model.record.labels)}  {model.record.names[-1]}."
+
+
 def test_unknown_pixels_and_labels_do_not_stop_a_report(trained, tmp_path):
     _, kind, model = trained("segment")
     images, labels = write_pictures(tmp_path, 3, 1, share=1.0)
@@ -249,6 +259,19 @@ def test_each_class_has_a_template_and_places(trained):
     groups = [block for block in kind.weight_blocks(model) if isinstance(block, Group)]
     assert [group.title for group in groups] == [str(label) for label in model.estimator.classes_]
     assert all(len(group.blocks) == 2 for group in groups)
+
+
+def test_places_are_those_that_choose_the_box(trained, monkeypatch):
+    _, kind, model = trained("detect")
+    drawn = []
+    monkeypatch.setattr(detect, "plot_box_places", lambda weights, _: drawn.append(weights))
+    for group in kind.weight_blocks(model):
+        if isinstance(group, Group):
+            group.blocks[1].draw(None)
+    estimator = model.estimator
+    n_labels, n_places = len(estimator.classes_), len(drawn[0])
+    weights = estimator.coef_.reshape(-1, n_labels)[-n_places - 1 : -1]  # the last is that of the constant
+    np.testing.assert_allclose(drawn, restore_boxes(model).geometry * weights.T)
 
 
 # ---- graphs -----------------------------------------------------------------------------------------------------

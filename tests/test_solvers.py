@@ -706,14 +706,14 @@ def test_slack_rescaling_needs_the_hard_max():
         (FrankWolfe(batches=2.5), "batches must be a whole number, at least 1, found 2.5"),
         (FrankWolfe(certify_every=0), "certify_every must be a whole number, at least 1, found 0"),
         (FrankWolfe(step="long"), "step must be 'pairwise', 'away' or 'plain', found 'long'"),
-        (Bundle(proximity=-1), "proximity must be ≥ 0, found -1"),
+        (Bundle(proximity=-1), "proximity must be finite and ≥ 0, found -1"),
         (Bundle(max_planes=1), "max_planes must be a whole number, at least 2, found 1"),
         (Bundle(cached_planes=1), "cached_planes must be a whole number, at least 2, found 1"),
         (LBFGS(memory=0), "memory must be a whole number, at least 1, found 0"),
         (LBFGS(smoothing=0), "smoothing must be a temperature above 0, found 0"),
         (Subgradient(step="long"), "step must be 'pegasos', 'plain' or 'fixed', found 'long'"),
         (Subgradient(learning_rate=0), "learning_rate must be above 0, found 0"),
-        (Subgradient(batch_size=0), "batch_size must be at least 1, found 0"),
+        (Subgradient(batch_size=0), "batch_size must be a whole number, at least 1, found 0"),
     ],
 )
 def test_parameters_are_checked(solver, message):

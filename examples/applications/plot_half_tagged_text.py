@@ -114,4 +114,4 @@ print(model.certified_, "and training stopped:", model.stop_reason_)
 # %%
 # How much is gained depends on how much the neighbours tell, and on how many tags there are: with 3 000 sentences in
 # place of 300 the sums gain at 90 % too. The whole comparison with margins, maxima and standard errors is
-# ``latentstruct reproduce half-labelled``. On the command line: ``latentstruct train chain half.txt --unknown ?``.
+# ``latentstruct reproduce half-labelled``. On the command line: ``latentstruct train chain half.txt --unknown '?'``.

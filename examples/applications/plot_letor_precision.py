@@ -26,8 +26,9 @@ print(len(train), "queries to train on;", sum(map(len, test.Y)), "documents in",
 # %%
 # The models
 # ----------
-# `PrecisionAtK` with k = 5: the output is a set of five documents, the loss one minus their precision, and the latent
-# is the set of relevant documents that *should* be there. `LatentSSVM` begins with a classifier of single documents
+# `PrecisionAtK` with k = 5: the answer is a set of five documents, and the loss is what their precision lacks of the
+# best that is possible. The grades only say which documents are relevant; which five of these *should* be there is
+# latent. `LatentSSVM` begins with a classifier of single documents
 # and alternates between choosing those documents and learning weights. `PairwiseRanking` is the usual Ranking SVM:
 # every relevant document should be above every other one. Both have 46 weights. The validation queries choose C.
 

@@ -9,8 +9,8 @@ library has too: a certificate, a loss of your own, and scikit-learn's manners. 
 # %%
 # The data
 # --------
-# The 1 797 digits of scikit-learn, 8 × 8 pixels each. We train on the first 1 000; the others were written by other
-# people.
+# The 1 797 digits of scikit-learn, 8 × 8 pixels each. We train on the first 1 000; the others are mostly of other
+# writers.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -76,8 +76,8 @@ plt.show()
 #
 # A kernel
 # --------
-# With a kernel the classes need not be separable by planes. `KernelStructuralSVM` takes any task whose features are
-# labels times inputs; it costs more time, and the certificate is that of the kernel's problem.
+# With a kernel the classes need not be separable by planes. `KernelStructuralSVM` takes `Multiclass`,
+# `LatentMulticlass` and `Measure`; it costs more time, and the certificate is that of the kernel's problem.
 
 kernel = KernelStructuralSVM(Multiclass(), kernel="rbf", C=5.0).fit(X_train, y_train)
 print(f"held-out digits right: {kernel.score(X_test, y_test):.3f}, {len(kernel.support_)} support vectors")

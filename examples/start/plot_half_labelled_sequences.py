@@ -102,4 +102,4 @@ for low, high in ((0.3, 0.6), (0.6, 0.8), (0.8, 1.0)):
 # Where to go on
 # --------------
 # :ref:`sphx_glr_auto_examples_applications_plot_half_tagged_text.py` does this with real sentences. On the command
-# line it is ``latentstruct train chain FILE --unknown ?``.
+# line it is ``latentstruct train chain FILE --unknown '?'``.

@@ -98,7 +98,8 @@ print(f"people right by the CRF: {people_right(likelihood.predict(X_test)):.3f}"
 # %%
 # What is limited
 # ---------------
-# Listing is exact, and slow when the list is long: ten people have 3.6 million ways. Then write an `ExampleTask`: you
-# give the argmax, for instance by ``scipy.optimize.linear_sum_assignment``. If several candidates share an output,
-# return what tells them apart as the second value of ``candidates``: these are latent variables, and `LatentSSVM`,
+# Listing is exact, and slow when the list is long: ten people have 3.6 million ways. But the score of a way is
+# the sum over its pairs, so write a `PartsTask`: you give the pairs and a search for the best sum,
+# ``scipy.optimize.linear_sum_assignment``; :doc:`/own_task` has it whole. If several candidates share an output, return
+# what tells them apart as the second value of ``candidates``: these are latent variables, and `LatentSSVM`,
 # `MarginalSSVM` and `HiddenCRF` take the task as it is.

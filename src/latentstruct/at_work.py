@@ -36,6 +36,7 @@ class _State:
     count: Count | None = None
     told_at = 0.0
     held = False
+    reason = ""
 
 
 def each(items: Iterable[T], total: int, what: str, size: int = 1) -> Iterator[T]:
@@ -68,6 +69,11 @@ def each(items: Iterable[T], total: int, what: str, size: int = 1) -> Iterator[T
 def told() -> None:
     """Note that something was told just now."""
     _State.told_at = time.perf_counter()
+
+
+def explain(reason: str) -> None:
+    """Add to each remark why it may take long, where nothing is counted; "" is no more of it."""
+    _State.reason = reason
 
 
 def hold(held: bool) -> None:
@@ -119,8 +125,9 @@ class Remarks:
                 continue
             wait = pause = min(2 * pause, max(LONGEST, self.silence))
             count = _State.count
+            why = count.describe(now) if count else _State.reason
             if not _State.held and not self._tell(
-                f"still at work after {show_seconds(now - began)}" + (f": {count.describe(now)}" if count else "")
+                f"still at work after {show_seconds(now - began)}" + (f": {why}" if why else "")
             ):
                 return
 

@@ -275,7 +275,7 @@ class BoxFeatures(BaseEstimator):
             raise InputError(f"geometry is {show(weight)}; expected a finite number of at least 0: correct it")
         if self.cache is not None and (not isinstance(self.cache, str | os.PathLike) or not os.fspath(self.cache)):
             raise InputError(
-                f"cache is {show(self.cache)}; expected the path of a folder, or None for no cache: correct it"
+                f"cache is {show(self.cache, 200)}; expected the path of a folder, or None for no cache: correct it"
             )
 
     @property
@@ -453,8 +453,8 @@ class _Cache:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
-                f"cache is {show(str(folder))}, which cannot be made ({error}); expected a folder: choose another or "
-                "None"
+                f"cache is {show(str(folder), 200)}, which cannot be made ({error}); expected a folder: choose "
+                "another or None"
             ) from error
 
     def file(self, version: bytes, settings: tuple[int, ...], pixels: NDArray[np.uint8], boxes: Boxes) -> "_CacheFile":

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import as_reals
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.boxes import overlap_table
 from latentstruct.ragged import Vector
@@ -37,7 +38,7 @@ def check_boxes(boxes: Any, name: str) -> Boxes:
         What they are, for messages.
     """
     try:
-        found = np.ascontiguousarray(boxes, dtype=np.float64)
+        found = np.ascontiguousarray(as_reals(boxes))
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be numbers x0, y0, x1, y1 for each box ({error}): convert them") from error
     if found.shape == (4,):

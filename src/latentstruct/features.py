@@ -129,7 +129,7 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
     Attributes
     ----------
     vocabulary_ : dict of str to int
-        The column of each feature, in the order of their names.
+        The column of each feature: frequent ones first, those that are equally frequent in the order of their names.
     n_columns_ : int
         The number of columns of a token.
 
@@ -138,10 +138,10 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
     >>> template = WindowFeatures(window=1, affixes=0, shape=False, bigrams=False)
     >>> features = template.fit_transform([[("the",), ("cat",)]])
     >>> [name for name in template.get_feature_names_out()]
-    ['0[-1]=\\B1', '0[-1]=the', '0[0]=cat', '0[0]=the', '0[1]=\\E1', '0[1]=cat', 'bias']
+    ['bias', '0[-1]=\\B1', '0[-1]=the', '0[0]=cat', '0[0]=the', '0[1]=\\E1', '0[1]=cat']
     >>> features[0].toarray()
-    array([[1., 0., 0., 1., 0., 1., 1.],
-           [0., 1., 1., 0., 1., 0., 1.]])
+    array([[1., 1., 0., 0., 1., 0., 1.],
+           [1., 0., 1., 1., 0., 1., 0.]])
     """
 
     vocabulary_: dict[str, int]

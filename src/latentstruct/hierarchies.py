@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import check_flag
 from latentstruct.exceptions import InputError
 from latentstruct.short_repr import show
 
@@ -65,8 +66,9 @@ def tree_costs(
            [1. , 1. , 0. ]])
     >>> task = Multiclass(labels, costs=tree_costs(parents, labels))
     """
-    if cost not in ("path", "height"):
+    if not (isinstance(cost, str) and cost in ("path", "height")):
         raise InputError(f"cost is {show(cost)}; expected 'path' or 'height': choose one of them")
+    check_flag(normalize, "normalize")
     wanted = _checked_labels(labels)
     try:
         numbers = _below_parents(tree, wanted) if isinstance(tree, Mapping) else _below_paths(tree, wanted, separator)

@@ -288,6 +288,11 @@ class ImageFiles:
         if self.unread:
             why = self.why_unread(next(iter(self.unread)))
             return FormatError(f"{self.path} has no images that can be read: {why}" if source.several else why)
+        if not source.several:
+            return FormatError(
+                f"{self.path} is neither an image nor a zip archive; expected a folder or archive of images, or a file "
+                f"that ends in {', '.join(SUFFIXES)}: choose another (labels come after the images)"
+            )
         inner = " (folders within it are not looked into)" if source.several and not source.packed else ""
         return FormatError(
             f"{self.path} has no images; expected files that end in {', '.join(SUFFIXES)}{inner}: add them"

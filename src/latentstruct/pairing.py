@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.checks import check_flag, is_real, listed
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
@@ -15,6 +16,8 @@ from latentstruct.tasks.inputs import check_matrix
 __all__ = ["pair_feature_names", "pair_features"]
 
 WIDE = ("difference", "product")
+# As many as there are names for.
+MOST_FEATURES = 100_000_000
 NARROW = ("cosine", "distance")
 RELATIONS = (*WIDE, *NARROW)
 
@@ -67,8 +70,8 @@ def pair_features(
         found = (_sparse_pairs if sparse.issparse(matrix) else _dense_pairs)(matrix, chosen, bias)
     if not np.isfinite(found.data if sparse.issparse(found) else found).all():
         raise InputError(
-            f"items has values up to {abs(matrix).max():g}, but they must be smaller for "
-            f"{', '.join(map(repr, chosen))} of a pair: scale the features, for instance to the variance 1"
+            f"items has values up to {abs(matrix).max():g}, too large for {', '.join(map(repr, chosen))} of a "
+            f"pair; expected smaller ones: scale the features, for instance to the variance 1"
         )
     return found
 
@@ -86,15 +89,21 @@ def pair_feature_names(
         As given to `pair_features`.
     """
     chosen = _checked_relations(relations)
-    own = [f"feature {k}" for k in range(n_features)] if isinstance(n_features, int) else list(n_features)
+    check_flag(bias, "bias")
+    if not isinstance(n_features, int | np.integer):
+        own = listed(n_features, "n_features")
+    elif not 0 <= n_features <= MOST_FEATURES:
+        raise InputError(f"n_features is {show(n_features)}; expected 0 to {MOST_FEATURES}: give fewer")
+    else:
+        own = [f"feature {k}" for k in range(n_features)]
     names = [name for r in chosen for name in ([f"{r} of {feature}" for feature in own] if r in WIDE else [r])]
     return [*names, "bias"] if bias else names
 
 
 def _checked_relations(relations: Sequence[str]) -> list[str]:
-    chosen = [relations] if isinstance(relations, str) else list(relations)
+    chosen = [relations] if isinstance(relations, str) else listed(relations, "relations")
     for relation in chosen:
-        if relation not in RELATIONS or chosen.count(relation) > 1:
+        if not isinstance(relation, str) or relation not in RELATIONS or chosen.count(relation) > 1:
             raise InputError(
                 f"relations is {show(relations)}; expected some of {', '.join(map(repr, RELATIONS))}, each once: "
                 "correct it"
@@ -107,6 +116,8 @@ def _check_size(matrix: Any, relations: list[str], bias: bool, width: int, most_
     if width == 0:
         raise InputError("neither relations nor bias are given, so that pairs have no features: choose a relation")
     m, needed = matrix.shape[0], _bytes_needed(matrix, relations, bias)
+    if not is_real(most_bytes):
+        raise InputError(f"most_bytes must be a number, found {show(most_bytes)}: choose one such as 1e9")
     if needed > most_bytes:
         raise InputError(
             f"the {m * (m - 1) // 2} pairs of {m} items with {width} features would take about {needed / 1e9:.2g} GB, "

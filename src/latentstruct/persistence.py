@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import fields
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -237,9 +238,15 @@ def _replace(path: Path, write: Any) -> None:
 
 def read_settings(path: str | Path) -> ModelFile:
     """Read and check model.json of a model folder."""
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"the path is {show(path)}; expected the name of a folder: give the one that training wrote")
     folder = Path(path)
     if not folder.exists():
         raise InputError(f"there is no model at {folder}: give the folder that training wrote")
+    if folder.is_file():
+        raise FormatError(
+            f"{folder} is a file, so it is not a readable latentstruct model: give the folder that training wrote"
+        )
     try:
         raw = (folder / SETTINGS).read_bytes()
         file = msgspec.json.decode(raw, type=ModelFile)
@@ -314,7 +321,7 @@ def load(path: str | Path, task: Any = None) -> Any:
     estimator
         Ready to predict.
     """
-    folder, file = Path(path), read_settings(path)
+    file, folder = read_settings(path), Path(path)
     vectors = _read_weights(folder)
     weights = vectors["coef"]
     if task is None and file.params.get("task") is None:

@@ -27,6 +27,7 @@ FIRST_LINES = 10
 SECONDS_BETWEEN_LINES = 1.0
 SECONDS_BETWEEN_STEPS = 5.0
 SECONDS_BETWEEN_REFRESHES = 0.1
+WAITING = "no round yet; the first training of a kind compiles its code, later ones do not"
 
 
 def say(text: str) -> None:
@@ -174,6 +175,7 @@ class Progress:
             self._live = Live(console=Console(stderr=True), auto_refresh=False, get_renderable=self._table)
             self._live.start()
             at_work.hold(True)
+        at_work.explain(WAITING)
         if self.n_starts:
             # The first step within the first round need not be shown at once.
             self._shown_at = time.perf_counter()
@@ -182,6 +184,7 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        at_work.explain("")
         # When all is over nothing is left.
         self._outlook, self._foreseen_at = "", math.inf
         if self.rounds and (self._live is not None or self.rounds[-1] is not self._shown):
@@ -209,6 +212,7 @@ class Progress:
 
     def __call__(self, line: "Round") -> None:
         """Take a round, and show it if it is due."""
+        at_work.explain("")
         self._time.add(line)
         within = bool(self.n_starts) and line.estimate
         if self.n_starts and self.rounds and self.rounds[-1].estimate:
@@ -247,7 +251,8 @@ class Progress:
         else:
             rows = [(self._start_cell(line), *_round_cells(line)) for line in self.rounds]
             table = make_table("", ("start", *columns), rows, n_text=0)
-        table.caption, table.caption_justify = self._outlook or None, "left"
+        waiting = not self.rounds and self._foreseen_at < math.inf
+        table.caption, table.caption_justify = WAITING if waiting else self._outlook or None, "left"
         return table
 
 
@@ -269,6 +274,8 @@ def fit_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
     proof = "certified" if result["certified"] else "an estimate, as inference was not exact"
     if result["latent"]:
         proof = "of the last convex problem"
+    if result["relative_gap"] >= 1.0:
+        proof = "too large to prove anything"
     facts = [
         ("objective", show_number(result["objective"], 8)),
         *_start_facts(result["restart_objectives"]),

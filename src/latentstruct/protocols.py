@@ -18,7 +18,13 @@ Mode = Literal["free", "augmented", "clamped"]
 
 
 class Temperature(NamedTuple):
-    """Temperatures of the pooling: ε_y over outputs and ε_h over latents; exactly 0 is the hard max."""
+    """Temperatures of the pooling: ε_y over outputs and ε_h over latents; exactly 0 is the hard max.
+
+    Attributes
+    ----------
+    output, latent : float
+        ε_y and ε_h, 0 by default.
+    """
 
     output: float = 0.0
     latent: float = 0.0
@@ -189,6 +195,21 @@ class Round:
 
     `objective` and `gap` are those of the best weights so far. They are marked as an estimate while the solver has
     only asked its oracles at changing weights; the last round never is.
+
+    Attributes
+    ----------
+    round : int
+        Its number within its start, from 1.
+    objective, lower_bound, gap : float
+        What was reached, the bound (−inf if the solver has none), and their difference.
+    oracle_calls : int
+        How many times an example was put to the augmented oracle since training began.
+    seconds : float
+        Time since training began.
+    estimate : bool
+        Whether objective and gap are estimates.
+    start : int
+        Which start of several this round belongs to, from 0.
     """
 
     round: int
@@ -199,7 +220,6 @@ class Round:
     seconds: float
     estimate: bool = False
     start: int = 0
-    """Which start of several this round belongs to."""
 
 
 @dataclass

@@ -76,6 +76,18 @@ class GroupNorm(BaseEstimator):
     -----
     Chen, Batra, Freeman & Johnson (2012), equation (2). Train with `Proximal`, which ``solver="auto"`` chooses. An
     array (d,) or lists of weights are for one task: a pruned one has fewer weights, while the names fit both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import GroupNorm, LatentMulticlass, LatentSSVM
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4, 3)), rng.integers(0, 2, 80)
+    >>> X[np.arange(80), rng.choice([1, 3], 80)] += 4.0 * np.eye(3)[y]  # two of four views tell the class
+    >>> task = LatentMulticlass(weights="state")
+    >>> model = LatentSSVM(task, C=0.1, regularizer=GroupNorm("states"), tol=0.01).fit(X, y)
+    >>> np.flatnonzero(model.states_.any(axis=0)).tolist()
+    [1, 3]
     """
 
     index_: Indices

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.short_repr import short_repr
 
@@ -42,7 +43,13 @@ class SequenceTracks(NamedTuple):
 
 
 class AlignmentInput(NamedTuple):
-    """Two sequences to align; a plain string stands for a sequence without further tracks."""
+    """Two sequences to align.
+
+    Attributes
+    ----------
+    a, b : SequenceTracks or str
+        The sequences; a plain string stands for one without further tracks.
+    """
 
     a: SequenceTracks | str
     b: SequenceTracks | str
@@ -101,7 +108,8 @@ def check_pairs(X: Any) -> list[tuple[SequenceTracks, SequenceTracks]]:
     """Return checked pairs of sequences, or raise an error that names the pair and the sequence."""
     pairs = []
     for i, pair in enumerate(X):
-        if not isinstance(pair, tuple | list | np.ndarray) or isinstance(pair, SequenceTracks) or len(pair) != 2:
+        two = isinstance(pair, tuple | list | np.ndarray) and is_ordered(pair) and len(pair) == 2
+        if not two or isinstance(pair, SequenceTracks):
             raise InputError(f"pair {i} of X is {type(pair).__name__}, expected two sequences: give a tuple (a, b)")
         a, b = (check_sequence(value, f"sequence {side} of pair {i}") for side, value in zip("ab", pair, strict=True))
         pairs.append((a, b))

@@ -33,7 +33,7 @@ def comparable_strength(loss: str, n_examples: int, n_positive: int, k: int | No
     float
         n for ``"error"``, n²/k for ``"precision@k"``, n₊ for ``"rocarea"`` and ``"average_precision"``, else n²/n₊.
     """
-    if loss not in MEASURES:
+    if not (isinstance(loss, str) and loss in MEASURES):
         raise InputError(
             f"loss is {show(loss)}; expected one of {', '.join(MEASURES)}: choose one of these, f1 for a function of "
             "the table"

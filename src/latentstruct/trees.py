@@ -22,7 +22,15 @@ _PLAIN_LABEL = re.compile(r"[^-][^-=]*")
 
 
 class Tree(NamedTuple):
-    """A node with its children: trees, or one word if the node is a preterminal (a tag over its word)."""
+    """A node with its children.
+
+    Attributes
+    ----------
+    label : str
+        The symbol of the node.
+    children : tuple of Tree, or tuple of one str
+        Trees; one word if the node is a preterminal (a tag over its word).
+    """
 
     label: str
     children: "tuple[Tree | str, ...]"

@@ -1,7 +1,8 @@
 """Models that label sequences: one token a line, its label in one column."""
 
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,6 +11,7 @@ import typer
 
 from latentstruct.cli.common import reported_errors, unknown_label
 from latentstruct.cli.description import show_weights, strongest_transitions, strongest_weights
+from latentstruct.cli.half_labels import EMPTY, labelled_runs, mark_unknown, warn_of_marks
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     Choices,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from latentstruct.formats import ColumnSentences
     from latentstruct.report.blocks import Block, Examples
 
+CONFUSIONS_SHOWN = 10
+
 
 @dataclass(frozen=True)
 class ChainRecord:
@@ -65,13 +69,29 @@ class ChainRecord:
         found = sentences.n_columns
         if found not in (self.n_columns, self.n_columns - 1):
             raise FormatError(
-                f"{name} has {found} columns; expected {self.n_columns} as in training, or "
-                f"{self.n_columns - 1} without the labels (column {self.label_column}): give the columns of "
-                "the training data"
+                f"{name} has {count_columns(found)}; expected {self.n_columns} as in training, or "
+                f"{self.n_columns - 1} without {self.shown_label}: give one token a line, with the columns of the "
+                "training data"
             )
         shift = self.n_columns - found
         positions = [k - shift * (k > self.label_column) for k in self.columns]
         return ColumnSentences(tuple(sentences.columns[k] for k in positions), sentences.offsets)
+
+    @property
+    def shown_label(self) -> str:
+        """Where the labels are."""
+        last = self.label_column == self.n_columns - 1
+        return "the labels, which are in the last" if last else f"the labels in column {self.label_column} (from 0)"
+
+    @property
+    def blank(self) -> dict[int, str]:
+        """What empty labels are read as: unknown ones, if the model was trained with such."""
+        return {} if self.unknown is None else {self.label_column: self.unknown}
+
+
+def count_columns(n: int) -> str:
+    """Return a number of columns in words."""
+    return "1 column" if n == 1 else f"{n} columns"
 
 
 def parse_columns(text: str | None) -> list[int] | None:
@@ -102,7 +122,9 @@ def choose_columns(n_columns: int, label: int, asked: list[int] | None, name: st
     if asked is not None:
         used = [position(column, "--columns") for column in asked]
     if at in used:
-        raise InputError(f"--columns holds the label column {at}, which is to be predicted: leave it out")
+        raise InputError(
+            f"--columns holds the label column {at}, which is to be predicted; expected others: leave it out"
+        )
     return at, used
 
 
@@ -129,8 +151,16 @@ def train_chain(
     ] = None,
     unknown: Annotated[
         str | None,
-        typer.Option(metavar="MARK", show_default="all labels are known", help="What stands for an unknown label."),
+        typer.Option(
+            metavar="MARK",
+            show_default="all labels are known",
+            help="What stands for an unknown label; '' if there is nothing after the tab.",
+        ),
     ] = None,
+    labelled_only: Annotated[
+        bool,
+        typer.Option("--labelled-only", help="Leave unknown tokens out of training, to see whether they help."),
+    ] = False,
     valid: ValidOption = None,
     allow_unknown: UnknownOption = False,
     report: ReportOption = None,
@@ -143,7 +173,8 @@ def train_chain(
     The default is a CRF, as its chunks were the best: F1 93.8 on CoNLL-2000, against 93.5 of the others.
 
     Half-labelled text: --unknown '?' takes tokens labelled ? for unknown ones and sums over what they may be. The CRF
-    then is a hidden CRF, the SVM a marginal one.
+    then is a hidden CRF, the SVM a marginal one. Whether that helps is seen by training once more with --labelled-only:
+    compare what the two find for --valid.
 
     Ctrl-C saves the best weights so far.
 
@@ -154,14 +185,20 @@ def train_chain(
 
     choices = Choices(output, model, C, solver, tol, max_rounds, max_seconds, rescaling, seed)
     choices.check(train, valid)
+    if labelled_only and unknown is None:
+        raise InputError(
+            "--labelled-only is given without --unknown; expected both: add --unknown MARK, or leave it out"
+        )
+    unknown = EMPTY if unknown == "" else unknown
     asked = parse_columns(columns)
     progress = Progress(quiet)
     template = WindowFeatures(window, affixes, shape, bigrams, min_count)
-    data = read_chains_to_train(train, label_column, asked, template, progress, keep_words=report is not None)
-    Y = data.Y if unknown is None else mark_unknown(data, unknown, train)
+    blank = {} if unknown is None else {label_column: unknown}
+    data = read_chains_to_train(train, label_column, asked, template, progress, report is not None, blank)
+    X, Y = examples_to_train(data, unknown, labelled_only, train)
 
     def record(_: Any, seconds: float) -> ChainRecord:
-        return ChainRecord(template.to_state(), data.label_at, data.n_columns, data.used, len(data.X), seconds, unknown)
+        return ChainRecord(template.to_state(), data.label_at, data.n_columns, data.used, len(X), seconds, unknown)
 
     score, shown = None, LabelledChains(data.X, data.Y, data.words)
     if valid is not None:
@@ -173,14 +210,16 @@ def train_chain(
     def examples(trained: Trained) -> "Examples":
         return ChainKind().examples(trained, shown, source_of(valid, train))
 
+    latent = unknown is not None and not labelled_only
     sizes = {
-        "n_examples": len(data.X),
-        "n_tokens": sum(map(len, data.Y)),
+        "n_examples": len(X),
+        "n_tokens": sum(map(len, Y)),
+        **({"n_unlabelled": sum(labels.count(-1) for labels in Y)} if latent else {}),
         "n_features": len(template.vocabulary_),
         "n_labels": len(data.labels - {unknown}),
     }
-    estimator = choices.estimator(Chain(), len(data.X), latent=unknown is not None)
-    training = Training(ChainKind(), output, estimator, data.X, Y, sizes, record, score)
+    estimator = choices.estimator(Chain(), len(X), latent)
+    training = Training(ChainKind(), output, estimator, X, Y, sizes, record, score)
     training.report, training.examples = report, examples
     training.run(progress, json)
 
@@ -214,11 +253,15 @@ def read_chains_to_train(
     template: "WindowFeatures",
     progress: Progress,
     keep_words: bool,
+    blank: dict[int, str],
 ) -> ChainData:
-    """Read sentences and learn their features; unless asked the text is not kept, as training needs the memory."""
+    """Read sentences and learn their features; unless asked the text is not kept, as training needs the memory.
+
+    `blank` tells what empty labels are read as.
+    """
     from latentstruct.formats import ColumnSentences, read_conll
 
-    sentences = read_conll(name)
+    sentences = read_conll(name, blank=blank)
     label_at, used = choose_columns(sentences.n_columns, label_column, asked, name)
     progress.say(f"read {len(sentences)} sentences, {sentences.n_tokens} tokens from {name}")
     X = template.fit_transform(ColumnSentences(tuple(sentences.columns[k] for k in used), sentences.offsets))
@@ -227,17 +270,13 @@ def read_chains_to_train(
     return ChainData(X, sentences.column(label_at), words, labels, label_at, sentences.n_columns, used)
 
 
-def mark_unknown(data: ChainData, unknown: str, name: str) -> list[list[Any]]:
-    """Return the labels with −1 for unknown ones."""
-    if unknown not in data.labels:
-        shown = ", ".join(sorted(data.labels)[:10])
-        raise InputError(
-            f"--unknown is {unknown!r}, which labels nothing in {name}; its labels are {shown}: correct it (a shell may "
-            "replace ? and *, so quote them as '?'), or leave it out"
-        )
-    if len(data.labels) == 1:
-        raise InputError(f"all labels of {name} are {unknown!r}, which stands for unknown ones: label some tokens")
-    return [[-1 if label == unknown else label for label in labels] for labels in data.Y]
+def examples_to_train(data: ChainData, unknown: str | None, labelled_only: bool, name: str) -> tuple[Any, Any]:
+    """Return features and labels to train on, −1 for unknown ones."""
+    if unknown is None:
+        warn_of_marks(data.Y, name)
+        return data.X, data.Y
+    Y = mark_unknown(data.Y, unknown, name)
+    return labelled_runs(data.X, Y) if labelled_only else (data.X, Y)
 
 
 def restore_features(model: Trained) -> "WindowFeatures":
@@ -257,19 +296,19 @@ def read_labelled_chains(
     """Read features, labels and words of sentences for evaluation."""
     from latentstruct.formats import read_conll
 
-    sentences = read_conll(name)
+    sentences = read_conll(name, blank=record.blank)
     tokens = record.used_columns(sentences, name)
     if sentences.n_columns != record.n_columns:
         raise FormatError(
-            f"{name} has {sentences.n_columns} columns; expected {record.n_columns} with the labels in "
-            f"column {record.label_column}: give labelled data"
+            f"{name} has {count_columns(sentences.n_columns)}; expected {record.n_columns} with {record.shown_label}: "
+            "give labelled data"
         )
     Y = sentences.column(record.label_column)
     allowed = known | {record.unknown}
     for i, labels in enumerate(Y, 1):
         if not allow_unknown and not allowed.issuperset(labels):
             j, label = next((j, label) for j, label in enumerate(labels, 1) if label not in allowed)
-            raise unknown_label(f"{name}: token {j} of sentence {i}", label, known)
+            raise unknown_label(f"{name}: token {j} of sentence {i}", label, known, record.unknown)
     return LabelledChains(template.transform(tokens), Y, tokens.column(0))
 
 
@@ -301,14 +340,29 @@ def compare_chains(
     result: dict[str, Any] = {
         "n_examples": len(Y),
         "n_tokens": n_tokens,
+        "n_unlabelled": sum(map(len, Y)) - n_tokens,
         "accuracy": right / n_tokens,
         "example_accuracy": sum(all(a == b for a, b in sentence) for sentence in pairs) / len(Y),
     }
+    result["confusions"] = list_confusions(pair for sentence in pairs for pair in sentence)
     # A chunk with an unknown label may begin or end anywhere.
-    if are_chunk_tags(estimator.task_.labels_.labels) and n_tokens == sum(map(len, Y)):
+    if are_chunk_tags(estimator.task_.labels_.labels) and not result["n_unlabelled"]:
         scores = asdict(chunk_scores(Y, guessed))
         result["chunks"] = {key: scores[key] for key in scores if key not in ("accuracy", "n_tokens")}
     return result
+
+
+def list_confusions(pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return which labels are taken for which others, the most frequent first, of pairs (true, predicted)."""
+    counts = Counter(pairs)
+    n_true: Counter[str] = Counter()
+    for (truth, _), n in counts.items():
+        n_true[truth] += n
+    return [
+        {"label": truth, "taken_for": guess, "n": n, "share": n / n_true[truth]}
+        for (truth, guess), n in counts.most_common()
+        if truth != guess
+    ]
 
 
 class ChainKind(Kind):
@@ -337,14 +391,40 @@ class ChainKind(Kind):
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         """Write the columns of the file and one more with the predicted labels."""
-        from latentstruct.formats import read_conll, write_conll
+        from latentstruct.formats import write_conll
 
-        sentences = read_conll(data)
-        tokens = model.record.used_columns(sentences, data)
-        template = restore_features(model)
-        predicted = [labels.tolist() for labels in model.estimator.predict(template.transform(tokens))]
-        write_conll(output, sentences, predicted)
+        sentences, X = self._read_to_predict(model, data)
+        write_conll(output, sentences, [labels.tolist() for labels in model.estimator.predict(X)])
         sys.stdout.flush()
+
+    def predict_with_confidence(self, model: Trained, data: str, output: str) -> None:
+        """Write a further column that tells how probable the predicted labels are."""
+        from latentstruct.cli.reports.features import has_probabilities
+        from latentstruct.formats import write_conll
+
+        if not has_probabilities(model.estimator):
+            raise InputError(
+                f"{model.path} is a {type(model.estimator).__name__}, which has no probabilities; expected a CRF for "
+                "--confidence: leave it out, or train with --model crf"
+            )
+        sentences, X = self._read_to_predict(model, data)
+        predicted = model.estimator.predict(X)
+        labelled = [
+            [(*token, label) for token, label in zip(tokens, labels.tolist(), strict=True)]
+            for tokens, labels in zip(sentences, predicted, strict=True)
+        ]
+        sure = [[f"{value:.4f}" for value in values] for values in model.estimator.confidence(X)]
+        write_conll(output, labelled, sure)
+        sys.stdout.flush()
+
+    def _read_to_predict(self, model: Trained, data: str) -> tuple["ColumnSentences", Any]:
+        """Return the sentences of a file with or without labels, and their features."""
+        from latentstruct.formats import read_conll
+
+        record: ChainRecord = model.record
+        # Without its labels a file has other columns at their place, unless that is the last.
+        sentences = read_conll(data, blank=record.blank if record.label_column == record.n_columns - 1 else None)
+        return sentences, restore_features(model).transform(record.used_columns(sentences, data))
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return accuracies and, of BIO tags, the scores of the chunks."""
@@ -374,11 +454,21 @@ class ChainKind(Kind):
             [
                 ("sentences", f"{scores['n_examples']}, {show_percent(scores['example_accuracy'])} wholly right"),
                 ("tokens", f"{scores['n_tokens']}, {show_percent(scores['accuracy'])} right"),
+                *([("without label", f"{n_more} tokens, not counted")] if (n_more := scores["n_unlabelled"]) else []),
             ]
         )
-        chunks = scores.get("chunks")
-        if chunks is None:
-            return
+        if "chunks" in scores:
+            self._show_chunks(scores["chunks"])
+        confusions = [
+            [one["label"], one["taken_for"], str(one["n"]), show_percent(one["share"])] for one in scores["confusions"]
+        ]
+        if confusions:
+            shown = f"the first {CONFUSIONS_SHOWN} of {len(confusions)}" if len(confusions) > CONFUSIONS_SHOWN else ""
+            title = "labels that are taken for others" + (f", {shown}" if shown else "")
+            columns = ("truth", "taken for", "times", "of the truth")
+            print_table(title, columns, confusions[:CONFUSIONS_SHOWN], n_text=2)
+
+    def _show_chunks(self, chunks: dict[str, Any]) -> None:
         rows = []
         for kind, score in [("all", chunks), *chunks["by_type"].items()]:
             ratios = [show_percent(score[key]) for key in ("precision", "recall", "f1")]

@@ -34,6 +34,7 @@ from latentstruct.cli.registry import KINDS, find_kind, load_trained
 from latentstruct.cli.report import report
 from latentstruct.cli.reproduce import reproduce
 from latentstruct.cli.tasks import example, tasks
+from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, print_facts, print_json, show_percent
 
 app = App(name="latentstruct")
@@ -74,11 +75,15 @@ def predict(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="File to write; - is standard output.")
     ] = STANDARD_STREAM,
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Chains: a further column with how probable each label is.")
+    ] = False,
     skip_bad: SkipBadOption = False,
 ) -> None:
     """Predict labels, sites, clusters, boxes, alignments, trees, documents or scores for a file.
 
-    Chains: the columns and one more with the prediction; a column of labels is not looked at and may be missing.
+    Chains: the columns and one more with the prediction; a column of labels is not looked at and may be missing. With
+    --confidence a last one from 0 to 1 says how probable the prediction is.
 
     Classes: one label a line; a column of labels is not looked at and may be missing.
 
@@ -111,7 +116,12 @@ def predict(
     check_output(output, [model / SETTINGS, model / WEIGHTS])
     kind, trained = load_trained(model)
     check_output(output, kind.input_files(data))
-    (kind.predict_usable if skip_bad else kind.predict)(trained, data, output)
+    if confidence and skip_bad:
+        raise InputError(
+            "--confidence and --skip-bad are given; expected the one for chains, the other for images: leave one out"
+        )
+    how = kind.predict_usable if skip_bad else kind.predict_with_confidence if confidence else kind.predict
+    how(trained, data, output)
 
 
 @reported_errors()
@@ -135,7 +145,7 @@ def evaluate(
 ) -> None:
     """Compare predictions with the truth.
 
-    Chains: accuracy, and precision, recall and F1 of chunks if the labels are BIO tags.
+    Chains: accuracy, precision, recall and F1 of chunks if the labels are BIO tags, and labels taken for others.
 
     Classes: accuracy, and for each class precision, recall and what it is mostly taken for.
 
@@ -149,7 +159,8 @@ def evaluate(
 
     Images: the share of pixels that are right, of each label and in all, and intersection over union.
 
-    Boxes: labels that are right, CorLoc, 0/1 and overlap loss; LABELS as for training, with true boxes.
+    Boxes: labels that are right, CorLoc, beside that of the middle of the image, 0/1 and overlap loss; LABELS as for
+    training, with true boxes.
 
     Measures: F1, break-even point, ROC area and others, with the table of right and wrong ones.
 

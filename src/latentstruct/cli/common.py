@@ -111,11 +111,12 @@ def write_lines(name: str, lines: Sequence[str]) -> None:
         Path(name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def unknown_label(where: str, label: Any, known: set[Any]) -> InputError:
-    """Return the error of a label that was not in the training data."""
+def unknown_label(where: str, label: Any, known: set[Any], mark: str | None = None) -> InputError:
+    """Return the error of a label that was not in the training data; `mark` is what stands for unknown ones."""
+    marked = "" if mark is None else f", or {mark!r} where it is not known"
     return InputError(
-        f"{where} has the unknown label {label!r}; expected one of {list_labels(known)}: correct it, train on data "
-        "that has it, or count it as wrong with --allow-unknown"
+        f"{where} has the unknown label {label!r}; expected one of {list_labels(known)}{marked}: correct it, "
+        "train on data that has it, or count it as wrong with --allow-unknown"
     )
 
 

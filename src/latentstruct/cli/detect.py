@@ -13,6 +13,7 @@ import typer
 from latentstruct.cli.common import STANDARD_STREAM, check_folder, reported_errors
 from latentstruct.cli.found_boxes import (
     CASES_FILE,
+    MIDDLE,
     Finding,
     draw_finding,
     find_objects,
@@ -181,7 +182,8 @@ def train_detect(
     progress = Progress(quiet, n_starts=1)
     data = open_labelled(images, labels, skip_bad)
     data.check_classes()
-    progress.say(f"read {len(data)} images from {images}, of {len(set(data.labels))} labels")
+    progress.say(f"read {len(data)} images from {images}, of {data.describe_labels()}")
+    data.tell_of_misspellings()
     score, held_out = None, None
     if valid is not None:
         held_out = open_labelled(valid, valid_labels, skip_bad)
@@ -347,7 +349,8 @@ class DetectKind(Kind):
                 annotations.append(ImageAnnotation(file, label, finding.box[None], label, (width, height)))
             write_coco(made / COCO_FILE, annotations, [row["score"] for row in rows])
             write_predictions(made, rows)
-        say(f"wrote the boxes of {len(rows)} images to {folder}, with pictures of them in {folder / PICTURES}")
+        written = f"{len(rows)} image{'' if len(rows) == 1 else 's'}"
+        say(f"wrote the boxes of {written} to {folder}, with pictures of them in {folder / PICTURES}")
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return how many labels and boxes are right."""
@@ -384,11 +387,16 @@ class DetectKind(Kind):
         """Print losses and shares, a table of the classes and what they are taken for."""
         facts = [
             ("images", f"{scores['n_examples']}, {scores['n_with_boxes']} with true boxes"),
-            ("labels right", show_percent(scores["accuracy"])),
+            (
+                "labels right",
+                f"{show_percent(scores['accuracy'])} ({show_percent(scores['commonest'])} have the commonest label)",
+            ),
         ]
         if scores["n_with_boxes"]:
             facts += [
                 ("CorLoc", f"{show_percent(scores['corloc'])} (boxes that overlap a true one by half)"),
+                ("mean overlap", show_percent(scores["mean_overlap"])),
+                ("middle box", describe_middle(scores)),
                 ("0/1 loss", f"{scores['zero_one']:.4f} (label wrong, or a candidate is better)"),
                 ("overlap loss", f"{scores['overlap']:.4f} (1 if the label is wrong)"),
             ]
@@ -406,7 +414,9 @@ class DetectKind(Kind):
     def summarize(self, scores: dict[str, Any]) -> Facts:
         """Return the shares of right labels and boxes."""
         facts = [("labels right", show_percent(scores["accuracy"]))]
-        return facts + ([("CorLoc", show_percent(scores["corloc"]))] if scores["n_with_boxes"] else [])
+        if not scores["n_with_boxes"]:
+            return facts
+        return [*facts, ("CorLoc", show_percent(scores["corloc"])), ("middle box", describe_middle(scores))]
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return how boxes are made and described, and what a wrong one cost."""
@@ -458,6 +468,17 @@ def earlier_cases(folder: Path) -> list[Path]:
     except (OSError, UnicodeDecodeError):
         return []
     return [Path(picture_name(Path(row.partition("\t")[0]).stem)) for row in rows]
+
+
+def describe_middle(scores: dict[str, Any]) -> str:
+    """Return how good a box is that stands in the middle of each image, and whether predicted ones are better."""
+    corloc, overlap = (scores["middle"][key] for key in ("corloc", "mean_overlap"))
+    told = (
+        f"CorLoc {show_percent(corloc)}, mean overlap {show_percent(overlap)}, by a box of "
+        f"{100 * MIDDLE:.0f} % of width and height in the middle of each image"
+    )
+    better = scores["corloc"] > corloc and scores["mean_overlap"] > overlap
+    return told if better else f"{told}: those found are not better than this guess"
 
 
 def show_share(share: float | None) -> str:

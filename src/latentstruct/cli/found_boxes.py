@@ -1,6 +1,7 @@
 """What models find in photographs, how that compares with the truth, and pictures of it."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 CASES_FILE = "cases.tsv"
 AT_ONCE = 8
 """Images that are predicted together, few enough for large photographs."""
+MIDDLE = 0.75
+"""Share of width and height of the box in the middle of an image that predictions are compared with."""
 QUALITY = 90
 """Of JPEG pictures."""
 
@@ -71,19 +74,19 @@ def judge(
     `note` is told what was found in each image in turn, and its overlap with the true box it meets best, None where
     none is known.
     """
-    from latentstruct.boxes import overlaps
     from latentstruct.metrics.boxes import box_scores
 
-    guesses, chosen, candidates, best = [], [], [], []
+    guesses, chosen, candidates, best, middle = [], [], [], [], []
     for finding, truth in zip(find_objects(estimator, features, data, tell), data.boxes, strict=True):
         guesses.append(finding.label)
         chosen.append(finding.box)
         candidates.append(finding.candidates)
-        best.append(float(overlaps(finding.box[None], truth).max()) if len(truth) else None)
+        best.append(best_overlap(finding.box, truth))
+        middle.append(best_overlap(middle_box(finding.image), truth))
         if note is not None:
             note(finding, best[-1])
     boxed = [k for k, truth in enumerate(data.boxes) if len(truth)]
-    of_boxes: dict[str, Any] = {"zero_one": None, "overlap": None, "corloc": None}
+    of_boxes: dict[str, Any] = {"zero_one": None, "overlap": None}
     if boxed:
         truth, labels = [data.boxes[k] for k in boxed], [data.labels[k] for k in boxed]
         found = [[values[k] for k in boxed] for values in (guesses, chosen, candidates)]
@@ -95,9 +98,37 @@ def judge(
         "n_with_boxes": len(boxed),
         "n_left_out": data.n_left_out,
         "accuracy": right / len(data),
+        "commonest": Counter(data.labels).most_common(1)[0][1] / len(data),
         **of_boxes,
+        **over_all(best),
+        "middle": over_all(middle),
         **count_classes(data.labels, guesses, best),
     }
+
+
+def best_overlap(box: Any, truth: Any) -> float | None:
+    """Return the overlap of a box with the true one it meets best, None where none is known."""
+    from latentstruct.boxes import overlaps
+
+    return float(overlaps(box[None], truth).max()) if len(truth) else None
+
+
+def middle_box(image: Any) -> Any:
+    """Return the box in the middle of an image: what one would guess without having looked at it."""
+    import numpy as np
+
+    size = np.array(image.shape[1::-1], dtype=np.float64)
+    return np.concatenate([0.5 * (1.0 - MIDDLE) * size, 0.5 * (1.0 + MIDDLE) * size])
+
+
+def over_all(best: Sequence[float | None]) -> dict[str, float | None]:
+    """Return the share of boxes that are found and their mean overlap, None where no true box is known."""
+    from latentstruct.metrics.boxes import FOUND
+
+    known = [overlap for overlap in best if overlap is not None]
+    if not known:
+        return {"corloc": None, "mean_overlap": None}
+    return {"corloc": sum(overlap >= FOUND for overlap in known) / len(known), "mean_overlap": sum(known) / len(known)}
 
 
 def count_classes(labels: Sequence[str], guesses: Sequence[str], best: Sequence[float | None]) -> dict[str, Any]:
@@ -105,21 +136,17 @@ def count_classes(labels: Sequence[str], guesses: Sequence[str], best: Sequence[
 
     `best` is the overlap of each predicted box with the true box it meets best, None where none is known.
     """
-    from latentstruct.metrics.boxes import FOUND
-
     names = sorted({*labels, *guesses})
     classes = []
     for name in names:
         members = [k for k, label in enumerate(labels) if label == name]
-        known = [overlap for k in members if (overlap := best[k]) is not None]
         classes.append(
             {
                 "label": name,
                 "n_true": len(members),
                 "n_predicted": sum(guess == name for guess in guesses),
                 "accuracy": sum(guesses[k] == name for k in members) / len(members) if members else None,
-                "corloc": sum(overlap >= FOUND for overlap in known) / len(known) if known else None,
-                "mean_overlap": sum(known) / len(known) if known else None,
+                **over_all([best[k] for k in members]),
             }
         )
     pairs = list(zip(labels, guesses, strict=True))

@@ -184,9 +184,12 @@ class Group(TyperGroup):
         """Return the command that is named, or tell which there are."""
         with worded_mistakes(ctx, args):
             if args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
+                inner = [name for name, one in self.commands.items() if args[0] in getattr(one, "commands", ())]
+                near = f" (did you mean {ctx.command_path} {inner[0]} {args[0]}?)" if inner else ""
                 raise InputError(
                     f"{ctx.command_path} has no command {args[0]}; expected one of "
-                    f"{', '.join(self.list_commands(ctx))}: choose one of these{suggest(args[0], self.commands)}"
+                    f"{', '.join(self.list_commands(ctx))}: choose one of these"
+                    f"{near or suggest(args[0], self.commands)}"
                 )
             found = super().resolve_command(ctx, args)
         return found

@@ -140,20 +140,26 @@ class Kind(ABC):
         """Do so for what can be used of the file, leaving out the rest; by default that is refused."""
         raise InputError(f"a {self.name} model does not leave anything out: leave --skip-bad out")
 
+    def predict_with_confidence(self, model: Trained, data: str, output: str) -> None:
+        """Tell of each label how probable it is; by default that is refused."""
+        raise InputError(
+            f"--confidence is given, but {model.path} is a {self.name} model; expected chain: leave it out"
+        )
+
+    @abstractmethod
     def read_held_out(self, model: Trained, held_out: HeldOut) -> Any:
         """Return labelled data in the form that `evaluate` and `examples` work with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def weight_blocks(self, model: Trained) -> "list[Block]":
         """Return what a report shows of the weights."""
-        return []
 
+    @abstractmethod
     def examples(self, model: Trained, data: Any, source: str) -> "Examples":
         """Return predictions for what `read_held_out` returned, or for training data in that form, to be shown.
 
         `source` says what the data are.
         """
-        raise NotImplementedError
 
     @abstractmethod
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:

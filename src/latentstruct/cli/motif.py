@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from latentstruct.cli.common import reported_errors
+from latentstruct.cli.common import reported_errors, say_warnings
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.motif_files import (
     JudgedSequences,
@@ -32,7 +32,7 @@ from latentstruct.cli.options import (
     ValidOption,
 )
 from latentstruct.cli.training import Training, source_of
-from latentstruct.progress import Progress, print_facts, print_table, show_percent
+from latentstruct.progress import Progress, caught_warnings, print_facts, print_table, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.formats import Sequences
@@ -83,7 +83,14 @@ def train_motif(
     width: Annotated[int, typer.Option(min=1, help="Letters of the motif.")] = 11,
     order: Annotated[int, typer.Option(min=0, max=5, help="Order of the Markov background.")] = 3,
     strands: Annotated[int, typer.Option(min=1, max=2, help="2 if the motif may lie on the other strand.")] = 1,
-    background_weight: Annotated[float, typer.Option(min=0.0, help="Weight of a --background sequence.")] = 0.02,
+    background_weight: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            show_default="so that all of them weigh as much as the positives, at most 1",
+            help="Weight of a --background sequence.",
+        ),
+    ] = None,
     output: OutputOption = Path("model"),
     C: Annotated[float, typer.Option("-C", metavar="NUMBER", help="Weight of each sequence against ½‖w‖².")] = 0.1,
     start: Annotated[
@@ -105,7 +112,10 @@ def train_motif(
     positive, or --positive with --negative or --background or both. --background may go with DATA too. The file of
     --valid has labels in its headers.
 
-    Besides the model, its folder gets motif.meme, logo.png and sites.tsv. Ctrl-C saves the best weights so far.
+    Besides the model, its folder gets motif.meme, logo.png and sites.tsv, in which a site begins at start, counted
+    from 0, and ends before end. Ctrl-C saves the best weights so far.
+
+    What is wrong of the sequences trained on says little of others: give --valid, or evaluate on others.
 
     Examples: latentstruct train motif labelled.fa --width 13; latentstruct train motif --positive bound.fa
     --background intergenic.fa.gz --width 17 --strands 2
@@ -119,18 +129,22 @@ def train_motif(
     files.check(background_weight)
     progress = Progress(quiet, n_starts=restarts)
     parts = files.read(width, progress)
-    X, Y, weights = parts.training(background_weight)
+    with caught_warnings() as warned:
+        parts.check_apart()
+    say_warnings(warned)
+    weight = parts.even_weight() if background_weight is None else background_weight
+    X, Y, weights = parts.training(weight)
     shown = parts.judged()
     if valid is not None:
         shown = JudgedSequences(*read_judged(HeldOut(valid), width, "give --valid FASTA"))
 
     def record(estimator: Any, seconds: float) -> MotifRecord:
         consensus = find_motif(estimator, parts.positive).consensus
-        return MotifRecord(consensus, background_weight, *parts.counts, len(X), seconds)
+        return MotifRecord(consensus, weight, *parts.counts, len(X), seconds)
 
     def finish(estimator: Any) -> dict[str, Any]:
         found = find_motif(estimator, parts.positive)
-        told = {"consensus": found.consensus, "background_weight": background_weight}
+        told = {"consensus": found.consensus, "background_weight": weight}
         errors = parts.errors(estimator)
         parts.warn_if_one_sided(errors)
         return {**told, "training": errors, "files": found.write(output)}
@@ -338,7 +352,7 @@ class MotifKind(Kind):
             ]
         for part, error in result.get("training", {}).items():
             weight = f" (at weight {result['background_weight']:g})" if part == "background" else ""
-            facts.append((f"{part} wrong", show_percent(error) + weight))
+            facts.append((f"{part} wrong", f"{show_percent(error)} of those trained on{weight}"))
         facts += list(result.get("files", {}).items())
         return facts
 

@@ -75,6 +75,28 @@ class MotifData:
         )
         return JudgedSequences(self.positive, Sequences(names, descriptions, sequences))
 
+    def check_apart(self) -> None:
+        """Warn of sequences that are positive and negative at once; raise if all positive ones are."""
+        both = {sequence.upper() for part in (self.negative, self.background) if part for sequence in part.sequences}
+        pairs = zip(self.positive.names, self.positive.sequences, strict=True)
+        twice = [name for name, sequence in pairs if sequence.upper() in both]
+        if len(twice) == len(self.positive):
+            raise InputError(
+                f"all {len(twice)} positive sequences are among the negative ones too; expected other sequences there: "
+                "give another file if the same one is given twice"
+            )
+        if twice:
+            warnings.warn(
+                f"{len(twice)} of {len(self.positive)} positive sequences are among the negative ones too, the first "
+                f"is {twice[0]!r}: remove them from one of the two",
+                stacklevel=2,
+            )
+
+    def even_weight(self) -> float:
+        """Return the weight of a background sequence with which all of them weigh as much as the positive ones."""
+        n_positive, _, n_background = self.counts
+        return min(1.0, n_positive / max(n_background, 1))
+
     def training(self, background_weight: float) -> tuple[list[str], list[int], list[float]]:
         """Return sequences, labels and weights."""
         parts = [part for part in (self.positive, self.negative, self.background) if part is not None]
@@ -102,7 +124,7 @@ class MotifFiles:
     negative: str | None
     background: str | None
 
-    def check(self, background_weight: float) -> None:
+    def check(self, background_weight: float | None) -> None:
         """Raise before anything is read if the files do not go together or nothing is to be told from anything."""
         check_one_form(self.data, self.positive, self.negative)
         if self.data is None and self.positive is None:
@@ -153,13 +175,15 @@ def read_both(name: str, width: int, progress: Progress) -> "tuple[Sequences, Se
     return sequences.choose([label > 0 for label in labels]), sequences.choose([label < 0 for label in labels])
 
 
-def check_negatives(negative: str | None, background: str | None, background_weight: float) -> None:
+def check_negatives(negative: str | None, background: str | None, background_weight: float | None) -> None:
     """Raise before anything is read if there is nothing to tell the positive sequences from."""
     if negative is None and background is None:
         raise InputError(
             "there are no negatives: give sequences without the motif as --negative, or many that hardly hold it "
             "as --background"
         )
+    if background_weight is None:
+        return
     if not math.isfinite(background_weight):
         raise InputError(f"--background-weight is {background_weight}; expected a finite number: choose one")
     if negative is None and not background_weight:

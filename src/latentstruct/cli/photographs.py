@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from latentstruct.cli.common import unknown_label
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from latentstruct.images import ImageFiles
 
 PROBLEMS_SHOWN = 20
+LABELS_SHOWN = 12
+RARE = 5
+"""A label may be a misspelling of one that is so many times as frequent."""
+ALIKE = 0.8
+"""How alike the two must be, as `difflib` counts."""
 TABLE = "labels.csv"
 MAX_TABLE_BYTES = 2**28
 
@@ -53,11 +59,39 @@ class Photographs:
                 "different labels: add images of what else may be seen, such as empty scenes"
             )
 
+    def describe_labels(self) -> str:
+        """Return how many labels there are and how many images have each, the rarest first."""
+        counts = sorted(Counter(self.labels).items(), key=lambda one: (one[1], one[0]))
+        shown = ", ".join(f"{label} {n}" for label, n in counts[:LABELS_SHOWN])
+        return f"{len(counts)} labels: {shown}{', …' if len(counts) > LABELS_SHOWN else ''}"
+
+    def tell_of_misspellings(self) -> None:
+        """Tell of labels that differ in case only, or are rare and look much like a frequent one."""
+        counts = Counter(self.labels)
+        for label, n in sorted(counts.items()):
+            others = {
+                other.casefold(): other for other in counts if other != label and may_stand_for(counts, other, label)
+            }
+            near = get_close_matches(label.casefold(), others, 1, ALIKE)
+            if near:
+                other = others[near[0]]
+                say(
+                    f"{self.told_in}: {n} of the images {'has' if n == 1 else 'have'} the label {label!r} and "
+                    f"{counts[other]} {other!r}; they are taken for different things: correct the label if they are not"
+                )
+
     def check_known(self, known: set[Any], allow_unknown: bool) -> None:
         """Raise if a label is not among those a model knows, unless that is allowed."""
         for name, label in zip(self.names, self.labels, strict=True):
             if label not in known and not allow_unknown:
                 raise unknown_label(f"{self.told_in}: {self.files.file(name)}", label, known)
+
+
+def may_stand_for(counts: "Counter[str]", frequent: str, rare: str) -> bool:
+    """Tell whether one label is so much more frequent than another that this may be a misspelling of it."""
+    if frequent.casefold() == rare.casefold():
+        return (counts[frequent], frequent) > (counts[rare], rare)
+    return counts[frequent] >= RARE * counts[rare]
 
 
 def open_labelled(images: str, labels: str | None, skip_bad: bool) -> Photographs:

@@ -79,7 +79,8 @@ class Training:
         seconds = time.perf_counter() - began
         interrupted = self.estimator.stop_reason_ == "interrupted"
         if interrupted:
-            say(f"interrupted: saving the best weights so far to {self.output}")
+            judged = "" if self.score is None else "; they are not evaluated on the data of --valid"
+            say(f"interrupted: saving the best weights so far to {self.output}{judged}")
         with caught_warnings() as warned_later, on_interrupt(signal.SIG_IGN):
             remove_files(self.output)
             record = self.record(self.estimator, seconds)

@@ -24,6 +24,12 @@ def usage_error(error: Any, context: Any, args: Sequence[str]) -> InputError:
     more = f"{called} --help tells more"
     name = type(error).__name__
     if name == "NoSuchOption":
+        owners = commands_with(error.option_name, context.command)
+        if owners:
+            return InputError(
+                f"{called} has no option {error.option_name}; expected a command before it, one of "
+                f"{', '.join(owners)}: write {called} {owners[0]} {error.option_name} …"
+            )
         known = [option for param in context.command.params for option in (*param.opts, *param.secondary_opts)]
         options = [option for option in known if option.startswith("-")]
         near = suggest(error.option_name, options)
@@ -44,7 +50,23 @@ def usage_error(error: Any, context: Any, args: Sequence[str]) -> InputError:
         return bad_value(error, context, args)
     _, left_over, _ = context.command.make_parser(context).parse_args(args=list(args))
     found = f"{' '.join(left_over)} is too much" if left_over else error.format_message().rstrip(".")
-    return InputError(f"{found}; expected {usage_line(context)}: correct it ({more})")
+    return InputError(f"{found}; expected {usage_line(context)}: {cure_of_too_much(left_over, context)} ({more})")
+
+
+def commands_with(option: str, group: Any) -> list[str]:
+    """Return the commands of a group that have an option; a command that is no group has none."""
+    commands = getattr(group, "commands", {})
+    return [name for name, one in commands.items() if any(option in param.opts for param in one.params)]
+
+
+def cure_of_too_much(left_over: Sequence[str], context: Any) -> str:
+    """Return what to do with arguments that a command does not take: some take files by name."""
+    options = {option for param in context.command.params for option in param.opts}
+    if left_over and "--data" in options:
+        return f"give data by name, as --data {left_over[0]}"
+    if left_over and {"--positive", "--negative"} <= options:
+        return "give a file of each kind by name, as --positive FASTA --negative FASTA"
+    return "correct it"
 
 
 def usage_line(context: Any) -> str:

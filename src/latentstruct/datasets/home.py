@@ -45,7 +45,7 @@ def data_home(path: str | os.PathLike[str] | None = None) -> Path:
     if not os.path.isdir(home):
         source = f"the environment variable {ENVIRONMENT_VARIABLE}" if path is None else "data_home"
         raise InputError(
-            f"the data home {show(given)} is not a folder; expected the folder that holds the data sets: correct "
+            f"the data home {show(given, 200)} is not a folder; expected the folder that holds the data sets: correct "
             f"{source}"
         )
     return home

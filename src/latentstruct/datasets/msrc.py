@@ -95,8 +95,8 @@ def load_msrc(data_home: str | os.PathLike[str] | None = None) -> Msrc:
         missing = [name for name in one.names if name not in other]
         if missing:
             raise FormatError(
-                f"{one.path} has {show(missing[0])}, but {other.path} does not; expected the same names in both: fetch the "
-                "archives again"
+                f"{one.path} has {show(missing[0])}, but {other.path} does not; expected the same names in both: "
+                "fetch the archives again"
             )
     return Msrc(images.names, _Lazy(images, False), _Lazy(labels, True, len(classes) - 1), classes)
 

@@ -124,7 +124,9 @@ def _inside(item: _Annotation, name: str) -> Boxes:
     try:
         return _largest_first(check_boxes(np.clip(item.boxes or np.zeros((0, 4)), 0.0, 2 * item.size), name))
     except InputError as error:
-        raise FormatError(f"{name} cannot be used ({error}); expected boxes in the image: fetch the file again") from error
+        raise FormatError(
+            f"{name} cannot be used ({error}); expected boxes in the image: fetch the file again"
+        ) from error
 
 
 def _largest_first(boxes: Boxes) -> Boxes:

@@ -11,13 +11,14 @@ from typing import Any, Self
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from latentstruct.at_work import each
+from latentstruct.checks import as_reals, check_flag, copied
 from latentstruct.estimators.notebook import FittedRepr
 from latentstruct.estimators.outlook import announce
 from latentstruct.estimators.reports import RoundPrinter, warn_of
@@ -42,7 +43,7 @@ from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.cccp import choose_descent
 from latentstruct.solvers.dissimilarity import Alternation
 from latentstruct.solvers.proximal import Proximal, wants_proximal
-from latentstruct.tasks.base import require_one_latent_each
+from latentstruct.tasks.base import check_examples, require_one_latent_each
 from latentstruct.tasks.inputs import check_matrix
 
 SOLVERS: dict[str, type[BaseSolver]] = {
@@ -169,7 +170,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
                 f"solver must be a name or a solver such as BlockAscent(), found {show(self.solver)}: give one of "
                 "these, or 'auto'"
             )
-        return clone(self.solver)
+        return copied(self.solver)
 
     def _restarts_of(self, solver: BaseSolver) -> str:
         """Return the name of the solver's parameter that takes the number of starts."""
@@ -192,7 +193,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
 
     def _first_latents(self, task: Any, batch: Any, H: Any) -> Callable[[int], Any]:
         """Return the latents that each start begins with."""
-        if self.init not in ("task", "random"):
+        if not (isinstance(self.init, str) and self.init in ("task", "random")):
             raise InputError(f"init must be 'task' or 'random', found {show(self.init)}; give latents of your own as H")
         seed = self.random_state
         if seed is not None and not (isinstance(seed, (int, np.integer)) and seed >= 0):
@@ -218,7 +219,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
         if sample_weight is None:
             return np.full(n_examples, float(self.C))
         try:
-            weights = np.asarray(sample_weight, dtype=np.float64)
+            weights = as_reals(sample_weight)
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"sample_weight must be numbers, one for each example ({error}): give an array of them"
@@ -283,7 +284,8 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
             raise InputError(
                 "Y is missing: training needs one output for each example; give them as the second argument"
             )
-        task = clone(self.task)
+        check_flag(self.warm_start, "warm_start")
+        task = copied(self.task)
         if sample_weight is not None and getattr(task, "whole_set", False):
             raise InputError(
                 f"sample_weight is given, but {type(task).__name__} takes the whole set for one example: leave it out"
@@ -341,12 +343,18 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
 
     def _given_start(self, task: Any, coef_init: Any, H: Any) -> Vector:
         """Return weights given by the user, checked."""
-        w0 = check_matrix(np.atleast_2d(np.asarray(coef_init)), "coef_init")[0]
+        try:
+            w0 = as_reals(coef_init)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"coef_init must be numbers, one for each weight ({error}): give coef_ of an earlier model"
+            ) from error
         if w0.shape != (task.n_features,):
             raise InputError(
-                f"coef_init must have shape ({task.n_features},), found {np.shape(coef_init)}: give one number for "
-                "each weight, such as coef_ of an earlier model"
+                f"coef_init must have shape ({task.n_features},), found {w0.shape}: give one number for each weight, "
+                "such as coef_ of an earlier model"
             )
+        w0 = check_matrix(w0[None], "coef_init")[0]
         if H is not None or (self.restarts or 1) > 1:
             raise InputError(
                 "coef_init is given together with H or restarts, but it is a start of its own: leave out the others, "
@@ -471,6 +479,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
     def loss(self, X: Any, Y: Any) -> Vector:
         """Return the loss Δ(y_i, ŷ_i[, ĥ_i]) of each example's prediction."""
         check_is_fitted(self, "coef_")
+        check_examples(X, Y, rows=True)
         if not self.task_.latent:
             return self.task_.loss(Y, self._judged(X))
         decoded = self._decoded(X)
@@ -482,8 +491,9 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
             raise InputError(
                 "Y is missing, but a score compares predictions with the true outputs: give them as the second argument"
             )
-        judged = self._judged(X)
-        return self.task_.score(Y, judged, sample_weight)
+        check_is_fitted(self, "coef_")
+        check_examples(X, Y, rows=True)
+        return self.task_.score(Y, self._judged(X), sample_weight)
 
     def _judged(self, X: Any) -> Any:
         """Return what losses and scores are taken from: the predictions, or the scores of a task that ranks."""

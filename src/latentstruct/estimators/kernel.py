@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from latentstruct.checks import copied
 from latentstruct.estimators.base import BaseStructuredEstimator
 from latentstruct.estimators.kernel_rows import RowLayout, n_vectors, with_inputs
 from latentstruct.estimators.outlook import announce
@@ -32,7 +32,7 @@ from latentstruct.protocols import Callback, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.sampled_cuts import SampledCuts, descend_latent
-from latentstruct.tasks.inputs import InputRows, check_matrix
+from latentstruct.tasks.inputs import InputRows, check_matrix, is_finite_number
 from latentstruct.tasks.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.measure import Measure
 from latentstruct.tasks.multiclass import Multiclass
@@ -228,7 +228,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         self._check_whole("degree", self.kernel != "poly", "")
         for name, least in (("coef0", -np.inf), ("basis_tol", 0.0)):
             value = getattr(self, name)
-            if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value >= least):
+            if not (is_finite_number(value) and value >= least):
                 above = "" if least < 0 else ", at least 0"
                 raise InputError(f"{name} must be a finite number{above}, found {show(value)}: choose such a number")
 
@@ -266,7 +266,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             raise InputError(
                 "Y is missing: training needs one output for each example; give them as the second argument"
             )
-        task = clone(self.task)
+        task = copied(self.task)
         task.learn(X, Y)
         layout = self._layout(task, X)
         rows = self._kernel_rows(layout.matrix)
@@ -362,7 +362,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         self, layout: RowLayout, X: Any, Y: Any, sample_weight: Any, H: Any
     ) -> tuple[Any, Objective, Callable[[Vector], Any]]:
         """Return the task, its objective as a function of all scores, and what makes the task out of final scores."""
-        task = clone(self.task)
+        task = copied(self.task)
         task.learn(X, Y)
         if sample_weight is not None and getattr(task, "whole_set", False):
             raise InputError(

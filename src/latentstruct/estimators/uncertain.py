@@ -285,6 +285,18 @@ class IterativeLSVM(_Uncertain):
     Notes
     -----
     Kumar, Turki, Preston & Koller (2011).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import IterativeLSVM, LatentMulticlass
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 5, 2))  # 60 examples with 5 latent states each
+    >>> y, h = rng.integers(0, 2, 60), rng.integers(0, 5, 60)
+    >>> X[np.arange(60), h] += 6.0 * (2 * y[:, None] - 1)  # one of them tells the class
+    >>> model = IterativeLSVM(LatentMulticlass(latent_loss="zero_one"), C=1.0, restarts=3).fit(X, y)
+    >>> bool(np.mean(model.predict_latent(X) == h) > 0.9)
+    True
     """
 
     def __init__(

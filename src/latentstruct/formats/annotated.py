@@ -89,7 +89,8 @@ def fit_boxes(annotation: ImageAnnotation, width: int, height: int) -> Boxes:
     Raises
     ------
     FormatError
-        If a box is empty or stands out further, or if the file tells another size of the image.
+        If a box is empty, stands out further or lies within the first pixel, as boxes do that are given as shares of
+        width and height, or if the file tells another size of the image.
     """
     where = f"{annotation.place}: {annotation.file}"
     if annotation.size not in (None, (width, height)):
@@ -105,7 +106,12 @@ def fit_boxes(annotation: ImageAnnotation, width: int, height: int) -> Boxes:
         if (box[2:] < box[:2]).any():
             raise FormatError(
                 f"{where} has the box {shown} (x0, y0, x1, y1), whose width or height is below 0; expected x0 < x1 and "
-                "y0 < y1: exchange its ends, or remove it"
+                "y0 < y1: exchange its ends, add x0 and y0 if these are width and height, or remove it"
+            )
+        if (box[2:] <= 1.0).all() and (box >= 0.0).all() and min(width, height) > 1:
+            raise FormatError(
+                f"{where} has the box {shown} (x0, y0, x1, y1), which lies within the first pixel; expected pixels of "
+                f"the image of {width} × {height}: multiply shares by its width and height, or remove it"
             )
         if (box < -OVERHANG).any() or (box > ends + OVERHANG).any():
             raise FormatError(

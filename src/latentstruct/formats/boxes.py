@@ -23,7 +23,14 @@ import msgspec
 import numpy as np
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.annotated import ImageAnnotation, check_distinct, fit_boxes, image_name, read_limited
+from latentstruct.formats.annotated import (
+    IMAGE_SUFFIX,
+    ImageAnnotation,
+    check_distinct,
+    fit_boxes,
+    image_name,
+    read_limited,
+)
 from latentstruct.formats.text import (
     BOM,
     NUMBER,
@@ -53,6 +60,7 @@ __all__ = [
 ]
 
 SIDES = ("x0", "y0", "x1", "y1")
+COLUMNS_SHOWN = 6
 MAX_JSON_BYTES = 2**30
 
 
@@ -194,9 +202,15 @@ def _columns(cells: list[str], name: str, line: int, delimiter: str) -> list[str
         cure = "save it with commas" if delimiter == "," else "save it with tabs, or let its name end in .csv"
         fail(name, line, f"the header has {words[other]}; expected {words[delimiter]} between the cells: {cure}")
     expected = f"file and label, and {', '.join(SIDES)} if there are boxes"
+    other_columns = [column for column in header if column not in ("file", "label", *SIDES)]
+    if other_columns and any(IMAGE_SUFFIX.fullmatch(os.path.splitext(cell)[1]) for cell in header):
+        fail(name, line, f"found {show(cells[0])} where the header should be; expected {expected}: add a header line")
+    if other_columns:
+        found = ", ".join(map(show, other_columns[:COLUMNS_SHOWN]))
+        one = len(other_columns) == 1
+        told = f"the column {found}" if one else f"{len(other_columns)} other columns ({found})"
+        fail(name, line, f"found {told}; expected {expected}: rename or remove {'it' if one else 'them'}")
     for column in header:
-        if column not in ("file", "label", *SIDES):
-            fail(name, line, f"found the column {show(column)}; expected {expected}: rename or remove it")
         if header.count(column) > 1:
             fail(name, line, f"the column {show(column)} is repeated; expected {expected}: rename or remove one")
     for column in ("file", "label", *(SIDES if set(SIDES) & set(header) else ())):

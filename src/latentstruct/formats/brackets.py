@@ -119,7 +119,7 @@ def parse_trees(
     encoding, lemmas, empty_labels, empty_words, plain_labels
         As for `read_trees`.
     """
-    if encoding not in ENCODINGS:
+    if not (isinstance(encoding, str) and encoding in ENCODINGS):
         raise InputError(f"encoding is {show(encoding)}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
     begun: list[_Open] = []
     for number, raw in lines:
@@ -164,7 +164,9 @@ def parse_tree(text: str) -> Tree:
     'NP'
     """
     if not isinstance(text, str):
-        raise InputError(f"text is {show(text)}; expected a tree in brackets such as '(NP (N dogs))': give it as a string")
+        raise InputError(
+            f"text is {show(text)}; expected a tree in brackets such as '(NP (N dogs))': give it as a string"
+        )
     lines = enumerate(text.encode("utf-8", "surrogatepass").splitlines(), start=1)
     trees = list(parse_trees(lines, "text"))
     if len(trees) != 1:
@@ -376,7 +378,7 @@ def read_sentences(
     FormatError
         If a tag is missing, a line is a tree, or the file holds no word.
     """
-    if encoding not in ENCODINGS:
+    if not (isinstance(encoding, str) and encoding in ENCODINGS):
         raise InputError(f"encoding is {show(encoding)}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
     name = source_name(path)
     sentences: list[list[Token]] = []

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TextIO
@@ -122,7 +122,12 @@ class _Decoder(dict[bytes, str]):
         return text
 
 
-def parse_conll(lines: Iterable[tuple[int, bytes]], name: str, columns: Sequence[int] | None = None) -> ColumnSentences:
+def parse_conll(
+    lines: Iterable[tuple[int, bytes]],
+    name: str,
+    columns: Sequence[int] | None = None,
+    blank: Mapping[int, str] | None = None,
+) -> ColumnSentences:
     """Parse the numbered lines of a token-column text.
 
     Parameters
@@ -133,6 +138,8 @@ def parse_conll(lines: Iterable[tuple[int, bytes]], name: str, columns: Sequence
         The name of the source in messages.
     columns : sequence of int, optional
         The columns to keep, in this order; all by default.
+    blank : mapping of int to str, optional
+        What empty fields of a column are read as; by default no field may be empty.
 
     Returns
     -------
@@ -152,7 +159,8 @@ def parse_conll(lines: Iterable[tuple[int, bytes]], name: str, columns: Sequence
                 offsets.append(n_tokens)
             continue
         if not width:
-            by_tab = b"\t" in stripped
+            # Without its label a first token may end in the only tab.
+            by_tab = b"\t" in (raw if blank else stripped)
         fields = [field.strip() for field in raw.rstrip(b"\r\n").split(b"\t")] if by_tab else raw.split()
         if not width:
             width = len(fields)
@@ -161,7 +169,7 @@ def parse_conll(lines: Iterable[tuple[int, bytes]], name: str, columns: Sequence
             cure = (
                 "comment lines are not skipped, so remove them"
                 if raw.startswith(b"#")
-                else "correct the line, or put a blank line where a sentence ends"
+                else "correct the line (one token a line), or put a blank line where a sentence ends"
             )
             fail(
                 name,
@@ -170,11 +178,7 @@ def parse_conll(lines: Iterable[tuple[int, bytes]], name: str, columns: Sequence
                 f"{width} as in the first line: {cure}",
             )
         if b"" in fields:
-            fail(
-                name,
-                number,
-                f"column {fields.index(b'') + 1} is empty; expected a value: write _ for a missing one",
-            )
+            fields = _fill(fields, blank or {}, name, number)
         try:
             for column, field in zip(values, fields, strict=True):
                 column.append(decoded[field])
@@ -194,7 +198,21 @@ def parse_conll(lines: Iterable[tuple[int, bytes]], name: str, columns: Sequence
     return ColumnSentences(tuple(kept), np.asarray(offsets, dtype=np.int64))
 
 
-def read_conll(path: FilePath, columns: Sequence[int] | None = None) -> ColumnSentences:
+def _fill(fields: list[bytes], blank: Mapping[int, str], name: str, number: int) -> list[bytes]:
+    """Return the fields of a line with what empty ones are to be read as."""
+    width = len(fields)
+    filled = {column % width: text.encode() for column, text in blank.items() if -width <= column < width}
+    fields = [field or filled.get(k, b"") for k, field in enumerate(fields)]
+    if b"" in fields:
+        k = fields.index(b"")
+        labels = ", or train with --unknown '' if these are unknown labels" if k == width - 1 > 0 else ""
+        fail(name, number, f"column {k + 1} is empty; expected a value: write _ for a missing one{labels}")
+    return fields
+
+
+def read_conll(
+    path: FilePath, columns: Sequence[int] | None = None, blank: Mapping[int, str] | None = None
+) -> ColumnSentences:
     """Read a CoNLL-style file: one token a line, columns, a blank line after each sentence.
 
     The columns are separated by tabs if the first token line holds a tab, else by whitespace. Lines that
@@ -206,6 +224,9 @@ def read_conll(path: FilePath, columns: Sequence[int] | None = None) -> ColumnSe
         The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
     columns : sequence of int, optional
         The columns to keep, in this order; negative ones count from the last. All by default.
+    blank : mapping of int to str, optional
+        What empty fields of a column are read as, such as ``{-1: "?"}`` for labels that were not given; only where
+        tabs separate the columns. By default no field may be empty.
 
     Returns
     -------
@@ -219,7 +240,7 @@ def read_conll(path: FilePath, columns: Sequence[int] | None = None) -> ColumnSe
     FormatError
         If the file is not of this format.
     """
-    return parse_conll(numbered_lines(path), source_name(path), columns)
+    return parse_conll(numbered_lines(path), source_name(path), columns, blank)
 
 
 def _written_field(value: object, sentence: int, token: int) -> str:

@@ -35,6 +35,10 @@ class Sequences:
         The rest of each header, empty if there is none.
     sequences : list of str
         The letters A, C, G, T and N, in upper case.
+
+    Notes
+    -----
+    They are a collection of their letters, as `Motif` takes it for X; two of them are put together by +.
     """
 
     names: list[str]
@@ -45,6 +49,19 @@ class Sequences:
 
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sequences)
+
+    def __getitem__(self, index: int) -> str:
+        return self.sequences[index]
+
+    def __add__(self, other: "Sequences") -> "Sequences":
+        if not isinstance(other, Sequences):
+            return NotImplemented
+        return Sequences(
+            self.names + other.names, self.descriptions + other.descriptions, self.sequences + other.sequences
+        )
 
     def choose(self, wanted: Sequence[bool]) -> "Sequences":
         """Return those that are wanted."""

@@ -133,7 +133,9 @@ def _checked_header(cells: list[str], name: str, line: int) -> list[str]:
             fail(name, line, f"found the column name {show(cell)} empty or twice; expected different names: rename it")
         seen.add(cell)
         if cell not in (GROUP, CLUSTER) and cell.lower() in (GROUP, CLUSTER):
-            fail(name, line, f"found the column {show(cell)}; expected {show(cell.lower())} in small letters: rename it")
+            fail(
+                name, line, f"found the column {show(cell)}; expected {show(cell.lower())} in small letters: rename it"
+            )
     if len(cells) == 1 and any(mark in cells[0] for mark in ",;\t"):
         fail(
             name,

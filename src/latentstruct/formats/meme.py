@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import as_reals
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.text import (
     NUMBER,
@@ -51,7 +52,7 @@ class MemeMotif:
 def check_probabilities(values: Any, name: str, width: int | None = None) -> NDArray[np.float64]:
     """Return rows of letter probabilities (width, 4), or raise an error that names `name`."""
     try:
-        matrix = np.asarray(values, dtype=np.float64)
+        matrix = as_reals(values)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be numbers ({error}): give a row of four for each position") from error
     if matrix.ndim != 2 or matrix.shape[1] != 4 or len(matrix) == 0 or width not in (None, len(matrix)):

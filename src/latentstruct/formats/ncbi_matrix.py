@@ -47,7 +47,8 @@ class SubstitutionMatrix(NamedTuple):
         missing = [letter for letter in letters if letter not in self.letters]
         if missing:
             raise InputError(
-                f"the matrix has no letter {show(missing[0])}; expected the letters {letters}: give a matrix that has them"
+                f"the matrix has no letter {show(missing[0])}; expected the letters {letters}: give a matrix that has "
+                "them"
             )
         order = [self.letters.index(letter) for letter in letters]
         return SubstitutionMatrix(letters, self.scores[np.ix_(order, order)])

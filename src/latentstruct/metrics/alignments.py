@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import check_lists
 from latentstruct.exceptions import InputError
 from latentstruct.sequences import Matches, check_matches, count_hits
 from latentstruct.short_repr import show
@@ -15,6 +16,7 @@ __all__ = ["alignment_scores", "modeler_scores", "q_scores"]
 
 def _check_both(true: Sequence[Any], predicted: Sequence[Any]) -> list[tuple[Matches, Matches]]:
     """Return true and predicted matches of each pair."""
+    check_lists(true=true, predicted=predicted)
     if len(true) != len(predicted):
         raise InputError(
             f"there are {len(predicted)} predicted alignments; expected {len(true)} as in the truth: predict the same "
@@ -111,9 +113,11 @@ def alignment_scores(
     InputError
         If the alignments do not match or are not of this form.
     """
+    pairs = _check_both(true, predicted)
+    check_lists(tolerances=tolerances)
     return {
-        "n_pairs": len(true),
-        "n_matches": sum(map(len, true)),
+        "n_pairs": len(pairs),
+        "n_matches": sum(len(matches) for matches, _ in pairs),
         "q": {int(shift): float(q_scores(true, predicted, shift).mean()) for shift in tolerances},
         "modeler": float(modeler_scores(true, predicted).mean()),
     }

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from latentstruct.boxes import check_boxes, overlaps
+from latentstruct.checks import is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.short_repr import show
 
@@ -53,7 +54,7 @@ def box_scores(
     if candidate_boxes is not None:
         given["candidate_boxes"] = candidate_boxes
     for name, values in given.items():
-        if not hasattr(values, "__len__"):
+        if not is_ordered(values):
             raise InputError(f"{name} is {show(values)}; expected a sequence: give one for each image")
     n = len(Y_true)
     if n == 0:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from latentstruct.checks import check_lists, listed
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.counts import FoundScore
 from latentstruct.short_repr import show
@@ -78,7 +79,7 @@ def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
         raise InputError(f"the tags are the string {show(tags)}; expected a sequence of tags: give a list of strings")
     spans: list[tuple[str, int, int]] = []
     before, kind_before, start = "O", "", 0
-    for i, tag in enumerate(tags):
+    for i, tag in enumerate(listed(tags, "tags")):
         position, kind = _parts(tag)
         if position == "O" or position in "BS" or before in "OES" or kind != kind_before:
             if before != "O":
@@ -120,7 +121,7 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     >>> scores.precision, scores.recall, scores.by_type["NP"].f1
     (0.5, 1.0, 1.0)
     """
-    true_sentences, predicted_sentences = list(true), list(predicted)
+    true_sentences, predicted_sentences = listed(true, "true"), listed(predicted, "predicted")
     if len(true_sentences) != len(predicted_sentences):
         raise InputError(
             f"there are {len(predicted_sentences)} predicted sentences; expected {len(true_sentences)} as in "
@@ -136,6 +137,7 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
                 f"sentence {i} is the string {show(tags if isinstance(tags, str) else guesses)}; expected a "
                 "sequence of tags: give a list of sentences, each a list of tags"
             )
+        check_lists(**{f"sentence {i} of the truth": tags, f"predicted sentence {i}": guesses})
         if len(tags) != len(guesses):
             raise InputError(
                 f"sentence {i} has {len(guesses)} predicted tags; expected {len(tags)} as in the truth: "

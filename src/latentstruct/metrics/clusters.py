@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
+from latentstruct.checks import is_ordered, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.short_repr import show
 
@@ -83,6 +84,9 @@ def number_clusters(y: Any, name: str) -> NDArray[np.int64]:
 
 def align_clusters(Y_true: Any, Y_pred: Any) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Return true and predicted cluster numbers of each document, or raise if they do not match."""
+    for name, documents in (("Y_true", Y_true), ("Y_pred", Y_pred)):
+        if not is_ordered(documents) or isinstance(documents, str):
+            raise InputError(f"{name} must be a sequence of documents, found {show(documents)}: give a list of them")
     true, predicted = list(Y_true), list(Y_pred)
     if len(true) != len(predicted):
         raise InputError(
@@ -185,7 +189,7 @@ def cluster_scores(
     documents = align_clusters(Y_true, Y_pred)
     if not documents:
         raise InputError("there is no document to score; expected at least one: give the documents' clusters")
-    weights = np.ones(len(documents)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    weights = np.ones(len(documents)) if sample_weight is None else numbers_of(sample_weight, "sample_weight")
     if weights.shape != (len(documents),) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
         raise InputError(
             f"sample_weight must hold a weight ≥ 0 for each of the {len(documents)} documents, not all 0, found "

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.checks import check_lists, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices
 from latentstruct.short_repr import show
@@ -45,13 +46,17 @@ def subtopic_holders(y: Any, name: str) -> Holders:
         for document, subtopic in sorted(zip(*(c.tolist() for c in matrix.coords), strict=True)):
             held.setdefault(subtopic, []).append(document)
         return held
-    if isinstance(y, str | bytes | Mapping) or not hasattr(y, "__len__") or not hasattr(y, "__iter__"):
+    if isinstance(y, str | bytes | Mapping) or not (is_ordered(y) and hasattr(y, "__iter__")):
         raise InputError(
             f"{name} is {show(y)}; expected a list with a collection of subtopics for each document: wrap them"
         )
     holders: Holders = {}
     for document, subtopics in enumerate(y):
-        if isinstance(subtopics, str | bytes) or not hasattr(subtopics, "__iter__"):
+        if (
+            isinstance(subtopics, str | bytes)
+            or not hasattr(subtopics, "__iter__")
+            or not getattr(subtopics, "ndim", 1)
+        ):
             raise InputError(
                 f"{name} has {show(subtopics)} for document {document}; expected a collection of subtopics such as "
                 "['space', 'medicine']: put even a single subtopic into a list"
@@ -74,7 +79,11 @@ def count_documents(y: Any) -> int:
 
 def check_choice(chosen: Any, n_documents: int | None, name: str) -> Indices:
     """Return chosen documents as an array of different numbers."""
-    documents: NDArray = np.asarray(chosen)
+    try:
+        documents: NDArray = np.asarray(chosen)
+    except ValueError:
+        # Lists of different lengths.
+        documents = np.array([None])
     if documents.size == 0:
         return np.zeros(0, dtype=np.int64)
     if documents.ndim != 1 or documents.dtype.kind not in "iu":
@@ -84,10 +93,10 @@ def check_choice(chosen: Any, n_documents: int | None, name: str) -> Indices:
         )
     documents = documents.astype(np.int64)
     if documents.min() < 0 or (n_documents is not None and documents.max() >= n_documents):
-        wrong = documents[(documents < 0) | (documents >= (n_documents or np.inf))][0]
+        wrong = documents[(documents < 0) | (documents >= (np.inf if n_documents is None else n_documents))][0]
         raise InputError(
-            f"{name} holds {wrong}; expected documents from 0 to {n_documents or '…'} (the last excluded): count the "
-            "documents from 0"
+            f"{name} holds {wrong}; expected documents from 0 to {'…' if n_documents is None else n_documents} (the "
+            "last excluded): count the documents from 0"
         )
     if len(np.unique(documents)) != len(documents):
         raise InputError(f"{name} is {documents.tolist()}; expected different documents: name each of them once")
@@ -147,6 +156,8 @@ def expected_random_loss(y: Any, k: int) -> float:
     sizes = np.array([len(held) for held in subtopic_holders(y, "the truth").values()], dtype=np.float64)
     if not len(sizes):
         return 0.0
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise InputError(f"k is {show(k)}; expected a whole number of at least 1: choose how many documents to take")
     n = count_documents(y)
     steps = np.arange(min(k, n))[:, None]
     missed = np.prod(np.maximum(n - sizes - steps, 0.0) / (n - steps), axis=0)
@@ -184,8 +195,12 @@ def diversity_scores(Y: Sequence[Any], choices: Sequence[Any]) -> DiversityScore
     choices : sequence of n arrays of shape (k,)
         The chosen documents of each query.
     """
+    check_lists(Y=Y, choices=choices)
     if len(Y) != len(choices) or not len(Y):
-        raise InputError(f"{len(choices)} choices are given for {len(Y)} queries; expected one for each, and at least one query: give as many")
+        raise InputError(
+            f"{len(choices)} choices are given for {len(Y)} queries; expected one for each, and at least one query: "
+            "give as many"
+        )
     pairs = list(zip(Y, choices, strict=True))
     return DiversityScores(
         len(Y),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from latentstruct.checks import array_of, as_reals, is_real
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.ranking import average_precision, precision_at_k
 from latentstruct.ragged import Vector
@@ -77,7 +78,7 @@ def check_beta(beta: Any) -> float:
 
 def _positives(y: Any, what: str) -> NDArray[np.bool_]:
     """Return truth or prediction as booleans."""
-    found = np.asarray(y)
+    found = array_of(y, what)
     if found.ndim != 1 or (found.dtype.kind != "b" and not np.isin(found, (0, 1)).all()):
         raise InputError(
             f"found {what} of shape {found.shape} and type {found.dtype}; expected one True (positive) or False for "
@@ -90,7 +91,7 @@ def _truth_and_scores(y: Any, scores: Any) -> tuple[NDArray[np.bool_], Vector]:
     """Return truth and scores of the same length."""
     truth = _positives(y, "truth")
     try:
-        values = np.asarray(scores, dtype=np.float64)
+        values = as_reals(scores)
     except (TypeError, ValueError) as error:
         raise InputError(f"scores must be numbers, one for each example ({error}): give an array of them") from error
     if truth.shape != values.shape:
@@ -263,6 +264,8 @@ def measure_scores(
         What is not defined without positives, or without negatives, is None.
     """
     truth, values = _truth_and_scores(y_true, scores)
+    if not is_real(threshold):
+        raise InputError(f"threshold must be a number, found {show(threshold)}: choose one such as 0")
     table = contingency(truth, values > threshold)
     some = bool(truth.any())
     found: dict[str, Any] = {

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import listed, names_of
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.counts import FoundScore
 from latentstruct.trees import Constituent, Tree, check_tree, constituents, preterminals
@@ -95,13 +96,16 @@ def _compare(
     true: Iterable[Tree], predicted: Iterable[Tree], ignored_labels: Collection[str], ignored_tags: Collection[str]
 ) -> list[_Compared]:
     """Compare trees by pairs."""
-    true_trees, predicted_trees = list(true), list(predicted)
+    true_trees, predicted_trees = listed(true, "true"), listed(predicted, "predicted")
     if len(true_trees) != len(predicted_trees):
         raise InputError(
-            f"there are {len(predicted_trees)} predicted trees; expected {len(true_trees)} as in the truth: parse the "
-            "same sentences"
+            f"there are {len(predicted_trees)} predicted trees; expected {len(true_trees)} as in the truth: predict "
+            "the same sentences"
         )
-    labels, unread = frozenset(ignored_labels), frozenset(ignored_tags)
+    labels, unread = (
+        names_of(ignored_labels, "ignored_labels"),
+        names_of(ignored_tags, "ignored_tags"),
+    )
     found = []
     for i, (tree, guess) in enumerate(zip(true_trees, predicted_trees, strict=True)):
         check_tree(tree, f"the true tree of sentence {i}")

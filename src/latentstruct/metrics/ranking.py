@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import as_reals, check_lists
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
@@ -23,7 +24,7 @@ HIGHEST_GRADE = 100
 def _checked(y: Any, scores: Any) -> tuple[Vector, Vector]:
     """Return grades and scores of one query as arrays of the same length."""
     try:
-        grades, values = np.asarray(y, dtype=np.float64), np.asarray(scores, dtype=np.float64)
+        grades, values = as_reals(y), as_reals(scores)
     except (TypeError, ValueError) as error:
         raise InputError(f"grades and scores must be numbers ({error}): give an array of each") from error
     if grades.ndim != 1 or grades.shape != values.shape:
@@ -191,6 +192,7 @@ def ranking_scores(
     RankingScores
         The means and the number of queries behind them.
     """
+    check_lists(Y=Y, scores=scores, ks=ks)
     if len(Y) == 0 or len(Y) != len(scores):
         raise InputError(
             f"found grades of {len(Y)} queries and scores of {len(scores)}; expected as many of both, at least one: "

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentstruct.checks import array_of, check_lists, is_ordered, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.plots.axes import hide_frame, new_axes
 from latentstruct.plots.colours import AGAINST, FOR, SINGLE
+from latentstruct.short_repr import show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +56,8 @@ def plot_weights(names: Sequence[Any], values: Any, ax: "Axes | None" = None, na
     matplotlib Axes
         The axes drawn on.
     """
-    weights = np.asarray(values, dtype=np.float64)
+    check_lists(names=names)
+    weights = numbers_of(values, "values")
     if weights.shape != (len(names),) or not len(names) or not np.isfinite(weights).all():
         raise InputError(
             f"values has the shape {weights.shape} for {len(names)} names; expected one finite number for each, and at "
@@ -92,12 +95,14 @@ def plot_scores(scores: Any, positive: Any, names: tuple[Any, Any], ax: "Axes | 
     matplotlib Axes
         The axes drawn on.
     """
-    values, truth = np.asarray(scores, dtype=np.float64), np.asarray(positive)
+    values, truth = numbers_of(scores, "scores"), array_of(positive, "positive")
     if values.ndim != 1 or not len(values) or truth.shape != values.shape or not np.isfinite(values).all():
         raise InputError(
             f"scores has the shape {values.shape} and positive {truth.shape}; expected a finite score and a truth for "
             "each sample, and at least one: give as many of both"
         )
+    if not is_ordered(names) or len(names) != 2:
+        raise InputError(f"names is {show(names)}; expected two, of the positive and the negative: give both")
     truth = truth.astype(bool)
     ax = new_axes(3.0) if ax is None else ax
     # Few samples far away would leave one bar for all the others.

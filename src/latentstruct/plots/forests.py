@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import array_of
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.clusters import number_clusters
 from latentstruct.plots.axes import new_axes
@@ -113,7 +114,7 @@ def _lettered(number: int) -> str:
 
 
 def _checked_edges(edges: Any, n_items: int) -> NDArray[np.int64]:
-    links = np.asarray(edges)
+    links = array_of(edges, "edges")
     if links.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu":

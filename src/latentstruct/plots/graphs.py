@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
+from latentstruct.checks import array_of, check_lists, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.plots.axes import new_axes
 from latentstruct.plots.colours import SINGLE, WRONG, shade
@@ -98,7 +99,7 @@ def _settled(places: NDArray[np.float64], distances: NDArray[np.float64]) -> NDA
 
 def check_graph(n_nodes: int, edges: Any) -> NDArray[np.int64]:
     """Return edges as an array (E, 2) of nodes that there are, or raise."""
-    pairs = np.asarray(edges)
+    pairs = array_of(edges, "edges")
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
@@ -145,6 +146,7 @@ def plot_graph(
     matplotlib Axes
         The axes drawn on.
     """
+    check_lists(labels=labels)
     n_nodes = len(labels)
     if not n_nodes:
         raise InputError("labels is empty; expected at least one node: give the label of each")
@@ -152,7 +154,7 @@ def plot_graph(
     for name, given in (("truth", truth), ("hidden", hidden)):
         if given is not None and len(given) != n_nodes:
             raise InputError(f"{name} has {len(given)} entries for {n_nodes} nodes; expected one for each: correct it")
-    points = lay_out_graph(n_nodes, pairs) if places is None else np.asarray(places, dtype=np.float64)
+    points = lay_out_graph(n_nodes, pairs) if places is None else numbers_of(places, "places")
     if points.shape != (n_nodes, 2) or not np.isfinite(points).all():
         raise InputError(
             f"places has the shape {points.shape}; expected finite numbers ({n_nodes}, 2), x and y of each node: "

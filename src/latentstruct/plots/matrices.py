@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import check_lists, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.plots.axes import new_axes
 from latentstruct.plots.features import drawn_text
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_LABELS = 25
 LONGEST_LABEL = 12
+MOST_NUMBERS = 20
+"""Columns that have room for numbers on narrow axes."""
 NARROW = 4.0
 """Inches of axes that are too narrow for a scale beside them."""
 
@@ -41,19 +44,22 @@ def plot_matrix(
     matplotlib Axes
         The axes drawn on.
     """
+    check_lists(rows=rows, columns=columns)
     values = _check_matrix(matrix, (len(rows), len(columns)), "a row and a column for each name")
     ax = new_axes(6.2) if ax is None else ax
     largest = float(np.abs(values).max()) or 1.0
     image = ax.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
     texts = [[drawn_text(one, LONGEST_LABEL) for one in names] for names in (columns, rows)]
-    for side, names in zip((ax.xaxis, ax.yaxis), texts, strict=True):
-        side.set_ticks(range(len(names)), names)
+    narrow = ax.get_window_extent().width < NARROW * ax.figure.dpi
+    # Numbers go on by themselves, so that some may be left out where there is no room for all.
+    steps = (2 if narrow and isinstance(columns, range) and len(columns) > MOST_NUMBERS else 1, 1)
+    for side, names, step in zip((ax.xaxis, ax.yaxis), texts, steps, strict=True):
+        side.set_ticks(range(0, len(names), step), names[::step])
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
     ax.tick_params(length=0, labelsize="small" if max(map(len, texts)) <= MOST_LABELS else "x-small")
     if max(map(len, texts[0])) > 2:
         ax.tick_params(axis="x", labelrotation=90)
-    narrow = ax.get_window_extent().width < NARROW * ax.figure.dpi
     where: dict[str, Any] = {"location": "bottom", "aspect": 40, "pad": 0.02} if narrow else {"shrink": 0.8}
     ax.figure.colorbar(image, ax=ax, label=name, **where)
     return ax
@@ -61,7 +67,7 @@ def plot_matrix(
 
 def _check_matrix(matrix: Any, shape: tuple[int, int], meaning: str) -> NDArray[np.float64]:
     """Return finite numbers of the given shape, at least one, or raise."""
-    values = np.asarray(matrix, dtype=np.float64)
+    values = numbers_of(matrix, "matrix")
     if 0 in shape or values.shape != shape or not np.isfinite(values).all():
         raise InputError(
             f"matrix has the shape {values.shape}; expected finite numbers {shape}, {meaning}: give a number for each"
@@ -141,6 +147,7 @@ def plot_substitutions(matrix: Any, letters: str, ax: "Axes | None" = None) -> "
     matplotlib Axes
         The axes drawn on.
     """
+    check_lists(letters=letters)
     shape = (len(letters), len(letters))
     scores = _check_matrix(matrix, shape, f"a row and a column for each of the letters {letters!r}")
     return plot_matrix(scores, list(letters), list(letters), ax, "score")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import check_lists, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.plots.axes import new_axes
 from latentstruct.plots.colours import AGAINST, FOR, SINGLE
@@ -46,7 +47,7 @@ def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
     matplotlib Axes
         The axes drawn on.
     """
-    cells = np.asarray(weights, dtype=np.float64)
+    cells = numbers_of(weights, "weights")
     if cells.ndim != 3 or 0 in cells.shape or not np.isfinite(cells).all():
         raise InputError(
             f"weights has the shape {cells.shape}; expected finite numbers (rows, columns, directions): reshape the "
@@ -106,7 +107,8 @@ def plot_swatches(names: Sequence[str], colours: Sequence[tuple[int, int, int]],
     matplotlib Axes
         The axes drawn on.
     """
-    if not names or len(names) != len(colours):
+    check_lists(names=names, colours=colours)
+    if not len(names) or len(names) != len(colours):
         raise InputError(
             f"there are {len(colours)} colours for {len(names)} names; expected one for each, and at least one: give "
             "as many of both"
@@ -150,7 +152,7 @@ def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
     """
     from latentstruct.box_features import N_GEOMETRY, box_geometry
 
-    values = np.asarray(weights, dtype=np.float64)
+    values = numbers_of(weights, "weights")
     if values.shape != (N_GEOMETRY,) or not np.isfinite(values).all():
         raise InputError(
             f"weights has the shape {values.shape}; expected {N_GEOMETRY} finite numbers: give the weights of place "

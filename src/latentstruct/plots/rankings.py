@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentstruct.checks import numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.plots.axes import hide_frame, new_axes
 from latentstruct.plots.colours import SINGLE, shade
@@ -34,7 +35,7 @@ def plot_ranking(scores: Any, grades: Any, k: int | None = None, ax: "Axes | Non
     matplotlib Axes
         The axes drawn on.
     """
-    values, relevance = np.asarray(scores, dtype=np.float64), np.asarray(grades)
+    values, relevance = numbers_of(scores, "scores"), numbers_of(grades, "grades")
     if values.ndim != 1 or not len(values) or relevance.shape != values.shape or not np.isfinite(values).all():
         raise InputError(
             f"scores has the shape {values.shape} and grades {relevance.shape}; expected a finite score and a grade "
@@ -82,7 +83,7 @@ def plot_benefits(shares: Any, benefits: Any, names: Sequence[str] | None = None
     matplotlib Axes
         The axes drawn on.
     """
-    thresholds, values = np.asarray(shares, dtype=np.float64), np.atleast_2d(np.asarray(benefits, dtype=np.float64))
+    thresholds, values = np.atleast_1d(numbers_of(shares, "shares")), np.atleast_2d(numbers_of(benefits, "benefits"))
     called = [str(b) for b in range(len(values))] if names is None else list(names)
     if thresholds.ndim != 1 or values.shape != (len(called), len(thresholds)) or not np.isfinite(values).all():
         raise InputError(

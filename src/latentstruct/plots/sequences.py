@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentstruct.checks import array_of, check_lists
 from latentstruct.exceptions import InputError
 from latentstruct.plots.axes import hide_frame, new_axes
 from latentstruct.plots.colours import AGAINST, FOR, SINGLE
@@ -49,6 +50,7 @@ def plot_sites(
     matplotlib Axes
         The axes drawn on.
     """
+    check_lists(sites=sites, lengths=lengths)
     if not len(sites) or len(sites) != len(lengths):
         raise InputError(
             f"found {len(sites)} sites and {len(lengths)} lengths; expected one of each for each sequence, and at "
@@ -99,7 +101,7 @@ def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
     matplotlib Axes
         The axes drawn on.
     """
-    places, sides = np.asarray(starts), np.asarray(strands)
+    places, sides = array_of(starts, "starts"), array_of(strands, "strands")
     if places.ndim != 1 or not len(places) or sides.shape != places.shape or places.dtype.kind not in "iu":
         raise InputError(
             f"starts has the shape {places.shape} and strands {sides.shape}; expected a whole number and a strand for "

@@ -139,6 +139,8 @@ class Examples:
         The figures of `latentstruct evaluate` that count most.
     overview : sequence of Block
         What is shown of all examples together, before the single ones.
+    severity : array of shape (n,) or None
+        How bad each prediction is among others of the same loss, such as how far a score is on the wrong side.
     """
 
     source: str
@@ -149,3 +151,4 @@ class Examples:
     draw: Callable[[int], Sequence[Block]]
     scores: Sequence[tuple[str, str]] = ()
     overview: Sequence[Block] = ()
+    severity: NDArray | None = None

@@ -12,9 +12,11 @@ from latentstruct.exceptions import InputError
 from latentstruct.plots import has_gaps, plot_convergence, plot_gap, plot_restarts, plot_states
 from latentstruct.progress import show_number
 from latentstruct.report.blocks import Block, Drawing, Examples, FactList, TableBlock, Text
+from latentstruct.report.motifs import estimator_motif, weights_block
 from latentstruct.report.page import Page, Section
 from latentstruct.report.predictions import estimator_examples, prediction_blocks
 from latentstruct.report.words import is_perceptron, model_in_words, training_in_words
+from latentstruct.tasks import Motif
 
 if TYPE_CHECKING:
     from latentstruct.cli.kinds import Kind, Trained
@@ -75,14 +77,18 @@ def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
         raise InputError(f"model is {model!r}; expected a fitted estimator: call fit first")
     if X is None and Y is not None:
         raise InputError("Y is given without X; expected both, or X alone: give the inputs too")
-    examples = None if X is None else estimator_examples(model, X, Y)
     subject = _Subject(model, type(model).__name__, type(model.task_).__name__, __version__)
+    if isinstance(model.task_, Motif):
+        return _page(subject, *estimator_motif(model, X, Y))
+    examples = None if X is None else estimator_examples(model, X, Y)
     return _page(subject, _general_weight_blocks(model), examples)
 
 
 def _page(subject: _Subject, weights: Sequence[Block], examples: Examples | None) -> Page:
+    # What most readers look for stands at the top, and again beside the predictions it is of.
+    scores = [] if examples is None else [(name, f"{value}, of {examples.source}") for name, value in examples.scores]
     sections = [
-        Section("What was trained", [FactList(_facts(subject))]),
+        Section("What was trained", [FactList([*scores, *_facts(subject)])]),
         Section("Training", _training_blocks(subject.estimator), " ".join(training_in_words(subject.estimator))),
         Section("What the weights say", weights or [Text("There is nothing to show of these weights.")]),
     ]
@@ -202,6 +208,8 @@ def _general_weight_blocks(estimator: Any) -> list[Block]:
     """Return what can be shown of the weights of any estimator."""
     from latentstruct.plots.matrices import plot_transitions
 
+    if isinstance(estimator.task_, Motif):
+        return [weights_block(estimator)]
     blocks: list[Block] = []
     if hasattr(estimator.task_, "transitions_at_"):
         n_labels = len(estimator.task_.labels_.labels)

@@ -31,7 +31,8 @@ def prediction_blocks(examples: Examples) -> list[Block]:
     if losses.shape != (n,):
         raise InputError(f"losses has the shape {losses.shape}; expected ({n},), one for each example: give as many")
     judged = np.flatnonzero(np.isfinite(losses))
-    order = judged[np.argsort(-losses[judged], kind="stable")]
+    severity = np.zeros(n) if examples.severity is None else examples.severity
+    order = judged[np.lexsort((-severity[judged], -losses[judged]))]
     if len(judged) < n:
         blocks.append(Text(f"Of {n - len(judged)} examples the truth is not known; they are not counted below."))
     if not len(judged):
@@ -45,7 +46,7 @@ def _judged_blocks(examples: Examples, losses: NDArray, order: NDArray) -> list[
     if not len(wrong):
         blocks.append(Text(f"All {len(order)} predictions have no loss ({examples.loss_name})."))
     else:
-        blocks += [_histogram(examples, losses[order], len(right)), _table_of_worst(examples, losses, wrong)]
+        blocks += [_spread(examples, losses[order], len(right)), _table_of_worst(examples, losses, wrong)]
     middle = wrong[len(wrong) // 2 :][:MIDDLE_DRAWN] if len(wrong) > WORST_DRAWN + 1 else wrong[:0]
     middle = middle[~np.isin(middle, wrong[:WORST_DRAWN])]
     blocks += _drawn(examples, "The largest losses", wrong[:WORST_DRAWN], losses)
@@ -55,19 +56,23 @@ def _judged_blocks(examples: Examples, losses: NDArray, order: NDArray) -> list[
     return blocks + _drawn(examples, "No loss", chosen, losses)
 
 
-def _histogram(examples: Examples, losses: NDArray, n_right: int) -> Drawing:
+def _spread(examples: Examples, losses: NDArray, n_right: int) -> Block:
+    """Return how the losses are spread: a histogram, or a sentence if all that are not 0 are the same."""
+    mean, largest = show_number(float(losses.mean()), 3), show_number(float(losses.max()), 3)
+    caption = f"Losses ({examples.loss_name}): {n_right} of {len(losses)} examples have none, the mean is {mean}."
+    if len(np.unique(losses[losses > 0])) < 2:
+        return Text(caption)
+
     def draw(ax: Any) -> None:
         ax.hist(losses, bins=min(40, max(10, len(losses) // 5)))
         ax.set_xlabel(examples.loss_name)
         ax.set_ylabel("number of examples")
         ax.spines[["top", "right"]].set_visible(False)
 
-    mean, largest = show_number(float(losses.mean()), 3), show_number(float(losses.max()), 3)
     alt = (
         f"Histogram of the losses of {len(losses)} predictions: {n_right} have none, the mean is {mean}, the largest "
         f"{largest}."
     )
-    caption = f"Losses ({examples.loss_name}): {n_right} of {len(losses)} examples have none, the mean is {mean}."
     return Drawing(draw, alt, caption, height=2.4)
 
 

@@ -25,7 +25,7 @@ STOPS = {
     "converged": "because it was precise enough",
     "max_rounds": "early, at the limit of rounds",
     "max_seconds": "early, at the limit of seconds",
-    "stalled": "because rounding left nothing to gain",
+    "stalled": "because no step lowered the objective any more, by rounding or because inference is not exact",
     "interrupted": "early, as it was interrupted",
     "callback": "early, as it was told to stop",
 }
@@ -82,8 +82,8 @@ def _trust(estimator: Any) -> list[str]:
 def _trust_latent(estimator: Any, found: str) -> list[str]:
     """Return what can be said where a part of the examples is hidden and there is more than one valley."""
     sentences = [
-        f"It reached {found}. As a part of each example is hidden, the objective has many valleys, and no method can "
-        "prove that it found the deepest."
+        f"It reached {found}. As a part of each example is hidden, the objective has many valleys, and training "
+        "cannot prove that it found the deepest."
     ]
     if math.isfinite(estimator.lower_bound_):
         sentences.append(

@@ -10,12 +10,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
+from latentstruct.checks import check_flag
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 
+# Parameters of solvers that are True or False.
+FLAGS = ("average", "gap_sampling", "keep_planes", "direct")
 MEANINGS = {
     "convex": "a convex objective (no latent variables, or a linearised clamped side)",
     "difference": "a difference of convex functions (latents that are maximised or summed out)",
@@ -214,6 +217,12 @@ class BaseSolver(BaseEstimator):
             value = getattr(self, name)
             if not (isinstance(value, (int, float, np.number)) and value > 0):
                 raise InputError(f"{name} must be a number above 0, found {show(value)}: choose such a number")
+        if hasattr(self, "patience"):
+            self._check_at_least(1, "patience")
+        if getattr(self, "random_state", None) is not None:
+            self._check_at_least(0, "random_state")
+        for name in FLAGS:
+            check_flag(getattr(self, name, False), name)
 
     def _check_at_least(self, least: int, *names: str) -> None:
         """Raise unless the named parameters are whole numbers not below `least`."""

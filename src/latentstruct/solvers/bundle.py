@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.checks import check_flag, is_real
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
 from latentstruct.objective import Objective
@@ -227,10 +228,12 @@ class Bundle(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        if not self.proximity >= 0:
-            raise InputError(f"proximity must be ≥ 0, found {show(self.proximity)}: choose 0 for none")
+        if not (is_real(self.proximity) and 0 <= self.proximity < math.inf):
+            raise InputError(f"proximity must be finite and ≥ 0, found {show(self.proximity)}: choose 0 for none")
         self._check_at_least(2, "max_planes")
-        if self.cached_planes != 0:
+        if self.adaptive is not None:
+            check_flag(self.adaptive, "adaptive")
+        if not (is_real(self.cached_planes) and self.cached_planes == 0):
             self._check_at_least(2, "cached_planes")
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:

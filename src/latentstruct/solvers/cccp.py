@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from latentstruct.checks import is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.planes import Planes
@@ -91,7 +92,7 @@ class CCCP(BaseSolver):
         """Raise unless the inner solver fits the convex problems and the parameters make sense."""
         super().check(objective)
         self._check_at_least(1, "max_rounds", "restarts")
-        if not 0 < self.first_tol < 1:
+        if not (is_real(self.first_tol) and 0 < self.first_tol < 1):
             raise InputError(f"first_tol must be between 0 and 1, found {show(self.first_tol)}: choose one such as 0.1")
         if self.inner is not None and (isinstance(self.inner, type) or not hasattr(self.inner, "minimize")):
             raise InputError(

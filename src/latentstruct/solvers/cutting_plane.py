@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.checks import is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
@@ -56,7 +57,7 @@ class CuttingPlane(BaseSolver):
         super().check(objective)
         self._check_at_least(1, "max_sweeps")
         self._check_at_least(2, "max_planes")
-        if not 0 < self.inner_tol < 1:
+        if not (is_real(self.inner_tol) and 0 < self.inner_tol < 1):
             raise InputError(
                 f"inner_tol must lie between 0 and 1, found {show(self.inner_tol)}: choose one such as 0.1"
             )

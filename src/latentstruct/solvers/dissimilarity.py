@@ -11,6 +11,7 @@ from scipy.optimize import minimize as minimize_smooth
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from latentstruct.checks import check_choice
 from latentstruct.dissimilarity import DissimilarityObjective, Function, latent_risk
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
@@ -370,10 +371,7 @@ class Dissimilarity(Alternation):
     def check(self, objective: Any) -> None:
         """Raise unless the parameters make sense."""
         super().check(objective)
-        if self.latent_solver not in ("lbfgs", "subgradient"):
-            raise InputError(
-                f"latent_solver must be 'lbfgs' or 'subgradient', found {show(self.latent_solver)}: choose one of these"
-            )
+        check_choice(self.latent_solver, ("lbfgs", "subgradient"), "latent_solver")
 
     def _begin(
         self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None
@@ -498,8 +496,7 @@ class Imputation(Alternation):
 
     def check(self, objective: Any) -> None:
         """Raise unless the parameters make sense."""
-        if self.inner not in ("cccp", "convex"):
-            raise InputError(f"inner must be 'cccp' or 'convex', found {show(self.inner)}: choose one of these")
+        check_choice(self.inner, ("cccp", "convex"), "inner")
         if self.inner == "cccp":
             super().check(objective)
             return

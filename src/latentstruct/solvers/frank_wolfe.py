@@ -4,10 +4,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from latentstruct.exceptions import InputError
+from latentstruct.checks import check_choice
 from latentstruct.objective import Objective
 from latentstruct.ragged import Indices, Vector
-from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 
@@ -67,10 +66,7 @@ class FrankWolfe(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        if self.step not in ("pairwise", "away", "plain"):
-            raise InputError(
-                f"step must be 'pairwise', 'away' or 'plain', found {show(self.step)}: choose one of these"
-            )
+        check_choice(self.step, ("pairwise", "away", "plain"), "step")
         self._check_at_least(1, "batches", "certify_every")
         self._check_at_least(2, "max_planes")
 

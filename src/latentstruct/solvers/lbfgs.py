@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import daxpy
 
+from latentstruct.checks import is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
@@ -176,9 +177,9 @@ class LBFGS(BaseSolver):
                 "and outputs maximised, or the other way round: use CCCP(), or LBFGS() without CCCP"
             )
         self._check_at_least(1, "memory", "restarts")
-        if not self.smoothing > 0:
+        if not (is_real(self.smoothing) and self.smoothing > 0):
             raise InputError(
-                f"smoothing must be a temperature above 0, found {show(self.smoothing)}: choose one such as 0.01"
+                f"smoothing must be a temperature above 0, found {show(self.smoothing)}: choose one such as 0.3"
             )
 
     def _start(self, objective: Objective, attempt: int) -> Vector:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import is_ordered, is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.planes import Plane
@@ -284,7 +285,8 @@ class Proximal(BaseSolver):
         super().check(objective)
         self._check_at_least(1, "restarts")
         self._check_at_least(4, "max_planes")
-        if np.ndim(self.smoothing) != 1 or not all(0 < value < math.inf for value in self.smoothing):
+        fine = is_ordered(self.smoothing) and all(is_real(value) and 0 < value < math.inf for value in self.smoothing)
+        if not fine:
             raise InputError(
                 "smoothing must be a tuple of temperatures above 0, such as (1.0,), or empty, found "
                 f"{show(self.smoothing)}: give such a tuple"

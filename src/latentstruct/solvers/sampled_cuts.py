@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from latentstruct.checks import is_real
 from latentstruct.exceptions import InputError
 from latentstruct.kernel_maps import KernelRows
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
@@ -229,7 +230,7 @@ class SampledCuts(BaseSolver):
         """Raise unless objective and parameters fit."""
         super().check(objective)
         self._check_at_least(1, "sample", "max_rounds")
-        if not self.proximity >= 0:
+        if not (is_real(self.proximity) and self.proximity >= 0):
             raise InputError(f"proximity must be ≥ 0, found {show(self.proximity)}: choose 0 for none")
         if self.random_state is not None:
             self._check_at_least(0, "random_state")

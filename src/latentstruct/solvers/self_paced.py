@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from latentstruct.checks import is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.protocols import Callback, Result, Round
@@ -67,11 +68,11 @@ class SelfPaced(BaseSolver):
         """Raise unless the parameters make sense."""
         if self.inner is not None and not isinstance(self.inner, CCCP):
             raise InputError(f"inner must be a CCCP solver, found {show(self.inner)}: give one such as CCCP(Bundle())")
-        if not 0 < self.first_share <= 1:
+        if not (is_real(self.first_share) and 0 < self.first_share <= 1):
             raise InputError(
                 f"first_share must be above 0 and at most 1, found {show(self.first_share)}: choose one such as 0.5"
             )
-        if not self.growth > 1:
+        if not (is_real(self.growth) and self.growth > 1):
             raise InputError(f"growth must be above 1, found {show(self.growth)}: choose one such as 1.3")
         self._check_at_least(1, "max_rounds")
         self._cccp().check(objective)

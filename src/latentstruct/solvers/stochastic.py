@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from latentstruct.checks import check_choice, is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
@@ -59,14 +60,11 @@ class Subgradient(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        if self.step not in ("pegasos", "plain", "fixed"):
-            raise InputError(
-                f"step must be 'pegasos', 'plain' or 'fixed', found {show(self.step)}: choose one of these"
-            )
-        if not self.learning_rate > 0:
+        check_choice(self.step, ("pegasos", "plain", "fixed"), "step")
+        if not (is_real(self.learning_rate) and self.learning_rate > 0):
             raise InputError(f"learning_rate must be above 0, found {show(self.learning_rate)}: choose one such as 0.1")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise InputError(f"batch_size must be at least 1, found {show(self.batch_size)}: choose a larger number")
+        if self.batch_size is not None:
+            self._check_at_least(1, "batch_size")
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
         return first_weights(objective, attempt)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import check_flag
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import alignment as kernels
 from latentstruct.kernels import alignment_sums as sums
@@ -45,7 +46,13 @@ LINEAR_DOMAIN_SPREAD = 100.0
 
 
 class GapCosts(NamedTuple):
-    """What a gap of k letters costs: open + (k − 1)·extend."""
+    """What a gap of k letters costs: open + (k − 1)·extend.
+
+    Attributes
+    ----------
+    open, extend : float
+        Cost of the first letter of a gap, and of each further one.
+    """
 
     open: float
     extend: float
@@ -93,6 +100,15 @@ class Alignment(BaseTask):
     Weights are those of the tables, of the profile, and the costs of opening a gap and of each further letter in it,
     whose features are negative counts: see `substitution_matrix` and `gap_costs`. With ``partial=True`` soft
     temperatures must be equal for outputs and latents.
+
+    Examples
+    --------
+    >>> from latentstruct import Alignment, StructuralSVM
+    >>> pairs = [("HEAGAW", "HEAAW"), ("PAWHEA", "PAWEA")]  # the G of the first and the H of the second are lost
+    >>> matches = [[(0, 0), (1, 1), (2, 2), (4, 3), (5, 4)], [(0, 0), (1, 1), (2, 2), (4, 3), (5, 4)]]
+    >>> model = StructuralSVM(Alignment(mode="global", tolerance=0), C=10.0).fit(pairs, matches)
+    >>> model.loss(pairs, matches).tolist()
+    [0.0, 0.0]
     """
 
     decodes_in_threads = True
@@ -136,10 +152,12 @@ class Alignment(BaseTask):
 
     def _check_parameters(self) -> None:
         for name, found, known in (("features", self.features, ORDERS), ("mode", self.mode, ("local", "global"))):
-            if found not in known:
+            if not (isinstance(found, str) and found in known):
                 raise InputError(
                     f"{name} is {show(found)}, expected one of {', '.join(map(repr, known))}: choose one of these"
                 )
+        for name in ("symmetric", "derived", "partial"):
+            check_flag(getattr(self, name), name)
         whole = isinstance(self.tolerance, int | np.integer) and not isinstance(self.tolerance, bool)
         if not whole or not 0 <= self.tolerance <= MOST_CELLS:
             raise InputError(

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
+from latentstruct.checks import is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Temperature
@@ -13,27 +15,27 @@ from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 
 
-def check_examples(X: Any, Y: Any) -> None:
-    """Raise unless X is a non-empty collection and Y, if given, has as many items."""
-    try:
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-    except (TypeError, IndexError) as error:
+def check_examples(X: Any, Y: Any, rows: bool = False) -> None:
+    """Raise unless X is a non-empty collection and Y, if given, has as many items.
+
+    A sparse matrix is a collection only where its `rows` are the examples.
+    """
+    if not (is_ordered(X) or (rows and issparse(X))):
         raise InputError(
             f"X must be a collection of examples, found {type(X).__name__}: give a list or an array of them"
-        ) from error
+        )
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
     if n == 0:
         raise InputError("X is empty: at least one example is needed; give some")
     if Y is None:
         return
-    try:
-        m = len(Y)
-    except TypeError as error:
+    if not is_ordered(Y) or isinstance(Y, str):
         raise InputError(
             f"Y must be a collection of outputs, found {type(Y).__name__}: give a list or an array with one for each "
             "example"
-        ) from error
-    if n != m:
-        raise InputError(f"X has {n} examples but Y has {m} outputs: give one output for each example")
+        )
+    if n != len(Y):
+        raise InputError(f"X has {n} examples but Y has {len(Y)} outputs: give one output for each example")
 
 
 def require_labels(batch: Any, mode: Mode) -> None:
@@ -53,7 +55,7 @@ def require_hard_max(task: Any, temperature: Temperature) -> None:
 
 def require_one_latent_each(batch: Any, latents: Sequence[Any]) -> None:
     """Raise unless there is one latent for each example."""
-    if not hasattr(latents, "__len__"):
+    if not is_ordered(latents):
         raise InputError(
             f"latents must be a collection with one for each example, found {show(latents)}: give a list of them"
         )

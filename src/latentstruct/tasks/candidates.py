@@ -59,12 +59,17 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from latentstruct import CandidateTask, StructuralSVM
     >>> class NearestRank(CandidateTask):
     ...     def candidates(self, x):
     ...         return [0, 1, 2], None, np.outer(np.arange(3) - 1.0, x)
     ...
     ...     def output_loss(self, y, y_hat, h_hat):
     ...         return abs(y - y_hat)
+    >>> X = [[-1.0, 0.5], [1.0, 0.2], [-0.8, 0.1], [1.2, 0.9]]
+    >>> StructuralSVM(NearestRank(), C=10.0).fit(X, [0, 2, 0, 2]).predict(X)
+    [0, 2, 0, 2]
     """
 
     def candidates(self, x: Any) -> tuple[Sequence[Any], Sequence[Any] | None, Any]:
@@ -87,7 +92,7 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features and whether anything is latent from the first example."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         _, latents, features = self.candidates(X[0])
         self.n_features = check_matrix(features, "features of example 0").shape[1]
         self.latent = latents is not None
@@ -104,7 +109,7 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
 
     def prepare(self, X: Any, Y: Any = None) -> CandidateBatch:
         """List the candidates of all examples and lay them out group by group."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         outputs: list[Any] = []
         latents: list[Any] = []
         matrices, group_sizes, groups_per_example = [], [], []

@@ -107,6 +107,16 @@ class Chain(BaseTask):
     them between two known tokens becomes a matrix (S, S), at a cost of up to S³ a token, one at an end of the
     sequence a vector; then the chain of known tokens is pooled at ε_y. In `decode`, and wherever no labels were
     given, all tokens are outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import Chain, StructuralSVM
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [["DET", "NOUN", "VERB"]] * 20
+    >>> X = [np.eye(3) + 0.3 * rng.normal(size=(3, 3)) for _ in Y]  # a row of features for each token
+    >>> StructuralSVM(Chain(), C=0.1).fit(X, Y).predict(X[:1])[0].tolist()
+    ['DET', 'NOUN', 'VERB']
     """
 
     decodes_in_threads = True

@@ -214,6 +214,19 @@ class Coreference(PairTask):
     References
     ----------
     C.-N. Yu and T. Joachims, Learning structural SVMs with latent variables, ICML 2009, section 5.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import Coreference, LatentSSVM, pair_features
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [rng.integers(0, 3, 6) for _ in range(30)]  # clusters of six items
+    >>> X = [pair_features(np.eye(3)[y] + 0.1 * rng.normal(size=(6, 3))) for y in Y]
+    >>> model = LatentSSVM(Coreference(), C=1.0).fit(X, Y)
+    >>> model.score(X, Y) > 0.9
+    True
+    >>> model.predict_latent(X[:1])[0].shape[1]  # links between two items each
+    2
     """
 
     latent = True

@@ -31,6 +31,16 @@ class CorrelationClustering(PairTask):
     References
     ----------
     T. Finley and T. Joachims, Supervised clustering with support vector machines, ICML 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import CorrelationClustering, StructuralSVM, pair_features
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [rng.integers(0, 3, 6) for _ in range(30)]  # clusters of six items
+    >>> X = [pair_features(np.eye(3)[y] + 0.1 * rng.normal(size=(6, 3))) for y in Y]
+    >>> StructuralSVM(CorrelationClustering(), C=10.0).fit(X, Y).score(X, Y) > 0.9
+    True
     """
 
     def __init__(self) -> None:

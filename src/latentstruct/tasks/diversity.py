@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.checks import as_reals, check_flag
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import diversity as kernels
 from latentstruct.kernels.diversity import Coverage
@@ -38,7 +39,13 @@ LOSS_FACTORS = {"free": 0.0, "augmented": -1.0}
 
 
 class CandidateDocuments(NamedTuple):
-    """Candidates of a query whose titles are to have features of their own; both as `DiverseSubset` takes them."""
+    """Candidates of a query whose titles are to have features of their own.
+
+    Attributes
+    ----------
+    words, titles : array, sparse array or list
+        What the documents and what their titles hold, each in one of the forms `DiverseSubset` takes.
+    """
 
     words: Any
     titles: Any
@@ -220,8 +227,9 @@ class DiverseSubset(BaseTask):
             raise InputError(
                 f"k is {show(self.k)}; expected a whole number of at least 1: choose how many documents to take"
             )
-        if self.exact not in ("auto", True, False):
+        if not (isinstance(self.exact, bool | np.bool_) or (isinstance(self.exact, str) and self.exact == "auto")):
             raise InputError(f"exact is {show(self.exact)}; expected 'auto', True or False: leave it out for 'auto'")
+        check_flag(self.titles, "titles")
         self.shares_ = self._ascending(self.shares, "shares", 1.0)
         self.levels_ = self._ascending(self.levels, "levels", np.inf)
         self.n_blocks_ = len(self.levels_) + bool(self.titles)
@@ -230,7 +238,7 @@ class DiverseSubset(BaseTask):
     @staticmethod
     def _ascending(values: Any, name: str, most: float) -> Vector:
         try:
-            found = np.array(values, dtype=np.float64)
+            found = as_reals(values)
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"{name} is {show(values)}; expected ascending numbers ({error}): give a list of them"
@@ -433,6 +441,7 @@ class DiverseSubset(BaseTask):
 
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
         """Return the weighted share of subtopics that each choice misses; subtopics as Y_pred stand for y*."""
+        check_examples(Y_true, Y_pred)
         losses = np.empty(len(Y_true))
         for i, (y, chosen) in enumerate(zip(Y_true, Y_pred, strict=True)):
             if is_choice(y):

@@ -52,7 +52,9 @@ class ExampleTask(BaseTask):
 
     Examples
     --------
-    >>> class Parity(ExampleTask):
+    >>> import numpy as np
+    >>> from latentstruct import ExampleTask, StructuralSVM
+    >>> class Sign(ExampleTask):
     ...     def joint_feature(self, x, y):
     ...         return y * np.asarray(x)
     ...
@@ -64,6 +66,9 @@ class ExampleTask(BaseTask):
     ...
     ...     def loss_augmented_argmax(self, x, y, w):
     ...         return max((-1, 1), key=lambda y_hat: y_hat * np.dot(x, w) + (y != y_hat))
+    >>> X = [[1.0, 0.0], [-1.0, 0.5], [2.0, 1.0]]
+    >>> StructuralSVM(Sign(), C=10.0).fit(X, [1, -1, 1]).predict(X)
+    [1, -1, 1]
     """
 
     exact: bool = True
@@ -94,7 +99,7 @@ class ExampleTask(BaseTask):
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features from the first example."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         answer = (Y[0], self.random_latent(X[0], Y[0], np.random.default_rng(0))) if self.latent else (Y[0],)
         self.n_features = self._vector(X[0], answer, "example 0").shape[1]
 
@@ -108,7 +113,7 @@ class ExampleTask(BaseTask):
 
     def prepare(self, X: Any, Y: Any = None) -> ExampleBatch:
         """Keep the examples as they are."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         return ExampleBatch(list(X), None if Y is None else list(Y))
 
     def _vector(self, x: Any, answer: tuple[Any, ...], name: str) -> sparse.csr_array:

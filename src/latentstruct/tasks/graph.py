@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import check_choice, check_flag
 from latentstruct.exceptions import InputError
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, pairwise_graphs
@@ -157,10 +158,8 @@ class Graph(GraphLosses, BaseTask):
                 f"damping must be a number of at least 0 and below 1, found {show(self.damping)}: choose one such as "
                 "0.5"
             )
-        if self.counting not in ("auto", "bethe", "trees"):
-            raise InputError(
-                f"counting must be 'auto', 'bethe' or 'trees', found {show(self.counting)}: choose one of these"
-            )
+        check_choice(self.counting, ("auto", "bethe", "trees"), "counting")
+        check_flag(self.shared, "shared")
         if not (isinstance(self.hidden_loss, (int, float, np.number)) and 0 <= self.hidden_loss < np.inf):
             raise InputError(
                 f"hidden_loss must be a finite number of at least 0, found {show(self.hidden_loss)}: choose 0 for none"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.checks import array_of, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, offsets_from_lengths
 from latentstruct.short_repr import short_repr, show
@@ -70,7 +71,7 @@ def grid_edges(height: int, width: int, neighbours: int = 4) -> tuple[Indices, N
     directions : ndarray of str, shape (E,)
         "right", "down", "down-right" or "down-left".
     """
-    if neighbours not in (4, 8):
+    if not (isinstance(neighbours, int | np.integer) and neighbours in (4, 8)):
         raise InputError(f"neighbours must be 4 or 8, found {show(neighbours)}: choose one of these")
     numbers = np.arange(height * width, dtype=np.int64).reshape(height, width)
     edges, directions = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype="U10")]
@@ -105,7 +106,7 @@ def grid_graph(
     shape : tuple (H, W), optional
         Shape of the grid if `features` is a matrix.
     """
-    matrix = features if sparse.issparse(features) else np.asarray(features)
+    matrix = features if sparse.issparse(features) else array_of(features, "features")
     if shape is None:
         if matrix.ndim != 3:
             raise InputError(
@@ -114,6 +115,9 @@ def grid_graph(
             )
         shape = matrix.shape[:2]
         matrix = matrix.reshape(-1, matrix.shape[2])
+    whole = is_ordered(shape) and len(shape) == 2 and all(isinstance(side, int | np.integer) for side in shape)
+    if not whole:
+        raise InputError(f"shape is {show(shape)}; expected two whole numbers: give the height and the width")
     height, width = shape
     if matrix.ndim != 2 or matrix.shape[0] != height * width:
         raise InputError(
@@ -121,7 +125,7 @@ def grid_graph(
             f"{height * width} rows: give one row for each cell, row by row"
         )
     edges, directions = grid_edges(height, width, neighbours)
-    if edge_types not in (None, "direction", "axis"):
+    if edge_types is not None and not (isinstance(edge_types, str) and edge_types in ("direction", "axis")):
         raise InputError(
             f"edge_types must be 'direction', 'axis' or None, found {show(edge_types)}: choose one of these"
         )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.checks import as_reals
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Rows
 from latentstruct.kernels.sparse import add_rows_transposed, rows_times_weights
@@ -45,7 +46,7 @@ def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
         values = matrix.data
     else:
         try:
-            matrix = np.ascontiguousarray(X, dtype=np.float64)
+            matrix = np.ascontiguousarray(as_reals(X))
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"{name} must be a numeric matrix ({error}): give rows of numbers, all of the same length"

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import as_reals, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.short_repr import show
 
@@ -30,6 +31,8 @@ class LabelSet:
     """
 
     def __init__(self, labels: Sequence[Hashable]) -> None:
+        if not is_ordered(labels) or isinstance(labels, str):
+            raise InputError(f"labels must be a sequence of labels, found {show(labels)}: give a list of them")
         self.labels = [label.item() if isinstance(label, np.generic) else label for label in as_list(labels)]
         try:
             self.index = {label: number for number, label in enumerate(self.labels)}
@@ -82,7 +85,9 @@ class LabelSet:
                 "with the task's labels=[...] before training, or remove the item"
             ) from None
         except TypeError:
-            raise InputError(f"label {show(label)} is not hashable, but must be: use a number, string or tuple") from None
+            raise InputError(
+                f"label {show(label)} is not hashable, but must be: use a number, string or tuple"
+            ) from None
 
     def encode(self, labels: Any) -> NDArray[np.int64]:
         """Return the numbers of a sequence of labels."""
@@ -113,7 +118,7 @@ class LabelSet:
             given = {self.number(label): cost for label, cost in costs.items()}
             costs = [given.get(number, 1.0) for number in range(n)]
         try:
-            matrix = np.array(costs, dtype=np.float64)
+            matrix = as_reals(costs).copy()
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"costs must be numbers ({error}): give a matrix with a row and a column for each label"
@@ -130,7 +135,7 @@ class LabelSet:
             true, predicted = np.argwhere(wrong)[0].tolist()
             cure = "set it to 0" if true == predicted else "correct it"
             raise InputError(
-                f"costs must be finite and non-negative with zeros on the diagonal, found {matrix[true, predicted]} for "
-                f"the labels {show(self.labels[true])} and {show(self.labels[predicted])}: {cure}"
+                f"costs must be finite and non-negative with zeros on the diagonal, found {matrix[true, predicted]} "
+                f"for the labels {show(self.labels[true])} and {show(self.labels[predicted])}: {cure}"
             )
         return matrix

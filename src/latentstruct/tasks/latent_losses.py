@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import as_reals
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.candidates import pool_candidates
 from latentstruct.planes import Planes
@@ -135,7 +136,7 @@ class StateLatentLosses(ListedLatentLosses):
         if isinstance(given, str):
             raise InputError(f"latent_loss must be {wanted}, found {show(given)}: give one of these")
         try:
-            matrix = np.array(given, dtype=np.float64)
+            matrix = as_reals(given).copy()
         except (TypeError, ValueError) as error:
             raise InputError(f"latent_loss must be {wanted} ({error}): give one of these") from error
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:

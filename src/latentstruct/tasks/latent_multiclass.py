@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning as NotConverged
 
+from latentstruct.checks import check_choice
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.kernels.planes import Atoms
@@ -34,6 +35,9 @@ from latentstruct.tasks.states import (
     read_matrices,
     require_finite,
 )
+
+# More than any list of states, and few enough to be laid out.
+MOST_STATES = 1_000_000
 
 
 class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
@@ -72,6 +76,17 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
     With `states` only those with weights have a vector; they are counted in the same order, and ``vector_of_`` (S, H)
     holds their numbers, −1 for a state that scores 0 and −2 for none. X may then have the rows of all H states, of
     which the others are not looked at, or only those of ``needed_states_``, in their order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import LatentMulticlass, LatentSSVM
+    >>> rng = np.random.default_rng(0)
+    >>> X, y, h = rng.normal(size=(60, 5, 2)), rng.integers(0, 2, 60), rng.integers(0, 5, 60)
+    >>> X[np.arange(60), h] += 6.0 * (2 * y[:, None] - 1)  # one of five views tells the class
+    >>> model = LatentSSVM(LatentMulticlass(), C=1.0, restarts=3).fit(X, y)
+    >>> bool(np.mean(model.predict_latent(X) == h) > 0.9)
+    True
     """
 
     latent = True
@@ -98,9 +113,11 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the classes, the number of states and the number of inputs."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         self._check_parameters()
         matrix, sizes, shared = self._rows(X)
+        if not matrix.shape[1]:
+            raise InputError("X has no features; expected at least one: give what tells the classes apart")
         n_states = None
         if self.weights == "state":
             given = self.n_states if shared else int(sizes[0])
@@ -108,12 +125,12 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         self._set(LabelSet.learn(Multiclass._labels(Y), self.labels), matrix.shape[1], n_states, shared)
 
     def _check_parameters(self) -> None:
-        if self.weights not in ("class", "state"):
-            raise InputError(f"weights must be 'class' or 'state', found {show(self.weights)}: choose one of these")
+        check_choice(self.weights, ("class", "state"), "weights")
         whole = isinstance(self.n_states, int | np.integer) and not isinstance(self.n_states, bool)
-        if self.n_states is not None and not (whole and self.n_states >= 1):
+        if self.n_states is not None and not (whole and 1 <= self.n_states <= MOST_STATES):
             raise InputError(
-                f"n_states must be a whole number of at least 1, found {show(self.n_states)}: choose such a number"
+                f"n_states must be a whole number from 1 to {MOST_STATES}, found {show(self.n_states)}: choose such a "
+                "number"
             )
         check_bias(self.bias)
         if self.states is None:
@@ -213,7 +230,7 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
 
     def prepare(self, X: Any, Y: Any = None) -> StateBatch:
         """Validate inputs, lay them out flat and number the classes."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         # An array's scores tell whether its values are finite; reading it twice would take as long as scoring it.
         checked = Y is not None or self.table_ is None or not (isinstance(X, np.ndarray) and X.ndim == 3)
         matrix, sizes, shared = self._rows(X, checked)
@@ -485,7 +502,13 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         require_labels(batch, "clamped")
         assert batch.truth is not None
         require_one_latent_each(batch, latents)
-        states, n = np.asarray(latents), batch.n_examples
+        n = batch.n_examples
+        try:
+            states = np.asarray(latents)
+        except ValueError as error:
+            raise InputError(
+                f"latents must be {n} state numbers, one for each example ({error}): give a list of whole numbers"
+            ) from error
         if states.shape != (n,) or states.dtype.kind not in "iu":
             raise InputError(
                 f"latents must be {n} state numbers, one for each example, found {states.dtype} of shape "

@@ -217,6 +217,11 @@ class Measure(ChosenLossTask):
     def _make_loss(self) -> SetLoss:
         if callable(self.chosen_loss):
             return TableLoss(self.chosen_loss)
+        if not (isinstance(self.chosen_loss, str) and self.chosen_loss in MEASURES):
+            raise InputError(
+                f"loss is {show(self.chosen_loss)}; expected one of {', '.join(MEASURES)}, or a function of the table "
+                "(a, b, c, d): choose one of these"
+            )
         if self.chosen_loss in ("precision@k", "recall@k") and self.k is None:
             raise InputError(
                 f"loss={show(self.chosen_loss)} needs k, found None: give how many rows count, such as k=10, or a "
@@ -234,16 +239,11 @@ class Measure(ChosenLossTask):
             "average_precision": AveragePrecision,
             "error": ErrorRate,
         }
-        if isinstance(self.chosen_loss, str) and self.chosen_loss in kinds:
-            return kinds[self.chosen_loss]()
-        raise InputError(
-            f"loss is {show(self.chosen_loss)}; expected one of {', '.join(MEASURES)}, or a function of the table (a, "
-            "b, c, d): choose one of these"
-        )
+        return kinds[self.chosen_loss]()
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the two classes and the number of inputs."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         labels = LabelSet.learn(self._labels(Y))
         if len(labels) == 1:
             raise InputError(
@@ -312,7 +312,7 @@ class Measure(ChosenLossTask):
 
     def prepare(self, X: Any, Y: Any = None) -> MeasureBatch:
         """Validate inputs and split them by their classes."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         matrix = check_matrix(X, "X")
         if matrix.shape[1] != self.n_inputs_:
             raise InputError(

@@ -56,6 +56,15 @@ class Multiclass(BaseTask):
     Notes
     -----
     Weight number f·S + y belongs to feature f and class y; the S bias weights come last.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from latentstruct import Multiclass, StructuralSVM
+    >>> X, y = load_iris(return_X_y=True)
+    >>> careful = Multiclass(costs={2: 5.0}, bias=1.0)  # to miss class 2 is five times as bad
+    >>> StructuralSVM(careful, C=1.0).fit(X, y).loss(X, y).shape
+    (150,)
     """
 
     classifies = True
@@ -67,7 +76,7 @@ class Multiclass(BaseTask):
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the classes and the number of inputs."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         self._set(LabelSet.learn(self._labels(Y), self.labels), check_matrix(X, "X").shape[1])
 
     def _set(self, labels: LabelSet, n_inputs: int) -> None:
@@ -95,7 +104,7 @@ class Multiclass(BaseTask):
 
     def prepare(self, X: Any, Y: Any = None) -> MulticlassBatch:
         """Validate inputs and number the classes."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         matrix = check_matrix(X, "X")
         if matrix.shape[1] != self.n_inputs_:
             raise InputError(

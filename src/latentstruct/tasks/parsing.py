@@ -120,7 +120,7 @@ class Parsing(ChosenLossTask):
             ("loss", self.chosen_loss, ("hamming", "f1")),
             ("unknown", self.unknown, ("suffix", "class", "one")),
         ):
-            if value not in choices:
+            if not (isinstance(value, str) and value in choices):
                 raise InputError(f"{name} is {show(value)}; expected one of {', '.join(choices)}: choose one of these")
         for name, number, low, high in (
             ("splits", self.splits, 1, MOST_SPLITS),

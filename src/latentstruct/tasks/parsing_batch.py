@@ -1,11 +1,12 @@
 """Sentences and trees laid out flat for the parsing kernels, and derivations turned back into trees."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from latentstruct.checks import is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.annotations import GoldTrees
 from latentstruct.kernels.parsing import BINARY, LEXICAL, UNARY, Derivations, Sentences, Spans
@@ -57,7 +58,7 @@ def check_sentences(X: Any) -> list[list[Token]]:
 
 
 def _check_sentence(sentence: Any, name: str) -> list[Token]:
-    if isinstance(sentence, str | Tree | Set | Mapping) or not hasattr(sentence, "__iter__"):
+    if not is_ordered(sentence) or isinstance(sentence, str | Tree):
         raise InputError(
             f"{name} is of type {type(sentence).__name__}; expected a list of words or of pairs (word, tag): split a "
             "sentence into its words"
@@ -65,7 +66,7 @@ def _check_sentence(sentence: Any, name: str) -> list[Token]:
     tokens: list[Token] = []
     for place, token in enumerate(sentence):
         parts = (token,) if isinstance(token, str) else token
-        whole = isinstance(parts, list | tuple | np.ndarray) and len(parts) in (1, 2)
+        whole = isinstance(parts, list | tuple | np.ndarray) and is_ordered(parts) and len(parts) in (1, 2)
         if not whole or not all(map(is_plain, parts)):
             raise InputError(
                 f"{name} has {show(token)} at place {place}; expected a word or a pair (word, tag), neither of them "

@@ -70,6 +70,8 @@ class PartsTask(BaseTask):
     --------
     Which of n items to take, at most two of them:
 
+    >>> import numpy as np
+    >>> from latentstruct import PartsTask, StructuralSVM
     >>> class Pick(PartsTask):
     ...     def parts(self, x):
     ...         return x
@@ -88,6 +90,10 @@ class PartsTask(BaseTask):
     ...
     ...     def part_losses(self, x, y):
     ...         return len(y), np.where(self.counts(x, y), -1.0, 1.0)
+    >>> X = [np.array([[1.0], [-1.0], [2.0], [0.5]]), np.array([[-1.0], [3.0], [-2.0], [-0.5]])]
+    >>> Y = [frozenset({0, 2}), frozenset({1})]
+    >>> [sorted(y) for y in StructuralSVM(Pick(), C=10.0).fit(X, Y).predict(X)]
+    [[0, 2], [1]]
     """
 
     exact: bool = True
@@ -132,7 +138,7 @@ class PartsTask(BaseTask):
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features from the first example."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         self.n_features = check_matrix(self.parts(X[0]), "parts of example 0").shape[1]
 
     def state(self) -> dict[str, Any] | None:
@@ -145,7 +151,7 @@ class PartsTask(BaseTask):
 
     def prepare(self, X: Any, Y: Any = None) -> PartsBatch:
         """List the parts of all examples, and what they cost."""
-        check_examples(X, Y)
+        check_examples(X, Y, rows=True)
         matrices = []
         for i, x in enumerate(X):
             matrix = sparse.csr_array(check_matrix(self.parts(x), f"parts of example {i}"))

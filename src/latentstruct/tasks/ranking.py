@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning as NotConverged
 
+from latentstruct.checks import as_reals, check_flag
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.kernels.ranking import select_first, violated_pairs
@@ -29,6 +30,7 @@ from latentstruct.tasks.base import (
 from latentstruct.tasks.inputs import InputRows, check_matrix
 
 START_STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
+MOST_CHOSEN = 2**31 - 1
 """Values of C among which the classification model that training starts from is chosen."""
 
 
@@ -100,7 +102,7 @@ class QueryBatch:
 def check_grades(y: Any, name: str) -> Vector:
     """Return grades as a finite array, or raise an error that names `name`."""
     try:
-        grades = np.asarray(y, dtype=np.float64)
+        grades = as_reals(y)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be numbers, one grade for each document ({error}): convert them") from error
     if grades.ndim != 1:
@@ -194,6 +196,17 @@ class PrecisionAtK(QueryTask):
 
     Predicted outputs mark the chosen documents with 1 and all others with 0; latents are the positions of the chosen
     documents, best first. Weight f belongs to feature f. Only the hard max is available.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import LatentSSVM, PrecisionAtK
+    >>> rng = np.random.default_rng(0)
+    >>> X = [rng.normal(size=(10, 3)) for _ in range(30)]  # ten documents for each query
+    >>> Y = [(x[:, 0] > 0.5).astype(int) for x in X]
+    >>> model = LatentSSVM(PrecisionAtK(k=2), C=1.0).fit(X, Y)
+    >>> model.score(X, Y) > 0.8
+    True
     """
 
     latent = True
@@ -202,9 +215,10 @@ class PrecisionAtK(QueryTask):
         self.k = k
 
     def _set(self, n_inputs: int) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
+        if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or not 1 <= self.k <= MOST_CHOSEN:
             raise InputError(
-                f"k is {show(self.k)}; expected a whole number of at least 1: choose how many documents count"
+                f"k is {show(self.k)}; expected a whole number of at least 1 and at most {MOST_CHOSEN}: choose how "
+                "many documents count"
             )
         super()._set(n_inputs)
 
@@ -419,6 +433,17 @@ class PairwiseRanking(QueryTask):
     An output of the structure says of each pair whether it is swapped: φ = c_i Σ (x_b − x_a) and Δ = c_i Σ 1 over the
     swapped pairs. Which pairs there are is known from the grades only, so that all modes, the free one too, need a
     batch with grades; scores and predictions do not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import PairwiseRanking, StructuralSVM
+    >>> rng = np.random.default_rng(0)
+    >>> X = [rng.normal(size=(10, 3)) for _ in range(30)]  # ten documents for each query
+    >>> Y = [np.digitize(x[:, 0], [0.0, 1.0]) for x in X]  # grades 0, 1, 2
+    >>> model = StructuralSVM(PairwiseRanking(), C=0.1).fit(X, Y)
+    >>> int(model.coef_.argmax())
+    0
     """
 
     def __init__(self, normalize: bool = False) -> None:
@@ -440,6 +465,7 @@ class PairwiseRanking(QueryTask):
         rows: Indices | None = None,
     ) -> Planes:
         """Return one supporting plane for each asked query: the sum of its violated pairs."""
+        check_flag(self.normalize, "normalize")
         if not batch.labelled:
             raise InputError(
                 "the batch has no grades, but the pairs of documents are known from them only: prepare the batch with Y"

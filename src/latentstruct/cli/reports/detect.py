@@ -28,22 +28,25 @@ def weight_blocks(model: Trained) -> list[Block]:
     features, labels = restore_features(model), [str(label) for label in model.estimator.classes_]
     n_labels, n_inputs = len(labels), model.estimator.task_.n_inputs_
     weights = model.estimator.coef_[: n_inputs * n_labels].reshape(n_inputs, n_labels)
-    # What all classes have in common tells nothing apart.
-    weights = weights - weights.mean(axis=1, keepdims=True)
+    # What all classes have in common does not tell them apart, but it does choose the box.
+    full, weights = weights, weights - weights.mean(axis=1, keepdims=True)
     order = np.argsort(-np.linalg.norm(weights, axis=0), kind="stable")
     shown = sorted(order[:MOST_CLASSES].tolist())
     n_cells = features.window // features.cell
     n_gradients = n_cells**2 * ORIENTATIONS
     blocks: list[Block] = [
         Text(
-            "The weights of each label, less the mean of all labels. A box is described by the directions of the edges "
-            f"in {n_cells} × {n_cells} cells" + (", and by its place, size and shape." if features.geometry else ".")
+            "A box is described by the directions of the edges "
+            f"in {n_cells} × {n_cells} cells"
+            + (", and by its place, size and shape. " if features.geometry else ". ")
+            + "The weights of edges are shown less their mean over all labels, so that they tell labels apart"
+            + ("; those of places are shown whole, as they choose the box." if features.geometry else ".")
         )
     ]
     for k in shown:
         parts: list[Block] = [_template(weights[:n_gradients, k].reshape(n_cells, n_cells, ORIENTATIONS), labels[k])]
         if features.geometry:
-            places = features.geometry * weights[n_gradients : n_gradients + N_GEOMETRY, k]
+            places = features.geometry * full[n_gradients : n_gradients + N_GEOMETRY, k]
             parts.append(_places(places, labels[k]))
         blocks.append(Group(shorten(labels[k], 60), parts))
     if len(shown) < n_labels:

@@ -112,7 +112,8 @@ def _draw(model: Trained, data: LabelledImages, name: str) -> list[Block]:
     names = [called.get(label_name(code), label_name(code)) for code in codes]
     found, true = (_numbered(labels, codes) for labels in (guess, truth))
     used = sorted({*np.unique(found).tolist(), *np.unique(true).tolist()} - {UNKNOWN})
-    numbers = [used.index(k) + 1 if k in used else 0 for k in range(len(codes))]
+    # A label has the same number in all images.
+    numbers = [k + 1 for k in range(len(codes))]
     unknown = float((true == UNKNOWN).mean())
     hatched = f" Hatched: not known, {show_percent(unknown)} of the pixels." if unknown else ""
     seen = [_areas(labels, names) for labels in (found, true)]
