@@ -486,6 +486,7 @@ def test_experiment(monkeypatch, tmp_path):
     assert [path.name for path in files] == [
         "lssvm-coref.json",
         "lssvm-coref.txt",
+        "lssvm-coref.html",
         "lssvm-coref-mitre.png",
         "lssvm-coref-pair.png",
     ]

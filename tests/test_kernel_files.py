@@ -108,8 +108,8 @@ BAD = [
     ({"restarts": 0}, "restarts must be None or a whole number of at least 1, found 0"),
     ({"cuts": 9, "random_state": "x"}, "random_state must be a whole number, at least 0, found 'x'"),
     ({"C": 0.0}, "C must be a finite number above 0"),
-    ({"task": Multiclass}, "knows Multiclass, LatentMulticlass and Measure, found <class"),
-    ({"task": latentstruct.Chain()}, r"knows Multiclass, LatentMulticlass and Measure, found Chain\(\)"),
+    ({"task": Multiclass}, "needs Multiclass, LatentMulticlass or Measure, found <class"),
+    ({"task": latentstruct.Chain()}, r"needs Multiclass, LatentMulticlass or Measure, found Chain\(\)"),
     ({"solver": "simplex"}, "unknown solver 'simplex'"),
 ]
 

@@ -263,7 +263,12 @@ def test_experiment_with_snakes(tmp_path, monkeypatch):
     # More edges can only help on the training grids; that they are used shows in the training share.
     training = [float(row[5]) for row in found.tables[0].rows[:3]]
     assert training[2] > training[0]
-    assert [path.name for path in found.save(tmp_path / "out")] == ["snakes.json", "snakes.txt", "snakes-labels.png"]
+    assert [path.name for path in found.save(tmp_path / "out")] == [
+        "snakes.json",
+        "snakes.txt",
+        "snakes.html",
+        "snakes-labels.png",
+    ]
 
 
 def test_experiment_with_photographs(tmp_path, monkeypatch):
@@ -282,7 +287,13 @@ def test_experiment_with_photographs(tmp_path, monkeypatch):
     assert len(training.rows) == 8
     assert "car is number" in " ".join(found.differs)
     files = [path.name for path in found.save(tmp_path / "out")]
-    assert files == ["mssvm-msrc.json", "mssvm-msrc.txt", "mssvm-msrc-accuracy.png", "mssvm-msrc-examples.png"]
+    assert files == [
+        "mssvm-msrc.json",
+        "mssvm-msrc.txt",
+        "mssvm-msrc.html",
+        "mssvm-msrc-accuracy.png",
+        "mssvm-msrc-examples.png",
+    ]
 
 
 # Shares

@@ -119,7 +119,7 @@ def test_transitions():
     assert (ax.get_ylabel(), ax.get_xlabel()) == ("from the label", "to the label")
     with pytest.raises(InputError, match=r"most is 0; expected at least one label"):
         plot_transitions(model, most=0)
-    with pytest.raises(InputError, match=r"model is 3; expected an estimator fitted on a Chain: fit one"):
+    with pytest.raises(InputError, match=r"model is 3; expected an estimator fitted on a Chain: train one"):
         plot_transitions(3)
 
 

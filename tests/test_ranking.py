@@ -634,7 +634,7 @@ def test_precision_experiment_on_made_up_queries(tmp_path, monkeypatch):
     # 46 features and 30 queries: training must get better than where it began.
     assert all(row[2] > 0 for row in gains.rows if row[0] == "10")
     assert len(random.rows) == 3
-    assert {path.suffix for path in findings.save(tmp_path / "out")} == {".json", ".txt", ".png"}
+    assert {path.suffix for path in findings.save(tmp_path / "out")} == {".json", ".txt", ".html", ".png"}
 
 
 @pytest.mark.data

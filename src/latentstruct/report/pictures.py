@@ -38,6 +38,8 @@ COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 STYLE = re.compile(r"<style[^>]*>.*?</style>", re.DOTALL)
 NAME = re.compile(r'(\bid="|\bhref="#|url\(#)')
+COLLAPSED = re.compile("constrained_layout not applied")
+"""A plot of many panels, for which a telephone has no room: the wide one is made smaller there."""
 MISSING_SIGN = re.compile(r"Glyph \d+ .* missing from", re.DOTALL)
 SIZE = re.compile(r'<svg [^>]*?viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>')
 
@@ -64,8 +66,13 @@ def draw_svg(drawing: Drawing, prefix: str) -> Picture:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         elements = [_draw(drawing, drawing.width, prefix)]
-        if drawing.width > NARROW_WIDTH * 1.2:
-            elements.append(_draw(drawing, NARROW_WIDTH, f"{prefix}n-"))
+    if drawing.width > NARROW_WIDTH * 1.2:
+        # The wide one has told what is to be told already.
+        with warnings.catch_warnings(record=True) as narrow:
+            warnings.simplefilter("always")
+            element = _draw(drawing, NARROW_WIDTH, f"{prefix}n-")
+        if not any(COLLAPSED.match(str(one.message)) for one in narrow):
+            elements.append(element)
     lacking = [one for one in caught if MISSING_SIGN.match(str(one.message))]
     for one in caught:
         if one not in lacking:

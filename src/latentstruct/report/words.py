@@ -88,7 +88,8 @@ def _trust_latent(estimator: Any, found: str) -> list[str]:
     if math.isfinite(estimator.lower_bound_):
         sentences.append(
             "Training therefore goes in rounds: guess the hidden part with the present weights, then solve the problem "
-            "that is left, which has one valley only (this is called CCCP). No round makes the objective worse. The "
+            "that is left, which has one valley only (this is called CCCP). Where inference is exact, no round "
+            "makes the objective worse. The "
             f"last of these problems was solved to within {_share(estimator.relative_gap_)} of its best, which is "
             "what the gap tells."
         )
