@@ -40,7 +40,7 @@ CONTRAST = """() => {
 INK = """() => {
   const drawn = [...document.querySelectorAll("svg")].filter(svg => svg.checkVisibility());
   return drawn.map(svg => [svg.getBoundingClientRect().width, svg.getBoundingClientRect().height,
-    getComputedStyle(svg.querySelector("[style*='var(--ink)']") || svg).fill,
+    getComputedStyle(svg.querySelector("[style*='var(--ink)']")).fill,
     getComputedStyle(document.body).backgroundColor]);
 }"""
 NAMELESS = """() => [...document.querySelectorAll("img, svg")].filter(one => one.checkVisibility()).filter(one => {

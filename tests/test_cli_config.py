@@ -212,3 +212,20 @@ def test_keys_are_unique_in_every_command():
         keys = [one.key for one in command.parameters]
         assert len(set(keys)) == len(keys)
         assert not {"train", "predict", "evaluate"} & set(keys)
+
+
+def test_no_other_file_is_lost_to_saved_options(tmp_path):
+    mine = tmp_path / "mine.toml"
+    mine.write_text("[project]\n")
+    assert "was not written by --save-config" in fail("tasks", "chain", "--save-config", mine)
+    assert mine.read_text() == "[project]\n"
+    saved = tmp_path / "saved.toml"
+    run("tasks", "chain", "--save-config", saved)
+    run("tasks", "chain", "--save-config", saved)
+
+
+@pytest.mark.parametrize("text", ["seed = " + "9" * 5000, "seed = " + "[" * 5000, "max-rounds = 5\nmax_rounds = 7"])
+def test_files_that_only_look_like_options(text, tmp_path):
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    assert "expected" in fail("train", "chain", "x.txt", "--config", file)

@@ -176,3 +176,12 @@ def test_a_gap_that_proves_nothing(gap, told):
         "rounds": 1,
     }
     assert dict(fit_facts(result))["relative gap"] == told
+
+
+def test_sentences_without_a_known_label_are_not_called_right(tmp_path):
+    known, none = "a X\nb Y\n\n", "a ?\nb ?\n\n"
+    (tmp_path / "train.txt").write_text(known * 6 + none)
+    (tmp_path / "test.txt").write_text("a Y\nb X\n\n" + none * 3)
+    run("train", "chain", tmp_path / "train.txt", "--unknown", "?", "-o", tmp_path / "model", "-q")
+    found = json.loads(run("evaluate", tmp_path / "model", tmp_path / "test.txt", "--json").stdout)
+    assert found["example_accuracy"] == 0.0

@@ -616,3 +616,26 @@ def test_weights_of_another_model_are_refused(tmp_path):
         StructuralSVM(Multiclass(), C=C).fit(X, [0, 1] * (len(X) // 2)).save(tmp_path / name)
     (tmp_path / "two" / "weights.safetensors").replace(tmp_path / "one" / "weights.safetensors")
     refuse(tmp_path / "one", "not the file that model.json was written with")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("restart_objectives_", []),
+        ("restart_objectives_", 7),
+        ("objective_", "x"),
+        ("lower_bound_", None),
+        ("n_oracle_calls_", "<b>"),
+        ("n_rounds_", -1),
+        ("certified_", 1),
+        ("stop_reason_", 3),
+    ],
+)
+def test_what_training_reached_must_be_of_its_kind(name, value, tmp_path):
+    StructuralSVM(Multiclass()).fit(np.eye(3), [0, 1, 2]).save(tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    settings = json.loads(path.read_text())
+    settings["fitted"][name] = value
+    path.write_text(json.dumps(settings))
+    with pytest.raises(FormatError, match=name):
+        latentstruct.load(tmp_path / "model")

@@ -12,6 +12,7 @@ import pytest
 from command import COMMAND, run
 from latentstruct.cli.registry import KINDS
 from latentstruct.cli.tasks import guide_to_kind
+from latentstruct.report import pictures
 
 SECTIONS = ("What was trained", "Training", "What the weights say", "Predictions", "Timings")
 
@@ -48,7 +49,9 @@ def contents(path):
 
 
 @pytest.mark.parametrize("task", KINDS)
-def test_five_lines_lead_from_nothing_to_a_page(task, empty):
+def test_five_lines_lead_from_nothing_to_a_page(task, empty, monkeypatch):
+    # The narrow form of plots is looked at in a browser elsewhere.
+    monkeypatch.setattr(pictures, "NARROW_WIDTH", 100.0)
     guide = guide_to_kind(task)
     example, train, predict, evaluate, report = (line.split()[1:] for line in guide.commands)
     assert example[-2:] == [">", guide.example_file]

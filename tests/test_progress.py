@@ -25,7 +25,7 @@ from latentstruct import (
 from latentstruct.at_work import Remarks, each
 from latentstruct.estimators.outlook import foresee
 from latentstruct.objective import build_objective
-from latentstruct.progress import WAITING, Progress
+from latentstruct.progress import WAITING, Progress, say
 from latentstruct.protocols import Round, Temperature
 from latentstruct.solvers import Perceptron
 from latentstruct.time_left import Estimate, Outlook, Steps, TrainingTime, describe_share, extrapolate, show_seconds
@@ -330,3 +330,15 @@ def test_decoded_examples_are_counted(monkeypatch):
     assert len(model.predict([np.eye(2)] * 600)) == 600
     assert seen == [f"{done} of 600 examples decoded" for done in (0, 256, 512)]
     assert at_work._State.count is None
+
+
+def test_remarks_hold_nothing_that_a_terminal_obeys(capsys):
+    say("a\x1b]0;name\x07 b\nc é")
+    assert capsys.readouterr().err == "a\\x1b]0;name\\x07 b c é\n"
+
+
+def test_starts_that_make_no_sense_are_left_to_the_solver():
+    with pytest.raises(InputError, match="restarts"):
+        LatentSSVM(LatentMulticlass(n_states=2, weights="state"), restarts="x", verbose=True).fit(
+            np.eye(4), [0, 1, 0, 1]
+        )

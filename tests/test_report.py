@@ -29,9 +29,11 @@ from latentstruct import (
 )
 from latentstruct.cli.samples.chain import make_example
 from latentstruct.datasets import make_planted_motif
+from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.experiments.findings import Findings, Table
 from latentstruct.formats import Sequences
 from latentstruct.persistence import MOST_ROUNDS, _decode_history, _encode_history
+from latentstruct.plots.features import drawn_text
 from latentstruct.protocols import Round
 from latentstruct.report import page as page_module
 from latentstruct.report import pictures, write_report
@@ -47,6 +49,7 @@ from latentstruct.report.blocks import (
     Token,
     Tokens,
 )
+from latentstruct.report.model import estimator_page
 from latentstruct.report.page import Page, Section, write_page
 from latentstruct.report.predictions import WORST_DRAWN, prediction_blocks
 from latentstruct.report.words import training_in_words
@@ -488,3 +491,31 @@ def test_a_plot_of_many_panels_is_drawn_wide_only(monkeypatch):
     element, *narrow = pictures.draw_svg(Drawing(draw, "panels", width=20.0), "p-").elements
     assert element.startswith("<svg")
     assert narrow == []
+
+
+def test_a_model_of_another_library_is_refused(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    other = LogisticRegression().fit(np.eye(2), [0, 1])
+    with pytest.raises(InputError, match="expected a fitted estimator"):
+        write_report(other, tmp_path / "page.html")
+
+
+def test_an_unfinished_training_does_not_claim_that_the_bounds_met():
+    rng = np.random.default_rng(0)
+    model = CRF(Multiclass(), max_rounds=2)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(rng.normal(size=(60, 5)), rng.integers(0, 3, 60))
+    assert "The two meet" not in estimator_page(model).html()
+
+
+def test_dollars_are_drawn_as_they_are():
+    texts = []
+
+    def draw(ax):
+        texts.append(drawn_text("$"))
+        ax.set_title(texts[-1])
+
+    pictures.draw_svg(Drawing(draw, "A title."), "p-")
+    assert set(texts) == {"$"}
+    assert drawn_text("$") == r"\$"

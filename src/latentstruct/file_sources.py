@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import STANDARD_STREAM, FilePath, path_text, show, source_name
+from latentstruct.formats.text import MAX_STREAM_BYTES, STANDARD_STREAM, FilePath, path_text, show, source_name
 
 __all__ = ["FileSource"]
 
-MAX_STREAM_BYTES = 2**31
-"""Bytes of an archive on standard input above which it is refused; it is kept on disk."""
 _CHUNK = 2**20
 _LITTER = "__MACOSX"
 """The folder that some systems add to archives, with files that are no images though they are called so."""
@@ -58,6 +56,13 @@ class FileSource:
         if folder:
             found = [entry.name for entry in self.path.iterdir() if entry.is_file()]
         self.members = sorted(member for member in found if not _is_hidden(member))
+        odd = next((member for member in self.members if not member.isprintable()), None)
+        if odd is not None:
+            # Names go into tables and onto terminals, where they must not be anything but names.
+            raise FormatError(
+                f"{self._file} has a file named {show(odd)}; expected names without tabs, line breaks and other signs "
+                "that cannot be printed: rename it"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         # An open file cannot be pickled; it is opened again when a file is asked for.
@@ -135,11 +140,12 @@ class FileSource:
 
     def _list_archive(self) -> list[str]:
         try:
-            return [info.filename for info in self._open_archive().infolist() if not info.is_dir()]
+            found = [info.filename for info in self._open_archive().infolist() if not info.is_dir()]
         except Exception as error:
             if self._stream is not None:
                 self._stream.close()
             raise self._broken(error) from error
+        return found
 
     def _broken(self, error: Exception) -> FormatError:
         return FormatError(

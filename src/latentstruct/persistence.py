@@ -1,6 +1,7 @@
 """Models on disk: a folder with model.json and weights.safetensors, never anything that runs."""
 
 import hashlib
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import fields
@@ -214,6 +215,8 @@ def _decode_history(value: Any) -> list[Round]:
             fits = type(value) is one.type or (one.type is float and type(value) is int)
             if not fits or (one.type is int and value < 0):
                 raise ValueError(f"line {number} of {HISTORY} has {show(value)} for {one.name}")
+        if not 0.0 <= line.seconds < math.inf:
+            raise ValueError(f"line {number} of {HISTORY} has {show(line.seconds)} for seconds")
     return rounds
 
 
@@ -305,6 +308,24 @@ def _check_theta(folder: Path, file: ModelFile, theta: np.ndarray | None, n_feat
         )
 
 
+def _is_number(value: Any) -> bool:
+    # True is no number here, though Python takes it for one.
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _decode_fitted(name: str, value: Any) -> Any:
+    """Return what training reached, or raise ValueError if it is nothing of the kind."""
+    found = decode(value)
+    fits = {"certified_": isinstance(found, bool), "stop_reason_": isinstance(found, str)}
+    if name == "restart_objectives_":
+        fits[name] = isinstance(found, list) and bool(found) and all(_is_number(item) for item in found)
+    if name in ("n_rounds_", "n_oracle_calls_"):
+        fits[name] = _is_number(found) and found >= 0 and isinstance(found, int)
+    if not fits.get(name, _is_number(found)):
+        raise ValueError(f"{name} is {show(found)}")
+    return found
+
+
 def load(path: str | Path, task: Any = None) -> Any:
     """Read a model that `save` wrote. Nothing in the files is executed.
 
@@ -337,7 +358,7 @@ def load(path: str | Path, task: Any = None) -> Any:
         if file.state is not None:
             estimator.task.restore(decode(file.state))
         for name in FITTED:
-            setattr(estimator, name, decode(file.fitted[name]))
+            setattr(estimator, name, _decode_fitted(name, file.fitted[name]))
         estimator.history_ = _decode_history(file.fitted.get(HISTORY))
         n_features = getattr(estimator.task, "n_features", None)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:

@@ -31,8 +31,9 @@ WAITING = "no round yet; the first training of a kind compiles its code, later o
 
 
 def say(text: str) -> None:
-    """Write one line to standard error, whatever breaks the text holds."""
-    print(" ".join(text.split()), file=sys.stderr, flush=True)
+    """Write one line to standard error, whatever breaks and signs for terminals the text holds."""
+    line = " ".join(text.split())
+    print("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line), file=sys.stderr, flush=True)
     at_work.told()
 
 
@@ -44,6 +45,11 @@ def show_number(value: float, digits: int = 6) -> str:
 def show_percent(share: float) -> str:
     """Return a share as a percentage."""
     return f"{100 * share:.2f} %"
+
+
+def show_share(share: float | None) -> str:
+    """Return a percentage, a dash where nothing could be counted."""
+    return "–" if share is None else show_percent(share)
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -337,12 +337,13 @@ def compare_chains(
     if n_tokens == 0:
         raise InputError(f"all labels are {unknown!r}, which stands for unknown ones: give data with some known labels")
     right = sum(a == b for sentence in pairs for a, b in sentence)
+    judged = [sentence for sentence in pairs if sentence]
     result: dict[str, Any] = {
         "n_examples": len(Y),
         "n_tokens": n_tokens,
         "n_unlabelled": sum(map(len, Y)) - n_tokens,
         "accuracy": right / n_tokens,
-        "example_accuracy": sum(all(a == b for a, b in sentence) for sentence in pairs) / len(Y),
+        "example_accuracy": sum(all(a == b for a, b in sentence) for sentence in judged) / len(judged),
     }
     result["confusions"] = list_confusions(pair for sentence in pairs for pair in sentence)
     # A chunk with an unknown label may begin or end anywhere.

@@ -26,6 +26,7 @@ from latentstruct.cli.parameters import (
 from latentstruct.exceptions import FormatError, InputError
 
 SUFFIX = ".toml"
+SIGNATURE = "# Run again: latentstruct"
 
 
 def read_options(path: Path, words: Sequence[str], root: Any) -> dict[str, Any]:
@@ -70,7 +71,8 @@ def read_tables(path: Path) -> dict[str, Any]:
         raise FormatError(f"{path} is not UTF-8 ({error}); expected a TOML file of options: save it as such") from error
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        # Numbers of thousands of digits and deep brackets are mistakes of the file too.
         raise FormatError(
             f'{path} is no TOML ({error}); expected lines such as max-rounds = 5 and data = "train.txt": correct it'
         ) from error
@@ -79,7 +81,14 @@ def read_tables(path: Path) -> dict[str, Any]:
 def plain_keys(table: Mapping[str, Any], command: Any) -> dict[str, Any]:
     """Return the entries of a table that are options, with dashes in their names."""
     below = getattr(command, "commands", {})
-    return {key.replace("_", "-"): value for key, value in table.items() if key not in below}
+    plain: dict[str, Any] = {}
+    for key, value in table.items():
+        name = key.replace("_", "-")
+        if name in plain:
+            raise FormatError(f"{name} is given twice, with dashes and underscores; expected it once: remove one")
+        if key not in below:
+            plain[name] = value
+    return plain
 
 
 def check_tables(path: Path, table: Mapping[str, Any], command: Any, words: tuple[str, ...]) -> None:
@@ -194,12 +203,16 @@ def check_saving(path: Path, config: Path | None) -> None:
         raise InputError(f"{path} is a folder; expected a file to save options in: choose another name")
     check_folder(path.parent, None, "the options are to be saved in it")
     check_output(str(path), [] if config is None else [config])
+    if path.exists() and path.stat().st_size and not path.read_bytes().startswith(SIGNATURE.encode()):
+        raise InputError(
+            f"{path} is there and was not written by --save-config, and would be lost; expected a new name: choose one"
+        )
 
 
 def write_options(path: Path, words: Sequence[str], command: Any, values: Mapping[str, Any]) -> None:
     """Write the options of a run, so that `--config` repeats it."""
     name = " ".join(words)
-    lines = [f"# Run again: latentstruct {name} --config {path.name}", f"[{'.'.join(words)}]"]
+    lines = [f"{SIGNATURE} {name} --config {path.name}", f"[{'.'.join(words)}]"]
     for parameter in list_parameters(command):
         value = values.get(parameter.name)
         if value is not None and not (parameter.size is None and not value):

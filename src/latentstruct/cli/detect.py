@@ -49,6 +49,7 @@ from latentstruct.progress import (
     print_table,
     say,
     show_percent,
+    show_share,
 )
 from latentstruct.time_left import describe_share
 
@@ -479,8 +480,3 @@ def describe_middle(scores: dict[str, Any]) -> str:
     )
     better = scores["corloc"] > corloc and scores["mean_overlap"] > overlap
     return told if better else f"{told}: those found are not better than this guess"
-
-
-def show_share(share: float | None) -> str:
-    """Return a percentage, a dash where nothing could be counted."""
-    return "–" if share is None else show_percent(share)

@@ -149,8 +149,8 @@ def count_classes(labels: Sequence[str], guesses: Sequence[str], best: Sequence[
                 **over_all([best[k] for k in members]),
             }
         )
-    pairs = list(zip(labels, guesses, strict=True))
-    confusion = {label: {guess: pairs.count((label, guess)) for guess in names} for label in names}
+    counts = Counter(zip(labels, guesses, strict=True))
+    confusion = {label: {guess: counts[label, guess] for guess in names} for label in names}
     return {"classes": classes, "confusion": confusion}
 
 

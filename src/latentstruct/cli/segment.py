@@ -36,7 +36,7 @@ from latentstruct.cli.options import (
 )
 from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table, show_percent
+from latentstruct.progress import Progress, print_facts, print_table, show_percent, show_share
 
 if TYPE_CHECKING:
     from latentstruct.image_features import PatchFeatures
@@ -380,8 +380,3 @@ def shown_colours(record: SegmentRecord) -> list[str]:
     from latentstruct.images import label_colours
 
     return ["#{:02x}{:02x}{:02x}".format(*colour) for colour in label_colours(record.labels)]
-
-
-def show_share(share: float | None) -> str:
-    """Return a percentage, a dash where nothing could be counted."""
-    return "–" if share is None else show_percent(share)

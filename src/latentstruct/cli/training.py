@@ -129,7 +129,7 @@ class Training:
         except KeyboardInterrupt as error:
             say(f"interrupted: the model is in {self.output}, but {undone}")
             raise typer.Exit(INTERRUPTED) from error
-        except InputError as error:
+        except (InputError, OSError) as error:
             why = in_words_of_the_command(str(error))
             raise InputError(f"the model is saved in {self.output}, but {undone}: {why}") from error
 

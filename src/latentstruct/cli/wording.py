@@ -48,6 +48,7 @@ REWORDINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
         (r"^features='(\w+)' combines\b", r"--features \1 combines"),
         (r"give further tracks, or derived=True$", "give --structure or --accessibility, or --derived"),
         (r"or ask for lemmas if these are such$", "or train with --lemmas if these are such"),
+        (r"or give blank=\{-1: '\?'\} if\b", "or train with --unknown '' if"),
         (r"the inputs or C are too large", "the inputs or -C are too large"),
         (r"^no document in Y has\b", "no document has"),
         (

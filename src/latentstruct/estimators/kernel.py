@@ -346,10 +346,11 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
         solver.set_params(**{name: value for name, value in limits.items() if value is not None})
         callback = self._told(callback)
-        announce(callback, solver, objective, several=True)
         if task.latent:
+            # There are many convex problems, each with a clock of its own, so how long they take is not foretold.
             function, result = descend_latent(solver, objective, self.restarts or 1, callback=callback)
         else:
+            announce(callback, solver, objective, several=True)
             function, result = solver.descend(objective, callback=callback)
         self.task_ = settle(result.w)
         self._take(result)

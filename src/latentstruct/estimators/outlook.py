@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import numpy as np
+
 from latentstruct.solvers import CCCP, LBFGS, AlternatingSubgradient, Perceptron, SelfPaced, Subgradient
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.dissimilarity import Alternation
@@ -25,10 +27,15 @@ def foresee(solver: BaseSolver, objective: Any, several: bool) -> Outlook:
     """Return what ends the training of an objective by a solver."""
     convex = "convex" in objective.properties and not isinstance(solver, Alternation)
     inner = getattr(solver, "inner", None) if isinstance(solver, SelfPaced) else solver
-    n_starts = int(getattr(inner, "restarts", 1)) if several and not convex else 1
+    # The solver checks what was handed in, but later.
+    restarts = getattr(inner, "restarts", 1)
+    n_starts = int(restarts) if several and not convex and isinstance(restarts, int | np.integer) else 1
     rule, goal, span = _ending(solver, objective, convex)
     # Solvers of the user's own need not have limits.
     rounds, seconds = (getattr(solver, name, math.inf) for name in ("max_rounds", "max_seconds"))
+    if isinstance(solver, SelfPaced):
+        # It counts paces, each of which has many rounds.
+        rounds = math.inf
     return Outlook(rule, goal, span, rounds, seconds, n_starts)
 
 

@@ -2,7 +2,6 @@
 
 import io
 import re
-import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from latentstruct.formats.text import (
     fail,
     numbered_lines,
     path_text,
+    read_standard_input,
     show,
     source_name,
     write_text,
@@ -341,7 +341,7 @@ def keep_sentences(path: FilePath, suffix: str) -> FilePath:
     """Return standard input read whole, with an extension if it begins with a tree; any other path as it is."""
     if isinstance(path, KeptInput) or path_text(path) != STANDARD_STREAM:
         return path
-    content = sys.stdin.buffer.read()
+    content = read_standard_input()
     first = next((line for line in io.BytesIO(content.removeprefix(BOM)) if line.strip()), b"")
     words = _pieces(_WORD, first.decode("latin-1"))
     return KeptInput(content, suffix if _is_tree(words) else "")

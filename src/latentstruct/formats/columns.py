@@ -205,7 +205,7 @@ def _fill(fields: list[bytes], blank: Mapping[int, str], name: str, number: int)
     fields = [field or filled.get(k, b"") for k, field in enumerate(fields)]
     if b"" in fields:
         k = fields.index(b"")
-        labels = ", or train with --unknown '' if these are unknown labels" if k == width - 1 > 0 else ""
+        labels = ", or give blank={-1: '?'} if these are unknown labels" if k == width - 1 > 0 else ""
         fail(name, number, f"column {k + 1} is empty; expected a value: write _ for a missing one{labels}")
     return fields
 

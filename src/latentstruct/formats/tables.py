@@ -4,7 +4,6 @@ import csv
 import io
 import operator
 import re
-import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from math import isfinite
@@ -16,6 +15,7 @@ from scipy.sparse import csr_array
 
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.text import (
+    BOM,
     INTEGER,
     NOT_FINITE,
     NUMBER,
@@ -27,6 +27,7 @@ from latentstruct.formats.text import (
     fail,
     numbered_lines,
     path_text,
+    read_standard_input,
     show,
     source_name,
 )
@@ -406,8 +407,8 @@ def keep_samples(path: FilePath) -> FilePath:
     """
     if isinstance(path, KeptInput) or path_text(path) != STANDARD_STREAM:
         return path
-    content = sys.stdin.buffer.read()
-    lines = (line.strip() for line in io.BytesIO(content))
+    content = read_standard_input()
+    lines = (line.strip() for line in io.BytesIO(content.removeprefix(BOM)))
     first = next((line for line in lines if line and not line.startswith(b"#")), b"")
     suffix = ""
     if not _PAIR.search(first):

@@ -15,11 +15,23 @@ from latentstruct.short_repr import show
 
 STANDARD_STREAM = "-"
 BOM = b"\xef\xbb\xbf"
+MAX_STREAM_BYTES = 2**31
+"""Bytes of standard input above which it is refused where it is read whole."""
 INTEGER = re.compile(r"[-+]?[0-9]+", re.ASCII)
 NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 
 FilePath = str | os.PathLike[str]
+
+
+def read_standard_input() -> bytes:
+    """Return all of standard input; raise if it does not end."""
+    content = sys.stdin.buffer.read(MAX_STREAM_BYTES + 1)
+    if len(content) > MAX_STREAM_BYTES:
+        raise FormatError(
+            f"standard input has more than {MAX_STREAM_BYTES} bytes; expected at most that many: give a file instead"
+        )
+    return content
 
 
 class KeptInput(os.PathLike[str]):

@@ -26,7 +26,10 @@ def shorten(text: Any, longest: int = LONGEST_NAME) -> str:
 
 def drawn_text(text: Any, longest: int = LONGEST_NAME) -> str:
     """Return a shortened text as matplotlib writes it, which takes what stands between dollars for formulas."""
-    return shorten(text, longest).replace("$", r"\$")
+    from matplotlib import rcParams
+
+    shown = shorten(text, longest)
+    return shown.replace("$", r"\$") if rcParams["text.parse_math"] else shown
 
 
 def can_write(texts: Iterable[Any]) -> bool:

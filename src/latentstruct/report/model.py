@@ -15,7 +15,8 @@ from latentstruct.report.blocks import Block, Drawing, Examples, FactList, Table
 from latentstruct.report.motifs import estimator_motif, weights_block
 from latentstruct.report.page import Page, Section
 from latentstruct.report.predictions import estimator_examples, prediction_blocks
-from latentstruct.report.words import is_perceptron, model_in_words, training_in_words
+from latentstruct.report.words import is_perceptron, model_in_words, training_in_words, why_not_certified
+from latentstruct.short_repr import show
 from latentstruct.tasks import Motif
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
     """Return the page of a fitted estimator; see `latentstruct.report.write_report`."""
     from latentstruct import __version__
 
-    if not hasattr(model, "coef_"):
-        raise InputError(f"model is {model!r}; expected a fitted estimator: call fit first")
+    if not (hasattr(model, "coef_") and hasattr(model, "task_")):
+        raise InputError(f"model is {show(model)}; expected a fitted estimator: call fit first")
     if X is None and Y is not None:
         raise InputError("Y is given without X; expected both, or X alone: give the inputs too")
     subject = _Subject(model, type(model).__name__, type(model.task_).__name__, __version__)
@@ -114,7 +115,7 @@ def _facts(subject: _Subject) -> list[tuple[str, str]]:
     estimator = subject.estimator
     task = estimator.task_
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name != "task"}
-    options = ", ".join(f"{name} {value}" for name, value in params.items() if value not in (None, False))
+    options = ", ".join(f"{name} {value}" for name, value in params.items() if value is not None and value is not False)
     facts = [("task", f"{subject.task} ({task!r})"), ("model", model_in_words(estimator)), ("options", options)]
     if subject.n_examples is not None:
         facts.append(("examples", str(subject.n_examples)))
@@ -141,8 +142,7 @@ def _training_blocks(estimator: Any) -> list[Block]:
             (what, show_number(estimator.lower_bound_, 8)),
             ("relative gap", show_number(estimator.relative_gap_, 3)),
         ]
-        hidden = ", as a part of the examples is hidden" if estimator.task_.latent else ", as inference was not exact"
-        facts.append(("certified", "yes" if estimator.certified_ else f"no{hidden}"))
+        facts.append(("certified", "yes" if estimator.certified_ else f"no, as {why_not_certified(estimator)}"))
     facts.append(("stopped", f"{estimator.stop_reason_} after {estimator.n_rounds_} rounds"))
     blocks: list[Block] = [FactList(facts)]
     if not estimator.history_:
@@ -159,7 +159,9 @@ def _convergence(estimator: Any) -> list[Block]:
     lines = [line for line in estimator.history_ if line.start == kept] or estimator.history_
     first, last = lines[0], lines[-1]
     bounded = has_gaps(estimator) and not is_perceptron(estimator)
-    meet = " The bound is that of each round's problem." if estimator.task_.latent else " The two meet in the end."
+    meet = " The two meet in the end." if estimator.stop_reason_ == "converged" else ""
+    if estimator.task_.latent:
+        meet = " The bound is that of each round's problem."
     blocks: list[Block] = [
         Drawing(
             lambda ax: plot_convergence(estimator, ax),

@@ -126,6 +126,7 @@ def _settings(prefix: str) -> Any:
         "font.family": "sans-serif",
         "font.sans-serif": ["DejaVu Sans"],
         "font.size": 9.5,
+        "text.parse_math": False,
         "svg.fonttype": "path",
         "svg.hashsalt": prefix,
         "svg.image_inline": True,

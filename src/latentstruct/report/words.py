@@ -58,6 +58,17 @@ def is_perceptron(estimator: Any) -> bool:
     return type(estimator).__name__ == "StructuredPerceptron"
 
 
+def why_not_certified(estimator: Any) -> str:
+    """Return why a bound is no proof."""
+    if getattr(estimator.task_, "latent", False):
+        return "a part of the examples is hidden"
+    if getattr(estimator, "sampled_", False):
+        return "only a sample of the examples was looked at in each step"
+    if getattr(estimator, "max_basis", None) is not None:
+        return "max_basis may have cut the kernel short"
+    return "the best outputs were searched for by a method that may miss them"
+
+
 def _trust(estimator: Any) -> list[str]:
     latent = bool(getattr(estimator.task_, "latent", False))
     found = show_number(estimator.objective_)
@@ -71,7 +82,7 @@ def _trust(estimator: Any) -> list[str]:
     if not estimator.certified_:
         return [
             f"It reached {found}, and estimates that no weights reach less than {bound}. That is an estimate and no "
-            "proof, as the best outputs were searched for by a method that may miss them."
+            f"proof, as {why_not_certified(estimator)}."
         ]
     return [
         f"It reached {found}, and it is proved that no weights whatsoever reach less than {bound}: what was found is "

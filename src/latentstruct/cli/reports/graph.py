@@ -143,7 +143,8 @@ def examples(model: Trained, records: "list[GraphRecord]", source: str) -> Examp
     hidden = estimator.task_.hidden or {}
     graphs = [_labelled(*one, hidden) for one in zip(records, predicted, latents, strict=True)]
     known = np.array([sum(truth is not None for truth in one.truth) for one in graphs])
-    losses = np.array([one.wrong.sum() for one in graphs]) / np.maximum(known, 1)
+    wrong = np.array([one.wrong.sum() for one in graphs], dtype=np.float64)
+    losses = np.divide(wrong, known, out=np.full(len(graphs), np.nan), where=known > 0)
     return Examples(
         source,
         [f"graph {i}" + ("" if one.id is None else f": {shorten(one.id)}") for i, one in enumerate(records, 1)],

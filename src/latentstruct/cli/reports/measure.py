@@ -60,7 +60,8 @@ def examples(model: Trained, data: tuple[Any, Any], source: str) -> Examples:
     return Examples(
         source,
         [f"sample {i}" for i in range(1, len(truth) + 1)],
-        np.maximum(-margins, 0.0),
+        # A sample on the threshold itself is wrong by next to nothing, but wrong.
+        np.where(wrong, np.maximum(-margins, np.finfo(np.float64).tiny), 0.0),
         "distance on the wrong side",
         [_remark(names, *one) for one in zip(truth.tolist(), wrong.tolist(), scores.tolist(), strict=True)],
         lambda i: _draw(model, X, i, float(scores[i])),

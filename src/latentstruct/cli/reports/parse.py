@@ -96,7 +96,8 @@ def _draw(estimator: Any, sentence: list[Any], truth: Tree, guess: Tree) -> list
         names = variant_names(estimator.task_, guess, estimator.predict_latent([sentence])[0])
     shown = _picture("Predicted tree", guess, wrong, "wrong", names)
     if not wrong and not missed:
-        return [Group("Predicted tree, which is right", [shown])]
+        what = "which is right" if guess == truth else "all constituents of which are right, but not all tags"
+        return [Group(f"Predicted tree, {what}", [shown])]
     return [
         Group("Predicted tree", [shown]),
         Group("True tree", [_picture("True tree", truth, missed, "missed", None)]),
@@ -121,7 +122,11 @@ def _picture(
         lines = outline(tree, marked, mark, names)
         caption = "" if len(lines) <= MOST_LINES else f"{len(lines) - MOST_LINES} further lines are not shown."
         return Letters(lines[:MOST_LINES], caption)
-    told = f"{len(marked)} of its {len(constituents(tree))} constituents are {meaning}" if marked else "all is right"
+    told = (
+        f"{len(marked)} of its {len(constituents(tree))} constituents are {meaning}"
+        if marked
+        else "all its constituents are right"
+    )
     return Drawing(
         lambda ax: plot_tree(tree, ax, marked, names),
         f"{what} of the sentence “{' '.join(words(tree))}”; {told}.",

@@ -1,5 +1,6 @@
 """What a report shows of labelled regions: which labels lie beside each other, and images with their labels."""
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -69,7 +70,7 @@ class _Noted:
     def __call__(self, truth: NDArray[np.int64], guess: NDArray[np.int64]) -> None:
         """Note an image, of which truth and prediction of the known pixels are given."""
         if not len(truth):
-            self.losses.append(0.0)
+            self.losses.append(math.nan)
             self.remarks.append("no pixel is known")
             return
         wrong = truth != guess
