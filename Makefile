@@ -20,9 +20,9 @@ $(VENV)/.test: $(VENV)/.run
 	$(PIP) -e '.[test]'
 	touch $@
 
-$(VENV)/.check: $(VENV)/.test
+$(VENV)/.check: $(VENV)/.run
 	$(PIP) -e '.[test,check]'
-	touch $@
+	touch $(VENV)/.test $@
 
 $(VENV)/.bench: $(VENV)/.run
 	$(PIP) -e '.[bench]'
