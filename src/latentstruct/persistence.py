@@ -106,8 +106,7 @@ def encode(value: Any, name: str) -> Any:
         return {"$object": kind, "params": {key: encode(item, key) for key, item in params.items()}}
     raise InputError(
         f"cannot save {name}={show(value)}: only numbers, strings, arrays, lists, tuples, dicts and the library's own "
-        "tasks and solvers go into a model file, but no functions and other objects: use pickle for these, or leave "
-        "it out"
+        "tasks and solvers go into a model file, as loading one never runs code: leave it out, or name it by a string"
     )
 
 
@@ -150,7 +149,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
     if PARTS.get(type(estimator).__name__) is not type(estimator):
         raise InputError(
             f"cannot save a {type(estimator).__name__}, which is not part of the library: only "
-            f"{', '.join(ESTIMATORS)} go into a model file: use pickle for others"
+            f"{', '.join(ESTIMATORS)} go into a model file: use one of these"
         )
     params = estimator.get_params(deep=False)
     vectors = {name: getattr(estimator, f"{name}_") for name in VECTORS if hasattr(estimator, f"{name}_")}

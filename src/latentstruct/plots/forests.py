@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import array_of
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.clusters import number_clusters
 from latentstruct.plots.axes import new_axes
 from latentstruct.plots.colours import SINGLE, WRONG, shade
 from latentstruct.plots.features import drawn_text
+from latentstruct.plots.graphs import check_graph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +54,7 @@ def plot_forest(
     """
     numbers = _numbered(clusters, "clusters")
     true_numbers = None if truth is None else _numbered(truth, "truth", len(numbers))
-    links = _checked_edges(edges, len(numbers))
+    links = check_graph(len(numbers), edges, "item")
     shown = [str(k) for k in range(len(numbers))] if names is None else [str(name) for name in names]
     if len(shown) != len(numbers):
         raise InputError(f"names has {len(shown)} entries for {len(numbers)} items; expected one for each: correct it")
@@ -111,21 +111,6 @@ def _lettered(number: int) -> str:
         rest, digit = divmod(rest - 1, 26)
         text = chr(ord("A") + digit) + text
     return text or "–"
-
-
-def _checked_edges(edges: Any, n_items: int) -> NDArray[np.int64]:
-    links = array_of(edges, "edges")
-    if links.size == 0:
-        return np.zeros((0, 2), dtype=np.int64)
-    if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu":
-        raise InputError(
-            f"edges has shape {links.shape} and type {links.dtype}; expected an integer array (E, 2): give each link "
-            "as the positions of its two items"
-        )
-    if links.min() < 0 or links.max() >= n_items:
-        wrong = int(links.min() if links.min() < 0 else links.max())
-        raise InputError(f"edges has the item {wrong}; expected items from 0 to {n_items - 1}: correct it")
-    return links.astype(np.int64)
 
 
 def _draw_arcs(ax: "Axes", links: NDArray[np.int64], numbers: list[int], truth: list[int] | None) -> None:

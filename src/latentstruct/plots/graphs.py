@@ -97,19 +97,19 @@ def _settled(places: NDArray[np.float64], distances: NDArray[np.float64]) -> NDA
     return places
 
 
-def check_graph(n_nodes: int, edges: Any) -> NDArray[np.int64]:
-    """Return edges as an array (E, 2) of nodes that there are, or raise."""
+def check_graph(n_nodes: int, edges: Any, what: str = "node") -> NDArray[np.int64]:
+    """Return edges as an array (E, 2) of nodes, or whatever they join, that there are, or raise."""
     pairs = array_of(edges, "edges")
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise InputError(
             f"edges has shape {pairs.shape} and type {pairs.dtype}; expected an integer array (E, 2): give each edge "
-            "as the numbers of its two nodes"
+            f"as the numbers of its two {what}s"
         )
     if pairs.min() < 0 or pairs.max() >= n_nodes:
         wrong = int(pairs.min() if pairs.min() < 0 else pairs.max())
-        raise InputError(f"edges has the node {wrong}; expected nodes from 0 to {n_nodes - 1}: correct it")
+        raise InputError(f"edges has the {what} {wrong}; expected {what}s from 0 to {n_nodes - 1}: correct it")
     return pairs.astype(np.int64)
 
 
