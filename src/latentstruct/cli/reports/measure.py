@@ -5,21 +5,18 @@ from typing import Any
 import numpy as np
 
 from latentstruct.cli.classes import name_features
-from latentstruct.cli.description import largest
 from latentstruct.cli.kinds import Trained
 from latentstruct.cli.measure import MeasureKind, name_measure, positive_scores, score_of_values, threshold_of
-from latentstruct.cli.reports.features import LONGEST_NAME, contribution_table, row_of
-from latentstruct.plots.features import can_write, plot_scores, plot_weights, shorten
-from latentstruct.report.blocks import Block, Drawing, Examples, FactList, TableBlock, Text
-
-TOP_WEIGHTS = 20
+from latentstruct.cli.reports.bars import strongest_bars
+from latentstruct.cli.reports.features import contribution_table, row_of
+from latentstruct.plots.features import plot_scores, shorten
+from latentstruct.report.blocks import Block, Drawing, Examples, FactList
 
 
 def weight_blocks(model: Trained) -> list[Block]:
     """Return the threshold and the strongest weights."""
     record, task = model.record, model.estimator.task_
     weights, name_of = model.estimator.coef_[: task.n_inputs_], name_features(record.reading)
-    shown = largest(weights, TOP_WEIGHTS)
     facts = FactList(
         [
             ("trained for", name_measure(record.optimised, task.beta)),
@@ -31,15 +28,8 @@ def weight_blocks(model: Trained) -> list[Block]:
             ("weights", f"{task.n_inputs_}, {int(np.count_nonzero(weights))} of them not 0"),
         ]
     )
-    if not shown:
-        return [facts, Text("All weights are 0.")]
-    names, values = [name_of(k) for k in shown], weights[shown]
-    told = f"The {len(shown)} strongest weights: above 0 they speak for {shorten(record.positive)}, else against it."
-    if not can_write(names):
-        rows = [[shorten(name, LONGEST_NAME), f"{value:+.4g}"] for name, value in zip(names, values, strict=True)]
-        return [facts, TableBlock("Strongest weights", ("feature", "weight"), rows, told)]
-    alt = f"Bars of the {len(shown)} strongest weights, from {names[0]} ({values[0]:+.3g}) on."
-    return [facts, Drawing(lambda ax: plot_weights(names, values, ax), alt, told, height=0.8 + 0.22 * len(shown))]
+    meaning = f"above 0 they speak for {shorten(record.positive)}, else against it"
+    return [facts, strongest_bars(name_of, weights, meaning)]
 
 
 def examples(model: Trained, data: tuple[Any, Any], source: str) -> Examples:
