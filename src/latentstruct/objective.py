@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from latentstruct.exceptions import InputError
-from latentstruct.oracles import CountingOracle, FixedOracle, SlackOracle, TaskOracle
-from latentstruct.planes import Planes
+from latentstruct.oracles import CountingOracle, FixedOracle, FixedTotal, SlackOracle, TaskOracle
+from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Regularizer, Task, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.regularizers import L2
@@ -28,13 +28,14 @@ class Objective:
     plus, minus : Oracle
         The two sides; every plane of minus must also be below plus (f⁻_i ≤ f⁺_i).
     first : callable, optional
-        Planes of minus to begin with when no weights are known, by the number of the attempt.
+        Planes of minus to begin with when no weights are known, by the number of the attempt: those of the examples,
+        or their sum.
     """
 
     regularizer: Regularizer
     plus: Any
     minus: Any
-    first: Callable[[int], Planes] | None = None
+    first: Callable[[int], Planes | Plane] | None = None
 
     __repr__ = short_repr
 
@@ -54,11 +55,11 @@ class Objective:
         found = set()
         if getattr(self.plus, "supporting", True) and getattr(self.minus, "supporting", True):
             found.add("difference")
-            if isinstance(self.minus, FixedOracle):
+            if isinstance(self.minus, FixedOracle | FixedTotal):
                 found.add("convex")
         if self.plus.smooth and self.minus.smooth:
             found.add("smooth")
-        if hasattr(self.plus, "planes"):
+        if all(getattr(side, "separable", hasattr(side, "planes")) for side in (self.plus, self.minus)):
             found.add("planes")
         if isinstance(self.regularizer, L2):
             found.add("l2")
@@ -76,11 +77,14 @@ class Objective:
 
     def linearized_at(self, w: Vector) -> "Objective":
         """Replace f⁻ by its planes at w: a convex upper bound that touches the objective at w."""
-        return self.linearized_with(self.minus.planes(w))
+        separable = getattr(self.minus, "separable", True)
+        return self.linearized_with(self.minus.planes(w) if separable else self.minus.total(w))
 
-    def linearized_with(self, planes: Planes) -> "Objective":
-        """Replace f⁻ by planes below it: a convex upper bound of the objective."""
-        return replace(self, minus=FixedOracle(planes, self.minus.weights))
+    def linearized_with(self, planes: Planes | Plane) -> "Objective":
+        """Replace f⁻ by planes below it, one for each example or their sum: a convex upper bound of the objective."""
+        weights = self.minus.weights
+        known = FixedTotal(planes, weights) if isinstance(planes, Plane) else FixedOracle(planes, weights)
+        return replace(self, minus=known)
 
     def reweighted(self, weights: Vector) -> "Objective":
         """Return the same objective with other weights c_i."""

@@ -175,6 +175,24 @@ class FixedOracle:
 
 
 @dataclass
+class FixedTotal:
+    """A linear side of which only the sum over all examples is known: data that are elsewhere send no more than that."""
+
+    plane: Plane
+    weights: Vector
+    smooth: bool = True
+    separable = False
+
+    def __post_init__(self) -> None:
+        self.n_examples = len(self.weights)
+        self.n_features = len(self.plane.slope)
+
+    def total(self, w: Vector) -> Plane:
+        """Return the sum of the planes."""
+        return self.plane
+
+
+@dataclass
 class Tally:
     """A number of oracle calls, shared by all oracles that are counted together."""
 
@@ -195,6 +213,7 @@ class CountingOracle:
         self.smooth = self.oracle.smooth
         self.half_smooth = getattr(self.oracle, "half_smooth", False)
         self.supporting = getattr(self.oracle, "supporting", True)
+        self.separable = getattr(self.oracle, "separable", True)
 
     def smoothed(self, output_temperature: float) -> "CountingOracle":
         """Return the smoothed oracle, counted together with this one."""

@@ -12,7 +12,6 @@ from threadpoolctl import threadpool_limits
 from latentstruct.checks import is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
-from latentstruct.planes import Planes
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
@@ -28,11 +27,11 @@ LONG = 50_000
 
 @dataclass
 class Iterate:
-    """Weights with their true objective and the planes of the minus side there."""
+    """Weights with their true objective and the convex one that touches it there."""
 
     w: Vector
     value: float
-    planes: Planes
+    convex: Objective
 
 
 class CCCP(BaseSolver):
@@ -168,11 +167,9 @@ class _Descent:
         w = np.zeros(self.objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
         if w0 is None and self.objective.first is not None:
             # Planes below f⁻ that touch it nowhere in particular: the objective is known after the first round.
-            return Iterate(w, math.inf, self.objective.first(self.start))
-        plus = self.objective.plus.total(w)
-        planes = self.objective.minus.planes(w)
-        value = self.objective.regularizer.value(w) + plus(w) - float(self.objective.minus.weights @ planes.values)
-        return Iterate(w, value, planes)
+            return Iterate(w, math.inf, self.objective.linearized_with(self.objective.first(self.start)))
+        convex = self.objective.linearized_at(w)
+        return Iterate(w, convex.value(w), convex)
 
     def _descend(self, at: Iterate) -> Result:
         """Go down from one start."""
@@ -212,7 +209,7 @@ class _Descent:
 
         At w = 0 all latents are equally good, so what the first ones told would be lost.
         """
-        at_zero = self.objective.linearized_with(at.planes).value(np.zeros_like(at.w))
+        at_zero = at.convex.value(np.zeros_like(at.w))
         while True:
             solved, reached = self._round(at, precision)
             told = at_zero - solved.objective >= solved.gap
@@ -228,18 +225,17 @@ class _Descent:
         return final if wanted < 2.0 * final else wanted
 
     def _round(self, at: Iterate, precision: float) -> tuple[Result, Iterate]:
-        convex = self.objective.linearized_with(at.planes)
-        inner = self.settings._inner(convex)
+        inner = self.settings._inner(at.convex)
         left = max(self.settings.max_seconds - self._seconds(), 1e-3)
         inner.set_params(tol=precision, max_seconds=min(left, inner.max_seconds))
         state = self.state if self.settings.keep_planes else None
-        solved = inner.minimize(convex, at.w, state=state, callback=self._watch(at))
+        solved = inner.minimize(at.convex, at.w, state=state, callback=self._watch(at))
         self.state = solved.state
         w = solved.w
-        planes = self.objective.minus.planes(w)
+        touching = self.objective.linearized_at(w)
         # Both functions have the same regulariser and plus side at w.
-        completed = float(self.objective.minus.weights @ planes.values)
-        return solved, Iterate(w, solved.objective + convex.minus.total(w)(w) - completed, planes)
+        value = solved.objective + at.convex.minus.total(w)(w) - touching.minus.total(w)(w)
+        return solved, Iterate(w, value, touching)
 
     def _watch(self, at: Iterate) -> Callback | None:
         """Show inner rounds as estimates of the present round, so that a long one can be watched and stopped."""
