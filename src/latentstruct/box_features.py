@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from latentstruct.at_work import each
 from latentstruct.boxes import ASPECTS, LIMIT, SIZES, STEP, Boxes, check_boxes, check_grid, grid_boxes
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.formats.npz import load_arrays
 from latentstruct.images import require_vision
 from latentstruct.short_repr import show
 from latentstruct.tasks.detection import DetectionInput
@@ -475,8 +476,7 @@ class _CacheFile:
     def read(self, shape: tuple[int, int]) -> NDArray[np.float32] | None:
         """Return the features, or None if there are none that can be used."""
         try:
-            with open(self.path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-                features = archive["features"]
+            features = load_arrays(self.path, ["features"])["features"]
         except Exception:
             # A damaged archive fails in as many ways as the zip and the array format have parts.
             return None

@@ -1,6 +1,7 @@
 """Where several files come from at once: a folder, a zip archive, a zip archive on standard input, or a single file."""
 
 import os
+import stat
 import sys
 import tempfile
 import weakref
@@ -14,6 +15,8 @@ from latentstruct.formats.text import MAX_STREAM_BYTES, STANDARD_STREAM, FilePat
 __all__ = ["FileSource"]
 
 _CHUNK = 2**20
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Others take as much memory as a file asks for."""
 _LITTER = "__MACOSX"
 """The folder that some systems add to archives, with files that are no images though they are called so."""
 
@@ -114,6 +117,11 @@ class FileSource:
             archive = self._open_archive()
             info = archive.getinfo(member)
             self._check_size(member, info.file_size, limit)
+            if info.compress_type not in _METHODS:
+                raise FormatError(
+                    f"{self.shown(member)} is packed by method {info.compress_type}; expected files that are stored or "
+                    "deflated: make the archive again"
+                )
             with archive.open(info) as handle:
                 # The announced size can be a lie.
                 data = handle.read(limit + 1)
@@ -140,12 +148,23 @@ class FileSource:
 
     def _list_archive(self) -> list[str]:
         try:
-            found = [info.filename for info in self._open_archive().infolist() if not info.is_dir()]
+            infos = [info for info in self._open_archive().infolist() if not info.is_dir()]
         except Exception as error:
             if self._stream is not None:
                 self._stream.close()
             raise self._broken(error) from error
-        return found
+        for info in infos:
+            # Nothing is unpacked, but what is called so was not packed by a friend.
+            if info.filename.startswith("/") or ".." in info.filename.split("/") or "\\" in info.filename:
+                raise FormatError(
+                    f"{self._file} has a file named {show(info.filename)}, which leads out of the archive; expected "
+                    "names within it: make the archive again"
+                )
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise FormatError(
+                    f"{self._file} has the link {show(info.filename)}; expected files: put in what it leads to"
+                )
+        return [info.filename for info in infos]
 
     def _broken(self, error: Exception) -> FormatError:
         return FormatError(

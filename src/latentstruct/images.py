@@ -39,10 +39,16 @@ __all__ = [
 Pixels = NDArray[np.uint8]
 Colour = tuple[int, int, int]
 
+JPEGS = ("JPEG", "MPO")
+"""A JPEG that holds further images is called so by Pillow."""
 FORMATS = ("PNG", "JPEG", "BMP", "PPM")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm")
 MAX_PIXELS = 50_000_000
 """Pixels above which an image is refused before it is decoded."""
+MAX_SIDE = 65_535
+"""Pixels of a side: those that the formats with headers of 16 bits can have."""
+MAX_SCANS, SCAN = 100, b"\xff\xda"
+"""Scans of a progressive JPEG, each of which takes as long as the whole image, and what each begins with."""
 MAX_BYTES = 2**28
 """Bytes of a compressed image above which it is refused before it is read."""
 MAX_LABELS = 256
@@ -82,7 +88,9 @@ def _decode(raw: bytes, name: str) -> "tuple[PillowImage, str | None]":
             warnings.simplefilter("ignore")
             image = Image.open(io.BytesIO(raw), formats=FORMATS)
             width, height = image.size
-            if width * height <= MAX_PIXELS:
+            n_scans = raw.count(SCAN) if image.format in JPEGS else 0
+            fits = min(width, height) > 0 and max(width, height) <= MAX_SIDE and width * height <= MAX_PIXELS
+            if fits and n_scans <= MAX_SCANS:
                 image.load()
                 return ImageOps.exif_transpose(image), image.format
     except Image.DecompressionBombError as error:
@@ -97,8 +105,11 @@ def _decode(raw: bytes, name: str) -> "tuple[PillowImage, str | None]":
             f"{name} cannot be read ({type(error).__name__}: {show(why, 120)}); expected a complete "
             f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} image: fetch or export it again"
         ) from error
+    if fits:
+        raise FormatError(f"{name} is a JPEG of {n_scans} scans; expected at most {MAX_SCANS}: export it again")
     raise FormatError(
-        f"{name} announces {width} × {height} pixels; expected at most {MAX_PIXELS} in all: make it smaller"
+        f"{name} announces {width} × {height} pixels; expected at most {MAX_PIXELS} in all and 1 to {MAX_SIDE} on each "
+        "side: make it smaller"
     )
 
 
@@ -142,7 +153,7 @@ def parse_label_image(raw: bytes, name: str = "the label image", colours: bool |
         Numbers from 0 to 255, or 256 + 65536 red + 256 green + blue for colours; `label_name` names them.
     """
     image, kind = _decode(raw, name)
-    if kind == "JPEG":
+    if kind in JPEGS:
         raise FormatError(
             f"{name} is a JPEG, which blurs labels at their borders; expected a lossless PNG: export it again"
         )

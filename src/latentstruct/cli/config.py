@@ -26,6 +26,7 @@ from latentstruct.cli.parameters import (
 from latentstruct.exceptions import FormatError, InputError
 
 SUFFIX = ".toml"
+MAX_BYTES, MAX_DOTS, MAX_DEPTH = 2**18, 200, 10
 SIGNATURE = "# Run again: latentstruct"
 
 
@@ -63,19 +64,50 @@ def read_options(path: Path, words: Sequence[str], root: Any) -> dict[str, Any]:
 def read_tables(path: Path) -> dict[str, Any]:
     """Read a TOML file."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as handle:
+            raw = handle.read(MAX_BYTES + 1)
     except OSError as error:
         why = error.strerror or error
         raise InputError(f"{path} cannot be read ({why}); expected a TOML file of options: give another one") from error
+    if len(raw) > MAX_BYTES:
+        raise FormatError(f"{path} has more than {MAX_BYTES} bytes; expected a TOML file of options: choose another")
+    try:
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FormatError(f"{path} is not UTF-8 ({error}); expected a TOML file of options: save it as such") from error
+    for number, line in enumerate(text.split("\n"), 1):
+        # The time to read a name such as a.b.c grows with the square of its parts.
+        if line.count(".") > MAX_DOTS:
+            raise FormatError(
+                f"{path}:{number}: found {line.count('.')} dots in one line; expected at most {MAX_DOTS}: write the "
+                "entries of a long list on lines of their own"
+            )
     try:
-        return tomllib.loads(text)
+        tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         # Numbers of thousands of digits and deep brackets are mistakes of the file too.
         raise FormatError(
             f'{path} is no TOML ({error}); expected lines such as max-rounds = 5 and data = "train.txt": correct it'
         ) from error
+    check_depth(path, tables)
+    return tables
+
+
+def check_depth(path: Path, tables: dict[str, Any]) -> None:
+    """Raise if a file has lists in lists, or tables in tables, deeper than any command has them."""
+    level: list[Any] = [tables]
+    for _ in range(MAX_DEPTH):
+        level = [
+            below
+            for one in level
+            for below in (one.values() if isinstance(one, dict) else one)
+            if isinstance(below, dict | list)
+        ]
+    if level:
+        raise FormatError(
+            f"{path} has lists or tables that are nested more than {MAX_DEPTH} deep; expected options and lists of "
+            "values: correct it"
+        )
 
 
 def plain_keys(table: Mapping[str, Any], command: Any) -> dict[str, Any]:

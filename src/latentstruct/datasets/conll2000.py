@@ -13,6 +13,7 @@ __all__ = ["Conll2000", "load_conll2000"]
 
 _FILE = "conll2000/conll2000.zip"
 _SUBSETS = ("train", "test")
+_LARGEST = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,15 @@ def load_conll2000(data_home: str | os.PathLike[str] | None = None, subset: str 
     try:
         with zipfile.ZipFile(path) as archive:
             members = [name for name in archive.namelist() if name.rpartition("/")[2] == wanted]
+            size = sum(archive.getinfo(name).file_size for name in members)
+            if size > _LARGEST:
+                raise ValueError(f"its files have {size} bytes")
             contents = [archive.read(name) for name in members]
     except Exception as error:
         # A damaged archive fails in as many ways as the format and its compressions have parts.
         raise FormatError(
             f"{path} cannot be read ({type(error).__name__}: {error}); expected a complete zip archive with "
-            f"{wanted}: fetch it again"
+            f"{wanted} of {_LARGEST} bytes at most: fetch it again"
         ) from error
     if len(members) != 1:
         raise FormatError(f"{path} holds {len(members)} files {wanted}; expected one: fetch it again")

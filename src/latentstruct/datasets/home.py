@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.formats.npz import load_arrays
 from latentstruct.short_repr import show
 
 __all__ = ["ENVIRONMENT_VARIABLE", "data_home", "dataset_file", "read_whole_numbers"]
@@ -98,12 +99,10 @@ def read_whole_numbers(
     """
     arrays: dict[str, NDArray[np.int64]] = {}
     try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            for name in names:
-                stored = archive[name]
-                if stored.dtype.kind not in "iu":
-                    raise ValueError(f"{name} has the type {stored.dtype}, not whole numbers")
-                arrays[name] = stored.astype(np.int64)
+        for name, stored in load_arrays(path, names).items():
+            if stored.dtype.kind not in "iu":
+                raise ValueError(f"{name} has the type {stored.dtype}, not whole numbers")
+            arrays[name] = stored.astype(np.int64)
     except Exception as error:
         # A damaged archive fails in as many ways as the zip and the array format have parts.
         raise FormatError(

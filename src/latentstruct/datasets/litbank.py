@@ -7,11 +7,13 @@ from latentstruct.datasets.home import dataset_file
 from latentstruct.documents import Document
 from latentstruct.exceptions import FormatError
 from latentstruct.formats.coreference import parse_litbank
+from latentstruct.formats.text import open_unpacked
 
 __all__ = ["load_litbank"]
 
 _FILE = "litbank_coref/litbank_coref_conll_tsv.tar.gz"
 _FOLDER = "coref/tsv/"
+_LARGEST_FILE, _MOST_FILES = 10_000_000, 10_000
 
 
 def load_litbank(data_home: str | os.PathLike[str] | None = None) -> list[Document]:
@@ -40,10 +42,12 @@ def load_litbank(data_home: str | os.PathLike[str] | None = None) -> list[Docume
     path = dataset_file(data_home, _FILE)
     files: dict[str, bytes] = {}
     try:
-        with tarfile.open(path, "r:gz") as archive:
+        with open_unpacked(str(path)) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 name = member.name.removeprefix("./")
                 if member.isfile() and name.startswith(_FOLDER) and name.endswith((".ann", ".txt")):
+                    if member.size > _LARGEST_FILE or len(files) >= _MOST_FILES:
+                        raise ValueError(f"{name} has {member.size} bytes and is number {len(files) + 1} of its kind")
                     content = archive.extractfile(member)
                     assert content is not None
                     files[name] = content.read()
@@ -51,7 +55,7 @@ def load_litbank(data_home: str | os.PathLike[str] | None = None) -> list[Docume
         # A damaged archive fails in as many ways as the format and its compression have parts.
         raise FormatError(
             f"{path} cannot be read ({type(error).__name__}: {error}); expected a complete gzip-compressed tar archive "
-            f"with {_FOLDER}*.ann: fetch it again"
+            f"with up to {_MOST_FILES} files {_FOLDER}*.ann and .txt of at most {_LARGEST_FILE} bytes: fetch it again"
         ) from error
     names = sorted(name.removesuffix(".ann") for name in files if name.endswith(".ann"))
     if not names:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError
 from latentstruct.formats.alignments import SequencePairs, parse_alignments
-from latentstruct.formats.text import NUMBER, decode_line, fail, show
+from latentstruct.formats.text import NUMBER, decode_line, fail, open_unpacked, show
 from latentstruct.short_repr import short_repr
 
 __all__ = ["Prefab", "load_prefab"]
@@ -91,7 +91,7 @@ def _read_members(path: Path) -> dict[str, bytes]:
     """Return the members that belong to PREFAB by their names."""
     files: dict[str, bytes] = {}
     try:
-        with tarfile.open(path, "r:gz") as archive:
+        with open_unpacked(str(path)) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 name = member.name.removeprefix("./")
                 if not member.isfile() or not (name == _IDENTITIES or name.startswith(_FOLDER)):

@@ -14,7 +14,7 @@ __all__ = ["YeastArs", "load_yeast_ars"]
 _POSITIVES = "yeast_ars/ars_positive.fa"
 _NEGATIVES = "yeast_ars/intergenic_negative.fa.gz"
 _ACS = re.compile(r"(?:^|\s)acs=(\S*)")
-_SITE = re.compile(r"(\d+)-(\d+)([+-])", re.ASCII)
+_SITE = re.compile(r"(\d{1,9})-(\d{1,9})([+-])", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import show
+from latentstruct.formats.text import open_unpacked, show
 
 Boxes = NDArray[np.float64]
 
@@ -128,7 +128,7 @@ def fit_boxes(annotation: ImageAnnotation, width: int, height: int) -> Boxes:
 def read_limited(text: str, limit: int, whole: bool = True) -> bytes:
     """Return the first bytes of a file; of a whole file, raise if it has more of them."""
     try:
-        with gzip.open(text, "rb") if text.lower().endswith(".gz") else open(text, "rb") as handle:
+        with open_unpacked(text) as handle:
             raw = handle.read(limit + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise FormatError(

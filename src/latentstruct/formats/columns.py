@@ -127,6 +127,7 @@ def parse_conll(
     name: str,
     columns: Sequence[int] | None = None,
     blank: Mapping[int, str] | None = None,
+    form: tuple[int, bool] | None = None,
 ) -> ColumnSentences:
     """Parse the numbered lines of a token-column text.
 
@@ -140,6 +141,8 @@ def parse_conll(
         The columns to keep, in this order; all by default.
     blank : mapping of int to str, optional
         What empty fields of a column are read as; by default no field may be empty.
+    form : pair of int and bool, optional
+        The number of columns and whether tabs separate them; by default as in the first line with a token.
 
     Returns
     -------
@@ -150,21 +153,17 @@ def parse_conll(
     values: list[list[str]] = []
     offsets = [0]
     n_tokens = 0
-    width = 0
-    by_tab = False
+    width, by_tab = (0, False) if form is None else form
+    values = [[] for _ in range(width)]
     for number, raw in lines:
-        stripped = raw.strip()
-        if not stripped or raw.startswith(_DOCUMENT_START.encode()):
+        if ends_sentence(raw):
             if n_tokens > offsets[-1]:
                 offsets.append(n_tokens)
             continue
         if not width:
-            # Without its label a first token may end in the only tab.
-            by_tab = b"\t" in (raw if blank else stripped)
-        fields = [field.strip() for field in raw.rstrip(b"\r\n").split(b"\t")] if by_tab else raw.split()
-        if not width:
-            width = len(fields)
-            values = [[] for _ in fields]
+            width, by_tab = form_of(raw, blank)
+            values = [[] for _ in range(width)]
+        fields = _fields(raw, by_tab)
         if len(fields) != width:
             cure = (
                 "comment lines are not skipped, so remove them"
@@ -196,6 +195,23 @@ def parse_conll(
     if not kept:
         raise InputError("columns is empty; expected at least one column number: leave it out to keep all")
     return ColumnSentences(tuple(kept), np.asarray(offsets, dtype=np.int64))
+
+
+def _fields(raw: bytes, by_tab: bool) -> list[bytes]:
+    """Return the fields of a line."""
+    return [field.strip() for field in raw.rstrip(b"\r\n").split(b"\t")] if by_tab else raw.split()
+
+
+def form_of(raw: bytes, blank: Mapping[int, str] | None) -> tuple[int, bool]:
+    """Return the number of columns of a first line with a token, and whether tabs separate them."""
+    # Without its label a first token may end in the only tab.
+    by_tab = b"\t" in (raw if blank else raw.strip())
+    return len(_fields(raw, by_tab)), by_tab
+
+
+def ends_sentence(raw: bytes) -> bool:
+    """Tell whether a line holds no token."""
+    return not raw.strip() or raw.startswith(_DOCUMENT_START.encode())
 
 
 def _fill(fields: list[bytes], blank: Mapping[int, str], name: str, number: int) -> list[bytes]:

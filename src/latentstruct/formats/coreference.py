@@ -26,9 +26,12 @@ from latentstruct.formats.text import (
 
 __all__ = ["parse_conll_coreference", "parse_litbank", "read_coreference", "write_coreference"]
 
-_BEGIN = re.compile(r"#begin document\s+\(?(?P<name>.*?)\)?(?:;\s*part\s+(?P<part>[0-9]+))?\s*", re.ASCII)
+_BEGIN = re.compile(r"#begin document\s+(?P<name>.*)", re.ASCII)
+_PART = re.compile(r";\s*part\s+(?P<part>[0-9]{1,9})", re.ASCII)
+_POSITION = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _BRACKET = re.compile(r"(?P<open>\()?(?P<cluster>[^()|\s]+)(?P<close>\))?")
-_SPACED = re.compile(r"(?P<before>\s*(?:\S+\s+){3})(?P<word>\S+)(?P<after>\s.*?)(?P<clusters>\S+)\s*")
+_SPACED = re.compile(r"(?P<before>\s*(?:\S+\s+){3})(?P<word>\S+)")
+_BLANKS = " \t\n\r\f\v"
 _NOTHING = frozenset({"", "-", "_", "*"})
 _FEWEST_COLUMNS = 5
 _FOLDERS_NAMED, _FOLDERS_VISITED = 3, 1000
@@ -65,14 +68,14 @@ class _Reader:
 
     def begin(self, text: str, line: int) -> None:
         self.end(line)
-        match = _BEGIN.fullmatch(text)
-        if match is None or not match["name"]:
+        name, part = _document_name(text)
+        if not name:
             fail(
                 self.source,
                 line,
                 f"found {show(text)}; expected a line like '#begin document (name); part 000': name the document",
             )
-        self.begun = match["name"], int(match["part"] or 0), line
+        self.begun = name, part, line
 
     def word(self, text: str, line: int) -> None:
         columns = text.split("\t") if "\t" in text else text.split()
@@ -152,13 +155,25 @@ class _Reader:
         self._clear()
 
 
+def _document_name(text: str) -> tuple[str, int]:
+    """Return name and part of the document that a line begins, no name if it has none."""
+    match = _BEGIN.fullmatch(text)
+    if match is None:
+        return "", 0
+    name = match["name"].rstrip(_BLANKS)
+    head, semicolon, tail = name.rpartition(";")
+    part = _PART.fullmatch(semicolon + tail)
+    name = name.removeprefix("(") if part is None else head.removeprefix("(")
+    return name.removesuffix(")"), int(part["part"]) if part else 0
+
+
 def _beside_word(text: str, columns: list[str]) -> tuple[str, str]:
     """Return what stands before the word of a line, and between it and the clusters, with the separators."""
     if "\t" in text:
         return "\t".join([*columns[:3], ""]), "\t".join(["", *columns[4:-1], ""])
-    match = _SPACED.fullmatch(text)
+    match = _SPACED.match(text)
     assert match is not None, "the line has enough columns"
-    return match["before"], match["after"]
+    return match["before"], text[match.end() : text.rindex(columns[-1])]
 
 
 def _ordered(found: Sequence[tuple[Mention, int]], source: str) -> list[Mention]:
@@ -203,10 +218,9 @@ def parse_conll_coreference(lines: Lines, source: str) -> list[Document]:
 
 def _standoff_span(fields: list[str], sentences: list[list[str]], source: str, line: int) -> tuple[int, int, int]:
     """Return sentence, start and end of a MENTION line."""
-    try:
-        sentence, start, last_sentence, last = (int(field) for field in fields[2:6])
-    except ValueError:
+    if not all(_POSITION.fullmatch(field) for field in fields[2:6]):
         fail(source, line, f"found the span {show(fields[2:6])}; expected four whole numbers: correct the line")
+    sentence, start, last_sentence, last = map(int, fields[2:6])
     if sentence != last_sentence:
         fail(
             source,

@@ -1,12 +1,13 @@
 """DNA sequences as FASTA, and tables of the sites found in them."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.formats.text import NUMBER, FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
 from latentstruct.short_repr import short_repr
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ LABEL_TEXTS = {"1": 1, "+1": 1, "positive": 1, "-1": -1, "negative": -1}
 _LABEL_MARK = "label="
 
 _LETTER_BYTES = LETTERS.encode()
+_PLACE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _SITES_HEADER = "sequence\tstart\tend\tstrand\tscore\tsite"
 
 
@@ -91,7 +93,7 @@ def read_fasta(path: FilePath) -> Sequences:
     FormatError
         If the file is not of this format, holds nothing, or names two sequences alike.
     """
-    return _read(path)[0]
+    return _collected(each_sequence(path))
 
 
 def read_labelled_fasta(path: FilePath) -> tuple[Sequences, list[int]]:
@@ -118,10 +120,18 @@ def read_labelled_fasta(path: FilePath) -> tuple[Sequences, list[int]]:
     FormatError
         If the file is not of this format, or a header has no label, two, or another one.
     """
-    name = source_name(path)
-    sequences, lines = _read(path)
-    headers = zip(lines, sequences.names, sequences.descriptions, strict=True)
-    return sequences, [_label(description, title, name, line) for line, title, description in headers]
+    found = list(each_labelled_sequence(path))
+    return _collected(one for one, _ in found), [label for _, label in found]
+
+
+def _collected(found: "Iterable[FoundSequence]") -> Sequences:
+    """Return sequences that were read one by one."""
+    sequences = Sequences([], [], [])
+    for one in found:
+        sequences.names.append(one.name)
+        sequences.descriptions.append(one.description)
+        sequences.sequences.append(one.letters)
+    return sequences
 
 
 def _label(description: str, title: str, name: str, line: int) -> int:
@@ -142,32 +152,44 @@ def _label(description: str, title: str, name: str, line: int) -> int:
     return LABEL_TEXTS[found[0].lower()]
 
 
-def _read(path: FilePath) -> tuple[Sequences, list[int]]:
-    """Return the sequences of a file and the lines of their headers."""
-    name = source_name(path)
-    names: list[str] = []
-    descriptions: list[str] = []
-    sequences: list[str] = []
+class FoundSequence(NamedTuple):
+    """One sequence of a file: the line and the words of its header, and its letters in upper case."""
+
+    line: int
+    name: str
+    description: str
+    letters: str
+
+
+def each_sequence(path: FilePath) -> Iterator[FoundSequence]:
+    """Read the sequences of a FASTA file one by one; see `read_fasta`."""
+    source = source_name(path)
     header_lines: dict[str, int] = {}
-    for line, header, lines in fasta_records(numbered_lines(path), name):
+    for line, header, lines in fasta_records(numbered_lines(path), source):
         title, _, description = header.partition(" ")
-        parts = [_letters(content, name, number) for number, content in lines if content]
+        parts = [_letters(content, source, number) for number, content in lines if content]
         if title in header_lines:
             fail(
-                name,
+                source,
                 line,
                 f"the name {show(title)} was used in line {header_lines[title]} already; expected different names: "
                 "rename one of the two sequences",
             )
         if not parts:
-            fail(name, line, f"the sequence {show(title)} is empty; expected letters after its header: remove it")
+            fail(source, line, f"the sequence {show(title)} is empty; expected letters after its header: remove it")
         header_lines[title] = line
-        names.append(title)
-        descriptions.append(description.strip())
-        sequences.append(b"".join(parts).decode("ascii"))
-    if not names:
-        raise FormatError(f"{name} holds no sequences; expected a line '>name' and letters: check that it is complete")
-    return Sequences(names, descriptions, sequences), list(header_lines.values())
+        yield FoundSequence(line, title, description.strip(), b"".join(parts).decode("ascii"))
+    if not header_lines:
+        raise FormatError(
+            f"{source} holds no sequences; expected a line '>name' and letters: check that it is complete"
+        )
+
+
+def each_labelled_sequence(path: FilePath) -> Iterator[tuple[FoundSequence, int]]:
+    """Read sequences and their labels +1 and −1 one by one; see `read_labelled_fasta`."""
+    source = source_name(path)
+    for found in each_sequence(path):
+        yield found, _label(found.description, found.name, source, found.line)
 
 
 class Record(NamedTuple):
@@ -314,11 +336,12 @@ def read_sites(path: FilePath) -> "list[Site]":
             if text != _SITES_HEADER:
                 fail(name, 1, f"found {show(text)}; expected the header {show(_SITES_HEADER)}: give a table of sites")
             continue
-        try:
-            sequence, start, end, strand, score, letters = text.split("\t")
-            sites.append(Site(sequence, int(start), int(end), 1 if strand == "+" else -1, float(score), letters))
-        except ValueError:
+        cells = text.split("\t")
+        numbers = zip((_PLACE, _PLACE, NUMBER), (*cells[1:3], *cells[4:5]), strict=False)
+        if len(cells) != 6 or not all(pattern.fullmatch(cell) for pattern, cell in numbers):
             fail(name, number, f"found {show(text)}; expected the six columns of the header line: correct the line")
+        sequence, start, end, strand, score, letters = cells
+        sites.append(Site(sequence, int(start), int(end), 1 if strand == "+" else -1, float(score), letters))
     if not sites:
         raise FormatError(f"{name} holds no site; expected a line for each below the header line: check its origin")
     return sites

@@ -147,7 +147,7 @@ def _find_value(raw: bytes, where: str) -> tuple[str, str]:
                 place, value = f"{place}[{number}]", value[int(number)]
             else:
                 place, value = f"{place}.{name}" if place else name, value[name]
-    except (LookupError, TypeError, AttributeError, ValueError, StopIteration):
+    except (LookupError, TypeError, AttributeError, ValueError, StopIteration, RecursionError):
         # Names that occur twice in one object lead elsewhere.
         return f"at {where}", "a wrong value"
     text = json.dumps(value, ensure_ascii=False)

@@ -62,9 +62,11 @@ def _parse_header(cells: list[str], name: str, number: int) -> str:
                 number,
                 f"found {show(cell)} in the first row; expected single letters: begin with the letters of the columns",
             )
-    repeated = [cell for k, cell in enumerate(cells) if cell in cells[:k]]
-    if repeated:
-        fail(name, number, f"the letter {show(repeated[0])} heads two columns; expected different ones: remove one")
+    seen: set[str] = set()
+    for cell in cells:
+        if cell in seen:
+            fail(name, number, f"the letter {show(cell)} heads two columns; expected different ones: remove one")
+        seen.add(cell)
     return "".join(cells)
 
 

@@ -5,7 +5,7 @@ import io
 import operator
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from typing import Any, NamedTuple, NoReturn
 
@@ -34,13 +34,17 @@ from latentstruct.formats.text import (
 from latentstruct.short_repr import short_repr
 
 MAX_INDEX = 2**31 - 1
+MAX_LABEL = 1000
+"""Letters above which a label is refused: an array of labels has room for the longest in each row."""
 
 _TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+MAX_KEY = 100
+"""Digits of an index, zeros before it included."""
 _PAIR = re.compile(rb"(?:^|\s)(?:[0-9]+|qid):")
-_PAIRS = re.compile(rb"(?:\s*[0-9]+:[-+0-9.eE]+(?=\s|$))*\s*")
+_PAIRS = re.compile(rb"(?:\s*[0-9]{1,100}:[-+0-9.eE]+(?=\s|$))*\s*")
 
 
-def _typed_labels(labels: list[str], lines: Sequence[int], name: str) -> NDArray[Any]:
+def typed_labels(labels: list[str], lines: Sequence[int], name: str) -> NDArray[Any]:
     """Make an array of the labels: integers if all are, else numbers if all are, else text."""
     distinct = set(labels)
     if all(INTEGER.fullmatch(label) for label in distinct):
@@ -61,6 +65,14 @@ def _typed_labels(labels: list[str], lines: Sequence[int], name: str) -> NDArray
                     "row a label or remove it",
                 )
         return np.array([numbers[label] for label in labels], dtype=np.float64)
+    for label, line in zip(labels, lines, strict=True):
+        if len(label) > MAX_LABEL:
+            fail(
+                name,
+                line,
+                f"the label {show(label)} has {len(label)} letters; expected at most {MAX_LABEL}: shorten it, and "
+                "check that quotes are closed",
+            )
     return np.array(labels, dtype=np.str_)
 
 
@@ -83,6 +95,8 @@ def _explain_pairs(name: str, line: int, pairs: list[bytes], first: int, last: i
         if index > largest:
             cure = "renumber the features" if last is None else "give a larger n_features or remove the feature"
             fail(name, line, f"found the index in {shown}; expected at most {largest}: {cure}")
+        if len(key) > MAX_KEY:
+            fail(name, line, f"the index in {shown} has {len(key)} digits; expected at most {MAX_KEY}: drop the zeros")
         if index <= previous:
             fail(
                 name,
@@ -178,6 +192,17 @@ def read_svmlight(
         If the file is not of this format.
     """
     name = source_name(path)
+    X, labels, lines = parse_svmlight(numbered_lines(path), name, n_features, zero_based)
+    return X, typed_labels(labels, lines, name)
+
+
+def parse_svmlight(
+    lines_of_file: Iterable[tuple[int, bytes]], name: str, n_features: int | None = None, zero_based: bool = False
+) -> tuple[csr_array, list[str], Sequence[int]]:
+    """Parse numbered lines of svmlight: features, labels as they are written, and the numbers of their lines.
+
+    See `read_svmlight` for what a line is.
+    """
     check_n_features(n_features)
     first = 0 if zero_based else 1
     last = None if n_features is None else int(n_features) - 1 + first
@@ -187,7 +212,7 @@ def read_svmlight(
     indices = array("q")
     values = array("d")
     highest = first - 1
-    for number, raw in numbered_lines(path):
+    for number, raw in lines_of_file:
         content = raw.partition(b"#")[0].strip()
         if not content:
             continue
@@ -229,7 +254,7 @@ def read_svmlight(
         ),
         shape=(len(labels), int(n_features)),
     )
-    return X, _typed_labels(labels, lines, name)
+    return X, labels, lines
 
 
 def _decoded_lines(path: FilePath, name: str) -> Iterator[str]:
@@ -275,7 +300,7 @@ def _check_header(header: list[str], name: str, line: int, delimiter: str) -> No
 def _explain_row(name: str, line: int, cells: list[str], feature_names: list[str]) -> NoReturn:
     """Find the cell that is not a finite number, and raise the error."""
     for cell, feature in zip(cells, feature_names, strict=True):
-        text = cell.strip()
+        text = cell.strip(" \t\r\n")
         where = f"the value of {show(feature)} is {show(text)}"
         if not text:
             fail(name, line, f"{where}; expected a number: fill in the missing value or remove the row")
@@ -376,7 +401,7 @@ def read_csv(path: FilePath, label: str | None = None) -> tuple[NDArray[np.float
             "more: check that this is the right file"
         )
     X = np.array(values, dtype=np.float64).reshape(len(labels), width - 1)
-    return X, _typed_labels(labels, lines, name), feature_names
+    return X, typed_labels(labels, lines, name), feature_names
 
 
 class ClassData(NamedTuple):

@@ -7,8 +7,9 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, Any, NoReturn
 
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.short_repr import show
@@ -17,8 +18,12 @@ STANDARD_STREAM = "-"
 BOM = b"\xef\xbb\xbf"
 MAX_STREAM_BYTES = 2**31
 """Bytes of standard input above which it is refused where it is read whole."""
+MAX_LINE_BYTES = 2**28
+"""Bytes above which a line is refused: it is held in memory whole."""
+MAX_UNPACKED, MAX_GROWTH = 2**28, 200
+"""A compressed file is refused once it has become larger than both: so many bytes, and so many times its own size."""
 INTEGER = re.compile(r"[-+]?[0-9]+", re.ASCII)
-NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 
 FilePath = str | os.PathLike[str]
@@ -89,16 +94,15 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, of its decompressed content or of standard input, counted from 1."""
     text = path_text(path)
     if text == STANDARD_STREAM:
-        for number, line in enumerate(io.BytesIO(path.content) if isinstance(path, KeptInput) else sys.stdin.buffer, 1):
-            yield number, line.removeprefix(BOM) if number == 1 else line
+        yield from _lines(io.BytesIO(path.content) if isinstance(path, KeptInput) else sys.stdin.buffer, "<stdin>")
         return
     if os.path.isdir(text):
         raise InputError(f"{text} is a directory; expected a file: give the path of one file in it")
     number = 0
     try:
-        with gzip.open(text, "rb") if text.lower().endswith(".gz") else open(text, "rb") as handle:
-            for number, line in enumerate(handle, 1):
-                yield number, line.removeprefix(BOM) if number == 1 else line
+        with open_unpacked(text) as handle:
+            for number, line in _lines(handle, text):
+                yield number, line
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise FormatError(
             f"{text}:{number + 1}: the gzip data cannot be read ({error}); expected a complete gzip file: "
@@ -111,6 +115,51 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
             f"{text} cannot be read ({error.strerror or error}); expected a readable file: "
             "check its permissions and the disk"
         ) from error
+
+
+def _lines(handle: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a stream, counted from 1."""
+    for number, line in enumerate(iter(partial(handle.readline, MAX_LINE_BYTES + 1), b""), 1):
+        if len(line) > MAX_LINE_BYTES:
+            fail(
+                name,
+                number,
+                f"the line has more than {MAX_LINE_BYTES} bytes; expected at most that many: check that this is text",
+            )
+        yield number, line.removeprefix(BOM) if number == 1 else line
+
+
+class _Unpacked(io.RawIOBase):
+    """The contents of a compressed file; raises if they are far larger than any text would make them."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.left = max(MAX_UNPACKED, MAX_GROWTH * os.path.getsize(path))
+        # It is closed with this one.
+        self.stream = gzip.open(path, "rb")  # noqa: SIM115
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self.stream.read1(len(buffer))
+        self.left -= len(found)
+        if self.left < 0:
+            raise FormatError(
+                f"{self.path} unpacks to more than {MAX_UNPACKED} bytes and {MAX_GROWTH} times its size; expected "
+                "text, which does not shrink like that: unpack the file and look at it"
+            )
+        buffer[: len(found)] = found
+        return len(found)
+
+    def close(self) -> None:
+        self.stream.close()
+        super().close()
+
+
+def open_unpacked(path: str) -> IO[bytes]:
+    """Open a file to be read, decompressed if its name ends in .gz."""
+    return io.BufferedReader(_Unpacked(path), 1 << 16) if path.lower().endswith(".gz") else open(path, "rb")
 
 
 def decode_line(raw: bytes, name: str, line: int) -> str:

@@ -28,6 +28,9 @@ SCALES = {"linear": 0.0, "natural": 1.0, "log10": math.log(10.0)}
 """How tables are written, and the natural logarithm of the base of their logarithms."""
 MOST_STATES = 2**24
 """So many states of variables are taken without a table that lists them."""
+MOST_VALUES = 10**18
+"""Values of a table that no file announces: a number has 18 digits at most."""
+FACTORS_SHOWN = 10
 
 ASK_FOR_SCALE = "ask for the scale natural or log10"
 CUT_SHORT = "fetch the file again, as it seems to be cut short"
@@ -253,7 +256,8 @@ def _read_scope(words: Words, factor: int, n_variables: int) -> tuple[int, ...]:
     start = words.at
     scope = tuple(words.whole(f"a variable of factor {factor}", below=n_variables) for _ in range(size))
     if len(set(scope)) < size:
-        again = next(k for k, v in enumerate(scope) if v in scope[:k])
+        first = {v: k for k, v in reversed(list(enumerate(scope)))}
+        again = next(k for k, v in enumerate(scope) if first[v] < k)
         words.fail(
             start + again,
             f"factor {factor} has variable {scope[again]} twice; expected variables that all differ: correct the scope",
@@ -264,12 +268,17 @@ def _read_scope(words: Words, factor: int, n_variables: int) -> tuple[int, ...]:
 def _read_table_span(words: Words, factor: int, cards: list[int]) -> range:
     """Check the announced size of a table and return the positions of its values."""
     size = words.whole(f"the number of values of factor {factor}")
-    if size != math.prod(cards):
+    product = 1
+    for card in cards:
+        # Beyond what a file can announce nothing more is to be known of the product.
+        product = min(product * card, MOST_VALUES)
+    if size != product:
+        shown = cards if len(cards) <= FACTORS_SHOWN else [*cards[:FACTORS_SHOWN], "…"]
+        told = f" = {product}" if len(cards) > 1 and product < MOST_VALUES else ""
         words.fail(
             words.at - 1,
-            f"factor {factor} announces {size} values; expected {' · '.join(map(str, cards)) or 'one value'}"
-            f"{f' = {math.prod(cards)}' if len(cards) > 1 else ''}, the product of its variables' numbers of states: "
-            "correct the size or the scope",
+            f"factor {factor} announces {size} values; expected {' · '.join(map(str, shown)) or 'one value'}{told}, "
+            "the product of its variables' numbers of states: correct the size or the scope",
         )
     if size > words.n_left:
         words.fail(
@@ -290,13 +299,17 @@ def _log_values(words: Words, spans: list[range], scale: str) -> Vector:
     except ValueError:
         values = np.array([words.real(k) for k in places.tolist()])
     if scale != "linear":
-        bad = np.flatnonzero(np.isnan(values) | (values == np.inf))
+        with np.errstate(over="ignore"):
+            logs = values * SCALES[scale]
+        # −inf stands for a weight of 0, which only −inf itself is.
+        bad = np.flatnonzero(~(logs < np.inf) | (np.isinf(logs) & np.isfinite(values)))
         if len(bad):
             words.fail(
                 int(places[bad[0]]),
-                f"found {words.shown(places[bad[0]])} in a table; expected a logarithm below infinity: correct it",
+                f"found {words.shown(places[bad[0]])} in a table; expected a logarithm of a weight within the range of "
+                "floating point, or -inf: correct it",
             )
-        return values * SCALES[scale]
+        return logs
     bad = np.flatnonzero(~(values >= 0))
     if len(bad):
         cure = f"correct it, or {ASK_FOR_SCALE} if these are logarithms"

@@ -181,16 +181,16 @@ def read_uai_query(path: FilePath, n_variables: int) -> list[int]:
         The variables in the order of the file.
     """
     words = Words(path)
-    query: list[int] = []
+    query: dict[int, None] = {}
     for _ in range(words.announced("query variables")):
-        query.append(words.whole("a query variable", below=n_variables))
-        if query[-1] in query[:-1]:
+        variable = words.whole("a query variable", below=n_variables)
+        if variable in query:
             words.fail(
-                words.at - 1,
-                f"variable {query[-1]} is asked for twice; expected variables that all differ: remove one",
+                words.at - 1, f"variable {variable} is asked for twice; expected variables that all differ: remove one"
             )
+        query[variable] = None
     words.end("the last query variable")
-    return query
+    return list(query)
 
 
 def write_uai_query(path: FilePath, query: Sequence[int]) -> None:

@@ -1,0 +1,71 @@
+"""Arrays of numbers in archives of numpy, read with every announced size held against the file first."""
+
+import math
+import os
+import warnings
+import zipfile
+from collections.abc import Iterable
+from os import PathLike
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["load_arrays"]
+
+KINDS = "biuf"
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+MOST_GROWTH, HEAD = 1100, 1 << 16
+"""Deflated data become at most so many times larger; small files may, whatever they say."""
+
+
+def load_arrays(path: str | PathLike[str], names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Return arrays of numbers from an archive that `numpy.savez` or `numpy.savez_compressed` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The archive.
+    names : iterable of str
+        The arrays to read.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The arrays, of truth values, whole or real numbers.
+
+    Raises
+    ------
+    Exception
+        Of many kinds, as a damaged archive fails in as many ways as the zip and the array format have parts. No memory
+        is taken for values that the archive announces but cannot hold.
+    """
+    with open(path, "rb") as handle, zipfile.ZipFile(handle) as archive:
+        size = os.fstat(handle.fileno()).st_size
+        return {name: _load_array(archive, f"{name}.npy", size) for name in names}
+
+
+def _load_array(archive: zipfile.ZipFile, member: str, size: int) -> NDArray[Any]:
+    info = archive.getinfo(member)
+    if info.compress_type not in METHODS or info.compress_size > size:
+        raise ValueError(f"{member} is packed by method {info.compress_type} into {info.compress_size} bytes")
+    if info.file_size > max(MOST_GROWTH * info.compress_size, HEAD):
+        raise ValueError(f"{member} announces {info.file_size} bytes, which {info.compress_size} cannot become")
+    with archive.open(info) as stream:
+        shape, by_column, kind = _read_header(stream)
+        n_bytes = math.prod(shape) * kind.itemsize
+        if kind.kind not in KINDS or n_bytes != info.file_size - stream.tell():
+            raise ValueError(f"{member} announces {kind} of shape {shape} in {info.file_size} bytes")
+        # One byte more than there is: the checksum is looked at where a file ends.
+        values = stream.read(n_bytes + 1)
+    return np.frombuffer(bytearray(values), dtype=kind).reshape(shape, order="F" if by_column else "C")
+
+
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(stream)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    with warnings.catch_warnings():
+        # Of headers that other versions wrote.
+        warnings.simplefilter("ignore")
+        found: tuple[tuple[int, ...], bool, np.dtype[Any]] = readers[version](stream)
+    return found
