@@ -1,5 +1,7 @@
 """Compact planes and their store against dense matrices, and the oracles that wrap them."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ import reference
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.oracles import CachedOracle, CountingOracle, FixedOracle, SlackOracle, TaskOracle
+from latentstruct.plane_room import least_useful
 from latentstruct.planes import RULES, Plane, Planes, PlaneStore, no_rows
 from latentstruct.protocols import Temperature
 from latentstruct.tasks import Chain, Multiclass
@@ -162,14 +165,14 @@ def dual_value(store, w):
 class Trial:
     """A store put through random steps, with the weights that should follow it and all planes it got."""
 
-    def __init__(self, seed, n_examples=3, most=4, idle=2, one_hot=False):
+    def __init__(self, seed, n_examples=3, most=4, idle=2, one_hot=False, most_bytes=None):
         self.rng = np.random.default_rng(seed)
         self.rows, self.matrix = random_rows(self.rng, one_hot)
         self.weights = self.rng.uniform(0.2, 2.0, n_examples)
         self.linear = self.rng.normal(size=N_FEATURES)
         first, dense = random_planes(self.rng, self.rows, self.matrix, n_examples)
         self.given = [[(slope, b)] for slope, b in zip(dense, first.offsets, strict=True)]
-        self.store = PlaneStore(first, self.weights, most, idle)
+        self.store = PlaneStore(first, self.weights, most, idle, most_bytes)
         self.w = self.linear - self.store.combination().slope
 
     def append(self):
@@ -337,6 +340,165 @@ def test_a_store_of_one_plane_an_example_is_refused():
         PlaneStore(Planes.zero(2, 3), np.ones(2), most=1)
 
 
+# ---- bounds in bytes ---------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    seed=st.integers(0, 10**6),
+    most_bytes=st.integers(12_000, 60_000),
+    steps=st.lists(st.sampled_from(("append", "append", "tick", "smo", "pairwise")), min_size=5, max_size=60),
+)
+def test_a_bounded_store_stays_a_dual_point_within_its_bytes(seed, most_bytes, steps):
+    trial = Trial(seed, n_examples=20, most=50, idle=50, most_bytes=most_bytes)
+    for step in steps:
+        if step == "append":
+            trial.append()
+        elif step == "tick":
+            trial.store.tick()
+        else:
+            trial.ascend(step)
+        assert trial.store.nbytes <= most_bytes
+    trial.check()
+    assert trial.store.slots.count.min() >= 1
+
+
+def test_planes_idle_for_longest_go_first_then_light_ones():
+    trial = Trial(seed=8, n_examples=4, most=10, idle=1000)
+    for _ in range(5):
+        trial.append()
+        trial.store.tick()
+    slots = trial.store.slots
+    slots.alpha[:] = 0.0
+    slots.alpha[:, 1], slots.alpha[:, 2] = 0.7, 0.3
+    examples, places = least_useful(slots)
+    left = [sorted(set(range(slots.count[i])) - set(places[examples == i])) for i in range(4)]
+    assert [sorted(slots.alpha[i, left[i]])[-2:] for i in range(4) if len(left[i]) >= 2] == [[0.3, 0.7]] * 4
+    examples, places = least_useful(slots, 1.0)
+    assert (slots.alpha[examples, places] == 0).all()
+    kept_used = slots.used[:, :][(np.arange(slots.used.shape[1]) < slots.count[:, None]) & (slots.alpha == 0)]
+    assert slots.used[examples, places].min() == kept_used.min()
+    slots.alpha[:] = 1.0 / slots.count[:, None]
+    slots.alpha[2, 1] = 0.01
+    examples, places = least_useful(slots, 1.0)
+    assert (2, 1) in zip(examples.tolist(), places.tolist(), strict=True)
+
+
+def test_slots_become_fewer_where_planes_grow():
+    """The first planes tell how many there is room for; larger ones need room of another kind."""
+    rng = np.random.default_rng(9)
+    nothing = np.zeros(50)
+    most_bytes = 700_000
+    store = PlaneStore(Planes.zero(50, 200), np.ones(50), 50, 50, most_bytes)
+    before, w, given = store.budget.slots, np.zeros(200), []
+    for _ in range(60):
+        given.append(rng.normal(size=(50, 200)))
+        store.append(np.arange(50), Planes.from_matrix(given[-1], nothing, nothing), w)
+        store.ascend(np.arange(50), w)
+        store.tick()
+        assert store.nbytes <= most_bytes
+    assert 2 <= store.budget.slots < before
+    assert store.slots.start.shape[1] == store.budget.slots
+    close(w, -store.combination().slope, 1e-6)
+
+
+def test_a_bound_below_two_planes_an_example_is_refused_with_what_is_needed():
+    first = Planes.from_matrix(np.ones((100, 50)), np.zeros(100), np.zeros(100))
+    with pytest.raises(InputError, match=r"two planes for each of 100 examples need 0\.\d+ MB.*cache_mb.*raise it"):
+        PlaneStore(first, np.ones(100), most_bytes=10_000)
+    # Larger planes than the first ones may need more than there is later.
+    store = PlaneStore(Planes.zero(100, 50), np.ones(100), most_bytes=80_000)
+    with pytest.raises(InputError, match="raise cache_mb by at least"):
+        store.append(np.arange(100), first, np.zeros(50))
+
+
+# ---- the state of a store -------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    most=st.sampled_from((2, 3, 20)),
+    most_bytes=st.sampled_from((None, 4_000, 6_000)),
+    one_hot=st.booleans(),
+    before=st.integers(0, 20),
+    steps=st.lists(st.sampled_from(("append", "append", "tick", "highest", *RULES)), min_size=1, max_size=25),
+)
+def test_a_restored_store_goes_on_bit_for_bit(seed, most, most_bytes, one_hot, before, steps):
+    trial = Trial(seed, most=most, one_hot=one_hot, most_bytes=most_bytes)
+    for _ in range(before):
+        trial.append()
+        trial.ascend("smo")
+        trial.store.tick()
+    twin = copy.deepcopy(trial)
+    twin.store = PlaneStore.restored(trial.store.state(), trial.store.first, trial.weights, most, most_bytes)
+    for step in steps:
+        for each in (trial, twin):
+            if step == "append":
+                each.append()
+            elif step == "tick":
+                each.store.tick()
+            elif step == "highest":
+                each.store.highest(each.w)
+            else:
+                each.ascend(step)
+        np.testing.assert_array_equal(trial.w, twin.w)
+    for name, value in trial.store.state().items():
+        np.testing.assert_array_equal(twin.store.state()[name], value)
+    twin.check()
+
+
+def spoiled(state, name, value, place=0):
+    """The state of a store with one entry changed."""
+    array = state[name].copy()
+    array[place] = value
+    return state | {name: array}
+
+
+def test_states_that_lead_out_of_the_arrays_are_refused():
+    trial = Trial(seed=7, most=9)
+    for _ in range(6):
+        trial.append()
+        trial.ascend("smo")
+        trial.store.tick()
+    state = trial.store.state()
+    direct, indirect = np.flatnonzero(state["rows"] < 0)[0], np.flatnonzero(state["rows"] >= 0)[0]
+    bad = [
+        (spoiled(state, "numbers", 999), "numbered 999"),
+        (spoiled(state, "rows", N_ROWS), "input rows"),
+        (spoiled(state, "rows", -2), "input rows"),
+        (spoiled(state, "columns", N_FEATURES, direct), "weights"),
+        (spoiled(state, "columns", N_FEATURES - 1, indirect), "weights"),
+        (spoiled(state, "columns", -1), "weights"),
+        (spoiled(state, "count", 0), "count of 0"),
+        (spoiled(state, "count", 2**31 - 1), "entries in"),
+        (spoiled(state, "lengths", -1), "lengths of -1"),
+        (spoiled(state, "table_lengths", 2**62), "at most"),
+        (spoiled(state, "table_lengths", state["table_lengths"][0] + 1), "entries in rows"),
+        (spoiled(state, "used", 10**6), "rounds from 0"),
+        (spoiled(state, "masses", -0.5), "sum to 1"),
+        (spoiled(state, "masses", 1.5), "sum to 1"),
+        (spoiled(state, "values", np.nan), "finite"),
+        (spoiled(state, "gram", np.inf), "finite"),
+        (state | {"numbers": state["numbers"].astype(np.int64)}, "flat array of uint32"),
+        (state | {"gram": state["gram"][:, None]}, "flat array"),
+        (state | {"offsets": state["offsets"][:-1]}, "entries in offsets"),
+        (state | {"clock": -1}, "clock"),
+        (state | {"idle": None}, "idle"),
+        ({}, "idle"),
+        ([state], "a dict of arrays"),
+    ]
+    for tree, words in bad:
+        with pytest.raises(InputError, match=words):
+            PlaneStore.restored(tree, trial.store.first, trial.weights, 9)
+    with pytest.raises(InputError, match="at most 2"):
+        PlaneStore.restored(state, trial.store.first, trial.weights, 2)
+    with pytest.raises(InputError, match="one for each example"):
+        PlaneStore.restored(state, trial.store.first.take(np.arange(2)), trial.weights[:2], 9)
+    with pytest.raises(InputError, match="input rows"):
+        PlaneStore.restored(state, Planes.zero(3, N_FEATURES), trial.weights, 9)
+
+
 # ---- oracles ----------------------------------------------------------------------------------------------
 
 
@@ -416,3 +578,37 @@ def test_fixed_oracles_answer_with_the_same_planes():
         rows = np.array([5, 2])
         close(fixed.planes(w, rows).slopes().toarray(), dense[rows])
         close(fixed.planes(w, rows).values, (dense @ w)[rows])
+
+
+def test_planes_of_one_example_that_come_together_have_room():
+    rng = np.random.default_rng(0)
+    store = PlaneStore(Planes.from_matrix(np.eye(10, 50), np.zeros(10), np.zeros(10)), np.ones(10), 20)
+    twin = copy.deepcopy(store)
+    for _ in range(5):
+        examples, w = rng.integers(0, 2, 40), np.zeros(50)
+        planes = Planes.from_matrix(rng.normal(size=(40, 50)), rng.normal(size=40), np.zeros(40))
+        store.append(examples, planes, w)
+        for place in np.argsort(examples, kind="stable"):
+            twin.append(examples[[place]], planes.take(np.array([place])), w)
+        assert (store.tables.end <= [len(store.tables.atoms.value), len(store.tables.numbers)]).all()
+    assert store.slots.count.tolist() == [20, 20] + 8 * [1]
+    for name, kept in store.state().items():
+        np.testing.assert_array_equal(kept, twin.state()[name], err_msg=name)
+
+
+def test_a_store_is_restored_whatever_planes_tell_the_batch():
+    small, large = (Planes.from_matrix(slopes, *np.zeros((2, 5))) for slopes in (np.eye(5, 50), np.ones((5, 50))))
+    least = next(size for size in range(1000, 10**6, 100) if fits(small, size))
+    store = PlaneStore(small, np.ones(5), 4, most_bytes=least)
+    assert not fits(large, least)
+    twin = PlaneStore.restored(store.state(), large, np.ones(5), 4, least)
+    assert twin.budget == store.budget
+
+
+def fits(first, most_bytes):
+    """Tell whether a store can begin with these planes."""
+    try:
+        PlaneStore(first, np.ones(len(first)), 4, most_bytes=most_bytes)
+    except InputError:
+        return False
+    return True

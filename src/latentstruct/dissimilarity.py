@@ -94,6 +94,8 @@ class DissimilarityObjective:
         latents for `Imputation`.
     split : callable, optional
         Gives the model of each example alone, for the stochastic subgradient.
+    n_jobs : int
+        Threads that the oracles are asked by.
     """
 
     model: LatentModel
@@ -102,6 +104,7 @@ class DissimilarityObjective:
     beta: float = 0.1
     first: Callable[[int], Any] | None = None
     split: Callable[[], Sequence[LatentModel]] | None = None
+    n_jobs: int = 1
     properties = frozenset({"difference", "planes", "l2"})
 
     def __post_init__(self) -> None:
@@ -118,16 +121,20 @@ class DissimilarityObjective:
             )
         return self.split()
 
+    def in_threads(self, n_jobs: int) -> "DissimilarityObjective":
+        """Return the same objective with its oracles asked by so many threads."""
+        return replace(self, n_jobs=n_jobs)
+
     def given(self, P: Vector, first: Callable[[int], Planes] | None = None) -> Objective:
         """Return ½‖w‖² + Σ_i c_i ξ_i(w) for a distribution P."""
         task, batch = self.model.task, self.model.batch
         objective = build_objective(task, task.with_expected_loss(batch, P), self.weights, Temperature())
-        return replace(objective, first=first)
+        return replace(objective, first=first).in_threads(self.n_jobs)
 
     def blind(self, first: Callable[[int], Planes] | None = None) -> Objective:
         """Return ½‖w‖² + Σ_i c_i ξ_i(w) for the task's loss of the outputs, which ignores the latents."""
         objective = build_objective(self.model.task, self.model.batch, self.weights, Temperature())
-        return replace(objective, first=first)
+        return replace(objective, first=first).in_threads(self.n_jobs)
 
     def price(self, P: Vector, theta: Vector) -> float:
         """Return what does not depend on w: (J/2)‖θ‖² − β Σ_i c_i H_i."""

@@ -21,6 +21,9 @@ __all__ = ["WindowFeatures"]
 MAX_REACH = 100
 """The largest window and the longest affix."""
 
+NO_TOKEN = (
+    "there is no token in the sentences; expected at least one to learn features from: give sentences with tokens"
+)
 _STATE_FORMAT = "latentstruct.WindowFeatures"
 _STATE_VERSION = 1
 _NAME_ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|"})
@@ -342,31 +345,56 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
 
     def _fit(self, sentences: Sentences) -> tuple[list[_Attribute], NDArray[np.int64]]:
         """Set the vocabulary and return the attributes of the sentences with the offsets."""
-        min_count = self._parameters()[-1]
+        self._parameters()
         columns, offsets = _flatten(sentences, None)
         if offsets[-1] == 0:
-            raise InputError(
-                "there is no token in the sentences; expected at least one to learn features from: "
-                "give sentences with tokens"
-            )
+            raise InputError(NO_TOKEN)
         attributes = list(self._attributes(columns, offsets))
-        counted = [
-            (-count, name)
-            for attribute in attributes
-            for name, count in zip(attribute.names, attribute.counts.tolist(), strict=True)
-            if count >= min_count
-        ]
+        counts = (zip(attribute.names, attribute.counts.tolist(), strict=True) for attribute in attributes)
+        self._keep_frequent(chain.from_iterable(counts), int(offsets[-1]), len(columns))
+        return attributes, offsets
+
+    def fit_blocks(self, blocks: Iterable[Sentences]) -> "WindowFeatures":
+        """Learn the features of sentences that come in blocks and need not fit into memory together.
+
+        Parameters
+        ----------
+        blocks : iterable of blocks of sentences
+            What `fit` would be given at once; the features are the same.
+
+        Returns
+        -------
+        WindowFeatures
+            The template itself.
+        """
+        self._parameters()
+        counts: Counter[str] = Counter()
+        n_columns, n_tokens = None, 0
+        for sentences in blocks:
+            columns, offsets = _flatten(sentences, n_columns)
+            if offsets[-1]:
+                n_columns, n_tokens = len(columns), n_tokens + int(offsets[-1])
+                for attribute in self._attributes(columns, offsets):
+                    counts.update(dict(zip(attribute.names, attribute.counts.tolist(), strict=True)))
+        if n_columns is None:
+            raise InputError(NO_TOKEN)
+        self._keep_frequent(counts.items(), n_tokens, n_columns)
+        return self
+
+    def _keep_frequent(self, counts: Iterable[tuple[str, int]], n_tokens: int, n_columns: int) -> None:
+        """Set the vocabulary to the names that occur often enough."""
+        min_count = self._parameters()[-1]
+        counted = [(-count, name) for name, count in counts if count >= min_count]
         if not counted:
             raise InputError(
-                f"no feature occurs in {min_count} tokens or more, as there are only {offsets[-1]} tokens; "
-                f"expected min_count to leave some feature: set it to {offsets[-1]} or less"
+                f"no feature occurs in {min_count} tokens or more, as there are only {n_tokens} tokens; "
+                f"expected min_count to leave some feature: set it to {n_tokens} or less"
             )
         # Frequent features first: their weights then share few pages of memory, which makes products with them
         # faster by a quarter on chunking.
         counted.sort()
-        self.n_columns_ = len(columns)
+        self.n_columns_ = n_columns
         self.vocabulary_ = {name: index for index, (_, name) in enumerate(counted)}
-        return attributes, offsets
 
     def _attributes(self, columns: list[list[str]], offsets: NDArray[np.int64]) -> Iterator[_Attribute]:
         """Yield the attributes of the template for all tokens."""

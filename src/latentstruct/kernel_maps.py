@@ -228,8 +228,14 @@ def resolve_gamma(gamma: Any, matrix: Matrix) -> float:
     """Return γ: a number as it is, "scale" as 1/(d·variance of X), "auto" as 1/d, as scikit-learn's SVC does."""
     named = isinstance(gamma, str)
     if named and gamma == "scale":
-        mean_square = (matrix.multiply(matrix) if sparse.issparse(matrix) else matrix**2).mean()
-        variance = float(mean_square - matrix.mean() ** 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean_square = (matrix.multiply(matrix) if sparse.issparse(matrix) else matrix**2).mean()
+            variance = float(mean_square - matrix.mean() ** 2)
+        if not np.isfinite(variance):
+            raise InputError(
+                f"the inputs of a kernel reach {float(abs(matrix).max()):.3g}; expected values whose squares are "
+                "finite: standardise the features"
+            )
         return 1.0 / (matrix.shape[1] * variance) if variance > 0 else 1.0
     if named and gamma == "auto":
         return 1.0 / matrix.shape[1]

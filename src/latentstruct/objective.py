@@ -1,6 +1,7 @@
 """The one objective of all methods: Ω(w) + Σ_i c_i [f⁺_i(w) − f⁻_i(w)]."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Regularizer, Task, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.regularizers import L2
+from latentstruct.shards import ShardedOracle, Shards, sharded_truth
 from latentstruct.short_repr import short_repr, show
 
 Rescaling = Literal["margin", "slack"]
@@ -67,12 +69,13 @@ class Objective:
 
     def value(self, w: Vector) -> float:
         """Return the objective at w."""
-        return self.regularizer.value(w) + self.plus.total(w)(w) - self.minus.total(w)(w)
+        # The sides first: both may be so large that Ω would be lost in one of them.
+        return self.regularizer.value(w) + (self.plus.total(w)(w) - self.minus.total(w)(w))
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
         """Return the objective and a (sub)gradient of it at w."""
         plus, minus = self.plus.total(w), self.minus.total(w)
-        value = self.regularizer.value(w) + plus(w) - minus(w)
+        value = self.regularizer.value(w) + (plus(w) - minus(w))
         return value, self.regularizer.gradient(w) + plus.slope - minus.slope
 
     def linearized_at(self, w: Vector) -> "Objective":
@@ -88,15 +91,32 @@ class Objective:
 
     def reweighted(self, weights: Vector) -> "Objective":
         """Return the same objective with other weights c_i."""
+        if isinstance(self.plus, FixedTotal) or isinstance(self.minus, FixedTotal):
+            raise InputError(
+                f"the weights of {len(weights)} examples are to change, but of one side only the sum over all of them "
+                "is known; expected planes of single examples: make the objective anew with these weights"
+            )
         return replace(self, plus=replace(self.plus, weights=weights), minus=replace(self.minus, weights=weights))
 
     def smoothed(self, output_temperature: float) -> "Objective":
         """Take hard maxima of the plus side at this temperature."""
         return replace(self, plus=self.plus.smoothed(output_temperature))
 
+    def in_threads(self, n_jobs: int) -> "Objective":
+        """Return the same objective with its sides asked by so many threads, where they can be."""
+        return replace(self, plus=_in_threads(self.plus, n_jobs), minus=_in_threads(self.minus, n_jobs))
+
     def counted(self) -> "Objective":
         """Return the same objective with the calls of its plus side counted from zero."""
         return replace(self, plus=CountingOracle(self.plus))
+
+
+def _in_threads(side: Any, n_jobs: int) -> Any:
+    if not hasattr(side, "n_jobs"):
+        return side
+    threaded = copy(side)
+    threaded.n_jobs = n_jobs
+    return threaded
 
 
 def build_objective(
@@ -114,8 +134,8 @@ def build_objective(
     ----------
     task : Task
         A task that has learned its data.
-    batch : Batch
-        Examples with their outputs.
+    batch : Batch or Shards
+        Examples with their outputs, in one batch or in shards.
     weights : ndarray of shape (n,)
         c_i.
     temperature : Temperature
@@ -130,6 +150,8 @@ def build_objective(
     regularizer = _check_regularizer(L2() if regularizer is None else regularizer)
     if hasattr(regularizer, "bind"):
         regularizer = regularizer.bind(task)
+    if isinstance(batch, Shards):
+        return _sharded_objective(batch, weights, temperature, margin, rescaling, regularizer)
     if rescaling == "slack":
         if temperature != Temperature() or not margin or task.latent:
             raise InputError(
@@ -147,6 +169,20 @@ def build_objective(
         return Objective(regularizer, plus, clamped)
     known = clamped.planes(np.zeros(task.n_features))
     return Objective(regularizer, plus, FixedOracle(known, weights))
+
+
+def _sharded_objective(
+    shards: Shards, weights: Vector, temperature: Temperature, margin: bool, rescaling: Rescaling, regularizer: Any
+) -> Objective:
+    """Compose the objective of examples in shards, whose sides are known by their sums only."""
+    if rescaling == "slack":
+        raise InputError(
+            "rescaling='slack' is given, but needs one plane for each example, and shards give their sums only: "
+            "use rescaling='margin', or train in one process"
+        )
+    plus = ShardedOracle(shards, weights, "augmented" if margin else "free", temperature)
+    clamped = ShardedOracle(shards, weights, "clamped", temperature)
+    return Objective(regularizer, plus, clamped if shards.task.latent else sharded_truth(clamped))
 
 
 def _check_regularizer(regularizer: Any) -> Any:

@@ -1,27 +1,118 @@
 """Oracles: the two sides of a task as planes, and wrappers that fix, count and remember answers."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from latentstruct.exceptions import InputError
+from latentstruct.executors import pieces, thread_fold, thread_map
 from latentstruct.planes import Plane, Planes, PlaneStore
 from latentstruct.protocols import Mode, Oracle, Task, Temperature
 from latentstruct.ragged import Indices, Vector
 
 HARD = Temperature()
 
+WORTH = 10.0
+"""How many times its own overhead a piece of work takes at least."""
+
+
+class PlaneSum:
+    """The sum of planes that are added one after the other; the slope of the first gives its memory."""
+
+    plane: Plane | None = None
+
+    def add(self, plane: Plane) -> None:
+        """Add a plane."""
+        if self.plane is None:
+            self.plane = replace(plane)
+            return
+        self.plane.slope += plane.slope
+        self.plane.offset += plane.offset
+        self.plane.entropy += plane.entropy
+        self.plane.exact = self.plane.exact and plane.exact
+
+
+class DividedOracle:
+    """An oracle whose examples are put to a task piece by piece, by several threads.
+
+    Pieces are the same for any number of threads, and so are answers.
+    """
+
+    task: Any
+    batch: Any
+    weights: Vector
+    mode: Mode
+    n_jobs: int
+    n_examples: int
+    n_features: int
+
+    def _temperatures(self) -> Temperature:
+        """Return the temperatures of the pooling, by which work is estimated."""
+        raise TypeError(f"{type(self).__name__} does not define _temperatures()")
+
+    def _planes(self, w: Vector, rows: Indices | None) -> Planes:
+        """Ask the task for the planes of some examples."""
+        raise TypeError(f"{type(self).__name__} does not define _planes()")
+
+    def _total(self, w: Vector, rows: Indices | None) -> Plane:
+        """Ask the task for the weighted sum of the planes of some examples."""
+        return self._planes(w, rows).total(self.weights if rows is None else self.weights[rows])
+
+    @cached_property
+    def work(self) -> Vector:
+        """Elementary steps that each example takes, shape (n,); 0 where threads cannot share them."""
+        tells = getattr(self.task, "work", None)
+        return np.zeros(self.n_examples) if tells is None else tells(self.batch, self.mode, self._temperatures())
+
+    @cached_property
+    def overhead(self) -> float:
+        """Elementary steps that each piece takes besides those of its examples."""
+        tells = getattr(self.task, "overhead", None)
+        return 0.0 if tells is None else float(tells(self.batch))
+
+    def _divided(self, rows: Indices | None, least: float) -> list[Indices]:
+        """Return the asked examples piece by piece."""
+        if rows is not None and len(rows) < 2:
+            return [rows]
+        bounds = pieces(self.work if rows is None else self.work[rows], least)
+        asked = np.arange(self.n_examples) if rows is None else rows
+        if len(bounds) > 2 and getattr(self.batch, "remembers", False) and len(np.unique(asked)) < len(asked):
+            # An example that is asked twice would leave what the last of two threads has found.
+            return [asked]
+        return [asked[start:end] for start, end in pairwise(bounds)]
+
+    def total(self, w: Vector) -> Plane:
+        """Return the weighted sum of the planes at w."""
+        # A piece fills a slope of its own, which is added to the others.
+        parts = self._divided(None, WORTH * (self.overhead + self.n_features))
+        if len(parts) < 2:
+            return self._total(w, None)
+        found = PlaneSum()
+        thread_fold(lambda rows: self._total(w, rows), parts, found.add, self.n_jobs)
+        assert found.plane is not None
+        return found.plane
+
+    def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
+        """Return the planes of the asked examples at w."""
+        parts = self._divided(rows, WORTH * self.overhead)
+        if len(parts) < 2:
+            return self._planes(w, rows)
+        return Planes.joined(thread_map(lambda part: self._planes(w, part), parts, self.n_jobs))
+
 
 @dataclass
-class TaskOracle:
+class TaskOracle(DividedOracle):
     """One mode of a task on one batch, with the examples' weights c_i."""
 
-    task: Task
+    task: Any
     batch: Any
     weights: Vector
     mode: Mode
     temperature: Temperature = HARD
+    n_jobs: int = 1
 
     def __post_init__(self) -> None:
         self.n_examples = self.batch.n_examples
@@ -49,17 +140,20 @@ class TaskOracle:
         tells = getattr(self.batch, "is_approximate", None)
         return tells is not None and tells(self.temperature)
 
-    def total(self, w: Vector) -> Plane:
-        """Return the weighted sum of the supporting planes at w."""
-        return self.task.total(self.batch, w, self.mode, self.temperature, self.weights)
+    def _temperatures(self) -> Temperature:
+        return self.temperature
 
-    def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
-        """Return the supporting planes of the asked examples at w."""
+    def _planes(self, w: Vector, rows: Indices | None) -> Planes:
         return self.task.planes(self.batch, w, self.mode, self.temperature, rows)
+
+    def _total(self, w: Vector, rows: Indices | None) -> Plane:
+        if rows is None:
+            return self.task.total(self.batch, w, self.mode, self.temperature, self.weights)
+        return self.task.total(self.batch, w, self.mode, self.temperature, self.weights[rows], rows)
 
 
 @dataclass
-class RenyiOracle:
+class RenyiOracle(DividedOracle):
     """One mode of a task whose latents are pooled by Rényi entropy: smax_{ε_y} over y of Δ_i(y) + G_α(y).
 
     G_α(y) = [log Σ_h exp α s(y, h) − log Σ_h exp s(y, h)]/(α − 1) is no convex function of w, so that answers are
@@ -72,6 +166,7 @@ class RenyiOracle:
     mode: Mode
     order: float
     output_temperature: float = 0.0
+    n_jobs: int = 1
     supporting = False
 
     def __post_init__(self) -> None:
@@ -87,17 +182,15 @@ class RenyiOracle:
         """Return the same side with the outputs pooled at another temperature."""
         return replace(self, output_temperature=output_temperature)
 
-    def total(self, w: Vector) -> Plane:
-        """Return the weighted sum of the tangents at w."""
-        return self.planes(w).total(self.weights)
+    def _temperatures(self) -> Temperature:
+        return Temperature(self.output_temperature, 1.0)
 
-    def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
-        """Return the tangents of the asked examples at w."""
+    def _planes(self, w: Vector, rows: Indices | None) -> Planes:
         return self.task.renyi_planes(self.batch, w, self.mode, self.order, self.output_temperature, rows)
 
 
 @dataclass
-class SlackOracle:
+class SlackOracle(DividedOracle):
     """The augmented side with slack rescaling: f_i(w) = max_y Δ_i(y)·(1 + s(y) − s(y_i)) ≥ 0.
 
     A plane of f_i is Δ·(1 + (φ(y) − φ(y_i))·w). A task with a method `slack_planes` (returning φ(ŷ) with offset
@@ -111,6 +204,8 @@ class SlackOracle:
     weights: Vector
     scales: tuple[float, ...] = tuple(2.0**k for k in range(-6, 7))
     smooth: bool = False
+    n_jobs: int = 1
+    mode: Mode = "augmented"
 
     def __post_init__(self) -> None:
         self.n_examples = self.batch.n_examples
@@ -136,8 +231,10 @@ class SlackOracle:
         best.exact = False
         return best
 
-    def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
-        """Return the supporting planes of the asked examples at w."""
+    def _temperatures(self) -> Temperature:
+        return HARD
+
+    def _planes(self, w: Vector, rows: Indices | None) -> Planes:
         rows = np.arange(self.n_examples) if rows is None else rows
         found, truth = self._argmax(w, rows), self.truth.take(rows)
         loss = found.offsets
@@ -145,10 +242,6 @@ class SlackOracle:
         slack.offsets = loss.copy()
         slack.values = slack.offsets + slack.dot(w)
         return slack
-
-    def total(self, w: Vector) -> Plane:
-        """Return the weighted sum of the supporting planes at w."""
-        return self.planes(w).total(self.weights)
 
 
 @dataclass
@@ -176,7 +269,7 @@ class FixedOracle:
 
 @dataclass
 class FixedTotal:
-    """A linear side of which only the sum over all examples is known: data that are elsewhere send no more than that."""
+    """A linear side of which only the sum over all examples is known: data that are elsewhere send no more."""
 
     plane: Plane
     weights: Vector
@@ -234,6 +327,11 @@ class CountingOracle:
         self.tally.calls += self.n_examples if rows is None else len(rows)
         return self.oracle.planes(w, rows)
 
+    def part_total(self, w: Vector, rows: Indices) -> Plane:
+        """Ask the listed examples for the sum of their planes."""
+        self.tally.calls += len(rows)
+        return self.oracle.part_total(w, rows)
+
 
 class CachedOracle:
     """Remembers each example's planes, so that many questions need no inference.
@@ -247,15 +345,27 @@ class CachedOracle:
     most : int
         Planes kept for an example.
     store : PlaneStore, optional
-        Planes remembered by an earlier oracle for the same functions, whatever its weights were.
+        Planes remembered by an earlier oracle for the same functions, whatever its weights were; left aside if it has
+        another bound.
+    most_bytes : float, optional
+        Bytes that kept planes may take.
     """
 
-    def __init__(self, oracle: Oracle, first: Planes, most: int = 10, store: PlaneStore | None = None) -> None:
+    def __init__(
+        self,
+        oracle: Oracle,
+        first: Planes,
+        most: int = 10,
+        store: PlaneStore | None = None,
+        most_bytes: float | None = None,
+    ) -> None:
         self.oracle = oracle
         self.n_examples = oracle.n_examples
         self.n_features = oracle.n_features
         self.weights = oracle.weights
-        self.store = PlaneStore(first, oracle.weights, most) if store is None else store
+        if store is None or store.most_bytes != most_bytes:
+            store = PlaneStore(first, oracle.weights, most, most_bytes=most_bytes)
+        self.store = store
         self.store.weights = oracle.weights
 
     def total(self, w: Vector) -> Plane:

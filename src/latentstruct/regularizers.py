@@ -12,6 +12,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 
+SMALLEST_SQUARE = 1e-280
 STATE_GROUPS = {"states": False, "shared_states": True}
 
 
@@ -120,9 +121,16 @@ class GroupNorm(BaseEstimator):
 
     def norms(self, w: Vector) -> Vector:
         """Return ‖w^p‖₂ of each group, shape (P,)."""
+        index, size = self._bound().index_ + 1, 1.0
+        with np.errstate(over="ignore"):
+            products = w * w
         # Group −1 is counted first and left out.
-        squares = np.bincount(self._bound().index_ + 1, weights=w * w, minlength=len(self.weights_) + 1)
-        return np.sqrt(squares[1:])
+        squares = np.bincount(index, weights=products, minlength=len(self.weights_) + 1)[1:]
+        if not SMALLEST_SQUARE < squares.max(initial=0.0) < math.inf and w.any():
+            # Squares overflow or underflow where the weights do not.
+            size = float(np.abs(w).max())
+            squares = np.bincount(index, weights=(w / size) ** 2, minlength=len(self.weights_) + 1)[1:]
+        return size * np.sqrt(squares)
 
     def _scaled(self, w: Vector, factors: Vector, others: float) -> Vector:
         """Return w with group p multiplied by factors[p], weights in no group by `others`."""

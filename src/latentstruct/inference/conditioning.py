@@ -6,9 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latentstruct.exceptions import InputError
+from latentstruct.executors import MOST_PIECES
 from latentstruct.inference.elimination import Layout, as_flags, asked_graphs
 from latentstruct.inference.structure import Beliefs, FactorGraphs, as_indices
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+
+MOST_KNOWN = 2 * MOST_PIECES
+"""Questions whose places are remembered: enough for a batch that threads share."""
 
 
 class Conditioned:
@@ -50,7 +54,7 @@ class Conditioned:
         )
         self._strides = _strides(structure, np.ones(len(structure.scopes), dtype=np.bool_))
         self._list_entries(in_scope_free)
-        self._known: _Places | None = None
+        self._known: dict[tuple[int, int], _Places] = {}
 
     def reduce(
         self, unary: ArrayLike, tables: ArrayLike, states: ArrayLike, graphs: ArrayLike | None = None
@@ -132,10 +136,14 @@ class Conditioned:
     def _places(self, states: ArrayLike, graphs: ArrayLike | None) -> "_Places":
         asked = asked_graphs(self.structure, graphs)
         given = as_indices("states", states).reshape(-1)
-        known = self._known
+        # Training asks for the same states again and again: the observed labels, of all graphs or of some at a time.
+        name = (len(asked), int(asked[0]) if len(asked) else 0)
+        known = self._known.get(name)
         if known is None or not (np.array_equal(known.asked, asked) and np.array_equal(known.states, given)):
-            # Training asks for the same states again and again: the observed labels.
-            known = self._known = self._find_places(asked, given.copy())
+            known = self._find_places(asked, given.copy())
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[name] = known
         return known
 
     def _find_places(self, asked: Indices, states: Indices) -> "_Places":

@@ -50,10 +50,13 @@ class Propagated(Beliefs):
         Last messages of the asked graphs, one graph after the other.
     sweeps : ndarray of shape (k,)
         Sweeps that were made over each graph, over all annealing stages.
+    updates : ndarray of shape (k,)
+        Messages that were sent over each graph: the sweeps times those of one.
     """
 
     messages: Vector
     sweeps: NDArray[np.int64]
+    updates: NDArray[np.int64]
 
 
 @dataclass
@@ -111,6 +114,8 @@ class Propagation:
         Whether the graph has no cycle.
     message_at : ndarray of shape (G + 1,)
         Where each graph's messages begin among those of all graphs.
+    n_messages : ndarray of shape (G,)
+        Messages of each graph, from factors of at least two variables to each of these.
     decoding_counting : {"bethe", "trees"}
         How entropies are counted where outputs are decoded, also those of hidden variables given them.
 
@@ -155,6 +160,7 @@ class Propagation:
         if self.decoding_counting == "trees":
             self._wiring = self._soft_wiring
         self.message_at = self._wiring.message_at[structure.scope_at[structure.factors_at]]
+        self.n_messages = _count_messages(structure)
         self._pairwise = _largest_arity(structure) <= 2
         self._separable = _separable(structure, self.hidden)
         self._nothing_hidden = np.zeros(len(structure.cards), dtype=np.bool_)
@@ -270,7 +276,8 @@ class Propagation:
         propagation.most_probable(self._wiring, task.asked, marginals, states)
         converged = task.residuals <= self.tol
         exact = converged & self._is_exact(task.asked.graphs, weights)
-        return Propagated(values, marginals, tables, states, exact, converged, task.messages, task.sweeps)
+        updates = task.sweeps * self.n_messages[task.asked.graphs]
+        return Propagated(values, marginals, tables, states, exact, converged, task.messages, task.sweeps, updates)
 
     def _searched(self, task: _Task, weights: tuple[float, float]) -> Propagated:
         """The best outputs that were decoded at ε_y = 0 or on the way there, and what follows from them."""
@@ -299,6 +306,7 @@ class Propagation:
             converged,
             task.messages,
             task.sweeps,
+            task.sweeps * self.n_messages[task.asked.graphs],
         )
 
     def given_outputs(self) -> "_Given":
@@ -394,7 +402,8 @@ def run_split(
     feasible = elimination.feasible[graphs]
     if feasible.all():
         found = elimination.run(unary, tables, temperature, graphs)
-        return Propagated(**vars(found), messages=np.zeros(0), sweeps=np.zeros(len(graphs), dtype=np.int64))
+        none = np.zeros(len(graphs), dtype=np.int64)
+        return Propagated(**vars(found), messages=np.zeros(0), sweeps=none, updates=none.copy())
     assert propagation is not None
     if not feasible.any():
         return propagation.run(unary, tables, temperature, graphs, messages)
@@ -410,6 +419,7 @@ def run_split(
         np.empty(n, dtype=np.bool_),
         np.zeros(0),
         np.zeros(n, dtype=np.int64),
+        np.zeros(n, dtype=np.int64),
     )
     for kind in (True, False):
         chosen = np.flatnonzero(feasible == kind)
@@ -419,7 +429,7 @@ def run_split(
             part = elimination.run(*potentials, temperature, graphs[chosen])
         else:
             part = propagation.run(*potentials, temperature, graphs[chosen], messages)
-            merged.messages, merged.sweeps[chosen] = part.messages, part.sweeps
+            merged.messages, merged.sweeps[chosen], merged.updates[chosen] = part.messages, part.sweeps, part.updates
         merged.values[chosen], merged.exact[chosen], merged.converged[chosen] = part.values, part.exact, part.converged
         merged.unary[in_unary], merged.tables[in_tables] = part.unary, part.tables
         merged.states[positions(layout.variables_at, chosen)[0]] = part.states
@@ -508,6 +518,14 @@ def tree_shares(structure: FactorGraphs) -> Vector:
     shares = np.ones(len(first))
     shares[pairs] = held / max(n_trees, 1)
     return shares
+
+
+def _count_messages(structure: FactorGraphs) -> Indices:
+    """Messages of each graph, shape (G,)."""
+    arity = np.diff(structure.scope_at)
+    graphs = np.repeat(np.arange(structure.n_graphs), np.diff(structure.factors_at))
+    sent = np.bincount(graphs, weights=np.where(arity > 1, arity, 0), minlength=structure.n_graphs)
+    return sent.astype(np.int64)
 
 
 def _largest_arity(structure: FactorGraphs) -> Indices:

@@ -174,38 +174,82 @@ def keep_forced(matched, deleted, forced):
     matched[forced + 1] = kept
 
 
+@inlined
+def divide_mass(mass, a, b, c):
+    """Return the parts of a probability that go to three logarithms of weights, not all of them −inf."""
+    high = max(a, b, c)
+    x, y, z = math.exp(a - high), math.exp(b - high), math.exp(c - high)
+    share = mass / (x + y + z)
+    return share * x, share * y, share * z
+
+
+@inlined
+def weigh_ends(M, first, stop, empty):
+    """Return the highest of the ends M[first:stop] of local paths, and the sum of all weights measured against it.
+
+    `empty` tells whether the path without matches is among them. At 1e20 log Z itself would be too coarse for this.
+    """
+    high = 0.0 if empty else -np.inf
+    for c in range(first, stop):
+        high = max(high, M[c])
+    total = math.exp(-high) if empty else 0.0
+    for c in range(first, stop):
+        total += math.exp(M[c] - high)
+    return high, total
+
+
 @njit
-def backward_log(pairs, scoring, k, gain, clamped, height, width, total, M, D, I, room):
-    """Replace M by the probability of each match; return the expected numbers of opened gaps and of further letters."""
+def backward_log(pairs, scoring, k, clamped, height, width, M, D, I, room):
+    """Replace M by the probability of each match; return the expected numbers of opened gaps and of further letters.
+
+    From the ends of paths back to their beginnings each state hands its probability on to those before it.
+    """
     gap, more, local = scoring.open, scoring.extend, scoring.floor == 0.0
-    span = width + 1
-    scores, ahead, after_m, after_d = room[0, :width], room[1, :span], room[2, :span], room[3, :span]
-    after_i = room[4, : span + 1]
-    last = forced_rows(pairs, k, clamped)[1]
-    opened, longer = 0.0, 0.0
-    for j in range(span):
-        ahead[j], after_m[j], after_d[j] = -np.inf, -np.inf, -np.inf
-    after_i[:] = -np.inf
+    first, last = forced_rows(pairs, k, clamped)
+    span, corner = width + 1, (height + 1) * (width + 1) - 1
+    matched, deleted, inserted = room[1, :span], room[2, :span], room[3, :span]
+    next_matched, next_deleted, next_inserted = room[4, :span], room[5, :span], room[6, :span]
+    room[1:] = 0.0
+    opened, longer, ends = 0.0, 0.0, max(last + 1, 1)
+    high, total = weigh_ends(M, ends * span, corner + 1, last < 0) if local else (0.0, 1.0)
+    if not local:
+        matched[width], deleted[width], inserted[width] = divide_mass(1.0, M[corner], D[corner], I[corner])
     for i in range(height, -1, -1):
-        if i < height:
-            match_row(pairs, scoring, k, pairs.first_a[k] + i, gain, scores)
-            for j in range(width):
-                ahead[j] = scores[j] + after_m[j + 1]
-        end = 0.0 if local and i - 1 >= last else -np.inf
-        after_i[span] = -np.inf
-        for j in range(width, -1, -1):
-            c = i * span + j
-            to_d, to_i = after_d[j], after_i[j + 1]
-            both = log_add(M[c], D[c])
-            opened += math.exp(M[c] - gap + to_d - total) + math.exp(both - gap + to_i - total)
-            longer += math.exp(D[c] - more + to_d - total) + math.exp(I[c] - more + to_i - total)
-            on = 0.0 if not local and i == height and j == width else ahead[j]
-            after_m[j] = log_add(log_add(on, end), log_add(to_d, to_i) - gap)
-            after_d[j] = log_add(on, log_add(to_d - more, to_i - gap))
-            after_i[j] = log_add(on, to_i - more)
-            M[c] = math.exp(M[c] + after_m[j] - total)
-        if clamped and i > 0 and pairs.partner[pairs.first_a[k] + i - 1] >= 0:
-            keep_forced(after_m, after_d, pairs.partner[pairs.first_a[k] + i - 1])
+        here, behind = i * span, (i - 1) * span
+        if local and i >= ends:
+            for j in range(1, span):
+                matched[j] += math.exp(M[here + j] - high) / total
+        for j in range(width, 0, -1):
+            if inserted[j] > 0.0:
+                c = here + j - 1
+                m, d, again = divide_mass(inserted[j], M[c] - gap, D[c] - gap, I[c] - more)
+                matched[j - 1] += m
+                deleted[j - 1] += d
+                inserted[j - 1] += again
+                opened += m + d
+                longer += again
+        M[here : here + span] = matched
+        start = scoring.floor if i - 1 <= first else -np.inf
+        next_matched[:] = 0.0
+        next_deleted[:] = 0.0
+        next_inserted[:] = 0.0
+        for j in range(span if i > 0 else 0):
+            c = behind + j
+            if deleted[j] > 0.0:
+                m, d, _ = divide_mass(deleted[j], M[c] - gap, D[c] - more, -np.inf)
+                next_matched[j] += m
+                next_deleted[j] += d
+                opened += m
+                longer += d
+            if j < width and matched[j + 1] > 0.0:
+                m, d, rest = divide_mass(matched[j + 1], M[c], D[c], log_add(I[c], start))
+                next_matched[j] += m
+                next_deleted[j] += d
+                if I[c] > -np.inf:
+                    next_inserted[j] += divide_mass(rest, I[c], start, -np.inf)[0]
+        matched[:] = next_matched
+        deleted[:] = next_deleted
+        inserted[:] = next_inserted
     return opened, longer
 
 
@@ -225,7 +269,7 @@ def pool_pair(pairs, scoring, linear, k, gain, clamped, M, D, I, room, gaps):
         gaps[0], gaps[1] = backward_linear(pairs, scoring, linear, k, gain, height, width, total, M, D, I, room)
         return math.log(total) - linear.gain * (height + width)
     value = forward_log(pairs, scoring, k, gain, clamped, height, width, M, D, I, room[0, :width])
-    gaps[0], gaps[1] = backward_log(pairs, scoring, k, gain, clamped, height, width, value, M, D, I, room)
+    gaps[0], gaps[1] = backward_log(pairs, scoring, k, clamped, height, width, M, D, I, room)
     return value
 
 

@@ -63,6 +63,19 @@ def pooled(found, size, temperature):
 
 
 @inlined
+def divide(found, size, temperature, share):
+    """Replace the first scores by their parts of a share: measured against the largest score, so that none is lost."""
+    high, total = -np.inf, 0.0
+    for q in range(size):
+        high = max(high, found[q])
+    for q in range(size):
+        found[q] = math.exp((found[q] - high) / temperature)
+        total += found[q]
+    for q in range(size):
+        found[q] *= share / total
+
+
+@inlined
 def pool_nodes(trees, m, k, blocks, w, temperature, below, found):
     """below[v, a] = smax_ε over the sub-symbols below node v with sub-symbol a; return the value with the root's."""
     first, stop = trees.offsets[m], trees.offsets[m + 1]
@@ -120,16 +133,16 @@ def pool_annotations(trees, rows, k, blocks, w, temperature, weights, together, 
     for at in range(rows.shape[0]):
         m, weight = rows[at], weights[at]
         slope = slopes[0] if together else slopes[at]
-        value = pool_nodes(trees, m, k, blocks, w, temperature, below, found)
-        values[at] = value
+        values[at] = pool_nodes(trees, m, k, blocks, w, temperature, below, found)
         first = trees.offsets[m]
         above[first : trees.offsets[m + 1]] = 0.0
+        divide(found, k, temperature, 1.0)
         for a in range(k):
-            above[first, a] = math.exp((found[a] - value) / temperature)
+            above[first, a] = found[a]
             slope[blocks[2] + trees.root[m] * k + a] += weight * above[first, a]
         for v in range(first, trees.offsets[m + 1]):
             for a in range(k):
                 size = parts(trees, v, k, blocks, w, below, a, found)
+                divide(found, size, temperature, above[v, a])
                 for q in range(size):
-                    share = above[v, a] * math.exp((found[q] - below[v, a]) / temperature)
-                    share_parts(trees, v, k, blocks, a, share, weight, q, above, slope)
+                    share_parts(trees, v, k, blocks, a, found[q], weight, q, above, slope)

@@ -238,53 +238,72 @@ def forward_backward(potentials, highs, offsets, pairwise, transposed, top, temp
 
 
 @njit
-def log_sum_exp(a):
-    """Return log Σ exp a, −inf for an all −inf input."""
-    high = a.max()
+def pool_scores(scores, temperature, shares):
+    """Return smax_ε of the scores, −inf if all are; shares[y] becomes each one's share of it.
+
+    Shares are measured against the largest score and sum to 1 however large scores are: at 1e20 the pooled value
+    itself is too coarse for that.
+    """
+    high = scores.max()
     if high == -np.inf:
+        shares[:] = 0.0
         return high
     total = 0.0
-    for value in a:
-        total += math.exp(value - high)
-    return high + math.log(total)
+    for y in range(scores.shape[0]):
+        shares[y] = math.exp((scores[y] - high) / temperature)
+        total += shares[y]
+    for y in range(scores.shape[0]):
+        shares[y] /= total
+    return high + temperature * math.log(total)
 
 
 @njit
 def forward_backward_log(scores, highs, offsets, transitions, temperature, weights, pairs, together, values):
-    """Pool all labellings at ε with messages kept as logarithms: slower, for any range of scores.
+    """Pool all labellings at ε with messages kept as scores: slower, for any range of them.
 
     On return `scores` holds the marginals; weights[k] times the pair marginals are added to pairs[0] if
-    `together`, else to pairs[k].
+    `together`, else to pairs[k]. On the way back each label hands its probability on to those before it.
     """
     n = scores.shape[1]
-    work = np.empty(n)
+    work, shares = np.empty(n), np.empty(n)
     for k in range(offsets.shape[0] - 1):
         first, last = offsets[k], offsets[k + 1]
         values[k] = 0.0
         if last == first:
             continue
-        length = last - first
-        forward = np.empty((length, n))
-        backward = np.zeros((length, n))
-        for t in range(length):
+        forward = scores[first:last].copy()
+        for t in range(1, last - first):
             for y in range(n):
-                forward[t, y] = scores[first + t, y] / temperature
-                if t > 0:
-                    for z in range(n):
-                        work[z] = forward[t - 1, z] + transitions[z, y] / temperature
-                    forward[t, y] += log_sum_exp(work)
-        log_z = log_sum_exp(forward[length - 1])
-        values[k] = temperature * log_z + highs[first:last].sum()
+                for z in range(n):
+                    work[z] = forward[t - 1, z] + transitions[z, y]
+                forward[t, y] += pool_scores(work, temperature, shares)
+        masses = scores[first:last]
+        values[k] = pool_scores(forward[-1], temperature, masses[-1]) + highs[first:last].sum()
+        masses[:-1] = 0.0
         out = pairs[0] if together else pairs[k]
-        for t in range(length - 1, 0, -1):
-            for z in range(n):
-                for y in range(n):
-                    work[y] = (transitions[z, y] + scores[first + t, y]) / temperature + backward[t, y]
-                    out[z, y] += weights[k] * math.exp(forward[t - 1, z] + work[y] - log_z)
-                backward[t - 1, z] = log_sum_exp(work)
-        for t in range(length):
+        for t in range(last - first - 1, 0, -1):
             for y in range(n):
-                scores[first + t, y] = math.exp(forward[t, y] + backward[t, y] - log_z)
+                if masses[t, y] == 0.0:
+                    continue
+                for z in range(n):
+                    work[z] = forward[t - 1, z] + transitions[z, y]
+                pool_scores(work, temperature, shares)
+                for z in range(n):
+                    masses[t - 1, z] += masses[t, y] * shares[z]
+                    out[z, y] += weights[k] * masses[t, y] * shares[z]
+
+
+@njit
+def expected_costs(marginals, truth, costs):
+    """Return Σ_t Σ_s marginals[t, s] costs[truth[t], s]; the last row of costs is that of unknown labels, −1."""
+    total = 0.0
+    for t in range(truth.shape[0]):
+        line = costs[truth[t]]
+        own = 0.0
+        for s in range(marginals.shape[1]):
+            own += marginals[t, s] * line[s]
+        total += own
+    return total
 
 
 @njit

@@ -315,9 +315,9 @@ def choice_features(coverage, asked, chosen, n_blocks, slopes, covered):
 
 
 @njit
-def total_features(coverage, chosen, weights, n_blocks, slope, covered):
-    """Add Σ_i weights[i] Ψ(x_i, y_i) to slope (d,), for one choice of every query; write `covered` as above."""
+def total_features(coverage, asked, chosen, weights, n_blocks, slope, covered):
+    """Add Σ_i weights[i] Ψ(x_i, y_i) to slope (d,), for one choice of each asked query; write `covered` as above."""
     histogram = np.zeros((n_blocks, len(slope) // n_blocks + 1))
-    for query in range(len(chosen)):
-        covered[query] = add_covered(coverage, query, chosen[query], weights[query], histogram)
+    for row in range(len(asked)):
+        covered[row] = add_covered(coverage, asked[row], chosen[row], weights[row], histogram)
     add_features(histogram, slope)

@@ -14,6 +14,7 @@ import numpy as np
 from latentstruct.kernels.jit import inlined, njit
 from latentstruct.kernels.linear_inside import (
     Linear,
+    is_coarse,
     make_linear,
     record_linear,
     share_products,
@@ -97,6 +98,15 @@ def pool_pairs(rules, scores, chart, i, j, temperature, pairs, shares, row):
 @njit
 def sum_bases(rules, scores, chart, i, j, temperature, pairs, row, sums):
     """row[A] = smax_ε over the rules of pooled pairs; row holds the maxima before."""
+    weigh_bases(rules, scores, chart, i, j, temperature, pairs, row, sums)
+    for a in range(row.shape[0]):
+        if row[a] > -np.inf:
+            row[a] += temperature * math.log(sums[a])
+
+
+@njit
+def weigh_bases(rules, scores, chart, i, j, temperature, pairs, row, sums):
+    """sums[A] = Σ over the rules of pooled pairs of exponentials, measured against the maxima in `row`."""
     fill(sums, 0.0)
     for at in range(chart.n_starters[i]):
         b = chart.starters[i, at]
@@ -107,14 +117,20 @@ def sum_bases(rules, scores, chart, i, j, temperature, pairs, row, sums):
                 gap = (pairs[pair] + scores.rule[r] - row[rules.parent[r]]) / temperature
                 if gap > -MOST:
                     sums[rules.parent[r]] += math.exp(gap)
-    for a in range(row.shape[0]):
-        if row[a] > -np.inf:
-            row[a] += temperature * math.log(sums[a])
 
 
 @njit
 def sum_chains(rules, scores, temperature, row, extra_row, top, sums):
     """top[A] = smax_ε of the base A and of all chains below A."""
+    weigh_chains(rules, scores, temperature, row, extra_row, top, sums)
+    for a in range(row.shape[0]):
+        if top[a] > -np.inf:
+            top[a] += temperature * math.log(sums[a])
+
+
+@njit
+def weigh_chains(rules, scores, temperature, row, extra_row, top, sums):
+    """top[A] = the maximum of the base A and of all chains below A, sums[A] = Σ of exponentials measured against it."""
     for a in range(row.shape[0]):
         top[a] = row[a]
     for b in range(row.shape[0]):
@@ -130,9 +146,6 @@ def sum_chains(rules, scores, temperature, row, extra_row, top, sums):
             for chain in range(rules.bottom_start[b], rules.bottom_start[b + 1]):
                 found = row[b] + chain_score(rules, scores, chain, extra_row)
                 sums[rules.top[chain]] += math.exp((found - top[rules.top[chain]]) / temperature)
-    for a in range(row.shape[0]):
-        if top[a] > -np.inf:
-            top[a] += temperature * math.log(sums[a])
 
 
 @njit
@@ -169,8 +182,15 @@ def inside_sum(sentences, rules, scores, k, temperature, extra, chart, linear, t
 
 
 @njit
-def share_chains(rules, scores, temperature, weight, row, extra_row, top, above, below, labels, slope):
-    """Hand the probabilities of full symbols, `above`, down to bases, `below`, and to the labels of chains."""
+def share_chains(rules, scores, temperature, weight, row, extra_row, top, sums, above, below, labels, slope):
+    """Hand the probabilities of full symbols, `above`, down to bases, `below`, and to the labels of chains.
+
+    `top`, the symbols' scores, and `above` are changed where rounding hides what scores differ by.
+    """
+    if is_coarse(0.0, top, temperature):
+        weigh_chains(rules, scores, temperature, row, extra_row, top, sums)
+        for a in range(row.shape[0]):
+            above[a] = above[a] / sums[a] if top[a] > -np.inf else 0.0
     for a in range(row.shape[0]):
         if above[a] > LEAST_PROBABILITY and row[a] > -np.inf:
             below[a] += above[a] * math.exp((row[a] - top[a]) / temperature)
@@ -190,11 +210,16 @@ def share_chains(rules, scores, temperature, weight, row, extra_row, top, above,
 
 
 @njit
-def share_bases(rules, scores, chart, i, j, temperature, weight, row, below, shares, left_above, right_above, slope):
+def share_bases(rules, scores, chart, i, j, temperature, weight, room, row, below, sums, slope):
     """Hand the probabilities of bases, `below`, down to rules and to the symbols of smaller spans.
 
-    `row` holds the bases' scores without what labels add.
+    `row` becomes the maxima of the bases' scores without what labels add: scores less what labels add would not be
+    precise enough where they are large.
     """
+    shares, left_above, right_above = room.shares, room.left_above, room.right_above
+    fill(row, -np.inf)
+    pool_pairs(rules, scores, chart, i, j, temperature, room.pairs, shares, row)
+    weigh_bases(rules, scores, chart, i, j, temperature, room.pairs, row, sums)
     for at in range(chart.n_starters[i]):
         b = chart.starters[i, at]
         for pair in range(rules.left_start[b], rules.left_start[b + 1]):
@@ -213,7 +238,7 @@ def share_bases(rules, scores, chart, i, j, temperature, weight, row, below, sha
                 parent = rules.parent[r]
                 gap = (pooled + scores.rule[r] - row[parent]) / temperature
                 if below[parent] > LEAST_PROBABILITY and gap > -MOST:
-                    share = below[parent] * math.exp(gap)
+                    share = below[parent] * math.exp(gap) / sums[parent]
                     taken += share
                     slope[rules.weight[r]] += weight * share
             for k in range(low, high + 1):
@@ -222,17 +247,16 @@ def share_bases(rules, scores, chart, i, j, temperature, weight, row, below, sha
 
 
 @njit
-def share_splits(rules, scores, chart, linear, i, j, temperature, weight, room, row, below, slope):
+def share_splits(rules, scores, chart, linear, i, j, temperature, weight, room, row, below, sums, slope):
     """Hand the probabilities of bases down, in the way in which the span was summed up."""
     left, right = room.left_above, room.right_above
     high, tame = split_scales(linear, i, j, temperature, room.factors)
     if tame:
-        factors, scaled = room.factors, room.shares
         share_products(
-            rules, linear, chart, i, j, high, temperature, weight, factors, scaled, row, below, left, right, slope
+            rules, linear, chart, i, j, high, temperature, weight, room, row, below, sums, left, right, slope
         )
     else:
-        share_bases(rules, scores, chart, i, j, temperature, weight, row, below, room.shares, left, right, slope)
+        share_bases(rules, scores, chart, i, j, temperature, weight, room, row, below, sums, slope)
 
 
 @njit
@@ -264,7 +288,7 @@ def outside(sentences, spans, rules, scores, k, temperature, weight, extra, char
     first = sentences.offsets[k]
     n = sentences.offsets[k + 1] - first
     n_symbols = chart.base.shape[1]
-    above, below, top = np.empty(n_symbols), np.empty(n_symbols), np.empty(n_symbols)
+    above, below, top, sums = np.empty(n_symbols), np.empty(n_symbols), np.empty(n_symbols), np.empty(n_symbols)
     for length in range(n, 0, -1):
         for i in range(n - length + 1):
             j = i + length
@@ -274,9 +298,10 @@ def outside(sentences, spans, rules, scores, k, temperature, weight, extra, char
                 there = chart.last_end[i, a] >= 0 and chart.last_start[j, a] >= 0
                 above[a] = room.left_above[i, a, j] + room.right_above[j, a, i] if there else 0.0
                 below[a] = 0.0
-                top[a] = chart.from_start[i, a, j] if there else -np.inf
+                # Where nothing comes from above, the chart need not hold a score for this very span.
+                top[a] = chart.from_start[i, a, j] if above[a] > 0.0 else -np.inf
             fill(labels[c], 0.0)
-            share_chains(rules, scores, temperature, weight, row, extra[c], top, above, below, labels[c], slope)
+            share_chains(rules, scores, temperature, weight, row, extra[c], top, sums, above, below, labels[c], slope)
             if length == 1:
                 for q in range(sentences.choice_start[first + i], sentences.choice_start[first + i + 1]):
                     if sentences.choice_weight[q] >= 0:
@@ -286,7 +311,7 @@ def outside(sentences, spans, rules, scores, k, temperature, weight, extra, char
                     if rules.label[a] >= 0 and row[a] > -np.inf:
                         labels[c, rules.label[a]] += below[a]
                         row[a] -= extra[c, rules.label[a]]
-                share_splits(rules, scores, chart, linear, i, j, temperature, weight, room, row, below, slope)
+                share_splits(rules, scores, chart, linear, i, j, temperature, weight, room, row, below, sums, slope)
             if spans.starts.shape[0] > 0:
                 share_labels(spans, first + k, i, j, labels[c], weight, slope)
 
@@ -321,13 +346,16 @@ def clear_probabilities(chart, n, left_above, right_above):
 
 @njit
 def pool_roots(top, temperature):
-    """Return smax_ε of the scores of all symbols as roots."""
+    """Return smax_ε of the scores of all symbols as roots; they become each root's share of it."""
     high = top.max()
     if high == -np.inf:
         return high
     total = 0.0
-    for score in top:
-        total += math.exp((score - high) / temperature)
+    for a in range(top.shape[0]):
+        top[a] = math.exp((top[a] - high) / temperature)
+        total += top[a]
+    for a in range(top.shape[0]):
+        top[a] /= total
     return high + temperature * math.log(total)
 
 
@@ -366,10 +394,9 @@ def pool_sentence(sentences, spans, rules, scores, k, cost, gain, temperature, w
         return value
     clear_probabilities(chart, n, room.left_above, room.right_above)
     for a in range(top.shape[0]):
-        if top[a] > -np.inf:
-            share = math.exp((top[a] - value) / temperature)
-            room.left_above[0, a, n] = share
-            slope[rules.root[a]] += weight * share
+        if top[a] > 0.0:
+            room.left_above[0, a, n] = top[a]
+            slope[rules.root[a]] += weight * top[a]
     outside(
         sentences, spans, rules, scores, k, temperature, weight, work.extra, chart, linear, room, work.labels, slope
     )

@@ -15,6 +15,8 @@ from latentstruct.kernels.jit import njit
 from latentstruct.kernels.parsing import fill
 
 LIMIT = 170.0
+# Sums are made again where rounding changes the logarithm of a share by more than this.
+ROUNDING = 1e-10
 
 
 class Linear(NamedTuple):
@@ -27,6 +29,15 @@ class Linear(NamedTuple):
     rule: np.ndarray  # (R,) exp((score − highest)/ε)
     highest: float
     rules_tame: bool
+
+
+@njit
+def is_coarse(size, row, temperature):
+    """Tell whether scores of this size, or those of a row, are too large to find sums of exponentials from them."""
+    for score in row:
+        if score > -np.inf:
+            size = max(size, abs(score))
+    return size * np.finfo(np.float64).eps > ROUNDING * temperature
 
 
 @njit
@@ -83,8 +94,8 @@ def split_scales(linear, i, j, temperature, factors):
 
 
 @njit
-def sum_products(rules, linear, chart, i, j, high, temperature, factors, scaled, row, sums):
-    """row[A] = smax_ε over splits and binary rules, without what the label adds."""
+def add_products(rules, linear, chart, i, j, factors, scaled, sums):
+    """sums[A] = Σ over splits and binary rules of products of exponentials."""
     fill(sums, 0.0)
     for at in range(chart.n_starters[i]):
         b = chart.starters[i, at]
@@ -100,6 +111,12 @@ def sum_products(rules, linear, chart, i, j, high, temperature, factors, scaled,
             if total > 0.0:
                 for r in range(rules.pair_start[pair], rules.pair_start[pair + 1]):
                     sums[rules.parent[r]] += total * linear.rule[r]
+
+
+@njit
+def sum_products(rules, linear, chart, i, j, high, temperature, factors, scaled, row, sums):
+    """row[A] = smax_ε over splits and binary rules, without what the label adds."""
+    add_products(rules, linear, chart, i, j, factors, scaled, sums)
     for a in range(row.shape[0]):
         if sums[a] > 0.0:
             row[a] = high + linear.highest + temperature * math.log(sums[a])
@@ -107,15 +124,19 @@ def sum_products(rules, linear, chart, i, j, high, temperature, factors, scaled,
 
 @njit
 def share_products(
-    rules, linear, chart, i, j, high, temperature, weight, factors, scaled, row, below, left_above, right_above, slope
+    rules, linear, chart, i, j, high, temperature, weight, room, row, below, sums, left_above, right_above, slope
 ):
     """Hand the probabilities of bases, `below`, down to rules and to the symbols of smaller spans.
 
     `row` holds the bases' scores without what labels add; `below` is changed.
     """
+    factors, scaled = room.factors, room.shares
+    coarse = is_coarse(abs(high) + abs(linear.highest), row, temperature)
+    if coarse:
+        add_products(rules, linear, chart, i, j, factors, scaled, sums)
     for a in range(row.shape[0]):
         if below[a] > 0.0:
-            below[a] /= math.exp((row[a] - high - linear.highest) / temperature)
+            below[a] /= sums[a] if coarse else math.exp((row[a] - high - linear.highest) / temperature)
     for at in range(chart.n_starters[i]):
         b = chart.starters[i, at]
         first, last = max(chart.first_end[i, b], i + 1), min(chart.last_end[i, b], j - 1)

@@ -67,6 +67,15 @@ def number_letters(bases, offsets, order, quads, contexts):
             contexts[i] = code if known > order else states
 
 
+@njit
+def fold_matrix(matrix, tables):
+    """Add the scores of positions 4c … 4c + 3 of a matrix (l, 4) to row c of `tables` (⌈l/4⌉, 256), all zero before."""
+    for j in range(matrix.shape[0]):
+        shift = 6 - 2 * (j % 4)
+        for code in range(256):
+            tables[j // 4, code] += matrix[j, (code >> shift) & 3]
+
+
 @inlined
 def scan(layout, tables, width, example, sums, scores):
     """Write the scores of an example's windows, the forward strand's first; return how many each strand has."""

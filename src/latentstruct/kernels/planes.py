@@ -281,8 +281,8 @@ def widen_table(example, needed, tables):
         tables.atoms.column[new + a] = tables.atoms.column[old + a]
         tables.atoms.value[new + a] = tables.atoms.value[old + a]
     tables.start[example] = new
-    tables.room[example] = 2 * needed
-    tables.end[0] += 2 * needed
+    tables.room[example] = needed
+    tables.end[0] += needed
 
 
 @njit
@@ -300,6 +300,25 @@ def find_slot(example, offset, numbers, length, tables, slots):
         if same:
             return p
     return -1
+
+
+@njit
+def hand_over(example, p, weight, w, rows, tables, slots, memo):
+    """Give the dual mass of plane p to the heaviest of the example's other planes; `w` follows."""
+    moved = slots.alpha[example, p]
+    if moved == 0.0:
+        return
+    count = slots.count[example]
+    heaviest = 0 if p != 0 else 1
+    for q in range(count):
+        if q != p and slots.alpha[example, q] > slots.alpha[example, heaviest]:
+            heaviest = q
+    coefficients = np.zeros(count)
+    coefficients[heaviest] = -weight * moved
+    coefficients[p] = weight * moved
+    add_slots(example, coefficients, w, rows, tables, slots, memo)
+    slots.alpha[example, heaviest] += moved
+    slots.alpha[example, p] = 0.0
 
 
 @njit
@@ -326,12 +345,7 @@ def free_slot(example, weight, w, oldest, rows, tables, slots, memo):
     for p in range(count):
         if p != heaviest and slots.alpha[example, p] < slots.alpha[example, victim]:
             victim = p
-    moved = slots.alpha[example, victim]
-    coefficients = np.zeros(count)
-    coefficients[heaviest] = -weight * moved
-    coefficients[victim] = weight * moved
-    add_slots(example, coefficients, w, rows, tables, slots, memo)
-    slots.alpha[example, heaviest] += moved
+    hand_over(example, victim, weight, w, rows, tables, slots, memo)
     return victim
 
 
@@ -394,32 +408,6 @@ def append_planes(examples, new, pointers, offsets, weights, w, idle, rows, tabl
         for q in range(slots.count[example]):
             slots.gram[example, p, q] = heights[q]
             slots.gram[example, q, p] = heights[q]
-
-
-@njit
-def compact(tables, slots, target):
-    """Copy tables and planes to `target`, leaving out atoms that no kept plane uses."""
-    for example in range(slots.count.shape[0]):
-        renumbered = np.full(tables.length[example], -1, dtype=np.int32)
-        start, length = target.end[0], 0
-        for p in range(slots.count[example]):
-            first = slots.start[example, p]
-            slots.start[example, p] = target.end[1]
-            for k in range(first, first + slots.length[example, p]):
-                number = tables.numbers[k]
-                if renumbered[number] < 0:
-                    renumbered[number] = length
-                    a = tables.start[example] + number
-                    target.atoms.row[start + length] = tables.atoms.row[a]
-                    target.atoms.column[start + length] = tables.atoms.column[a]
-                    target.atoms.value[start + length] = tables.atoms.value[a]
-                    length += 1
-                target.numbers[target.end[1]] = renumbered[number]
-                target.end[1] += 1
-        target.start[example] = start
-        target.length[example] = length
-        target.room[example] = length
-        target.end[0] += length
 
 
 @njit

@@ -374,15 +374,23 @@ def factor_beliefs(size, group, n_groups, temperatures, whole, pooled, out, out_
     """Write b(y)·b(h | y) of the table `whole` of one factor to `out`; return its pooled value."""
     eps_y, eps_h = temperatures
     pool_hidden(whole, size, group, n_groups, eps_h, pooled)
-    value = smax(pooled, n_groups, eps_y)
+    top = -np.inf
+    for y in range(n_groups):
+        top = max(top, pooled[y])
+    if top == -np.inf:
+        out[out_at : out_at + size] = 0.0
+        return top
+    # Shares are divided by their own sums: from large pooled values they could not be told precisely enough.
+    mass, sums = 0.0, np.zeros(n_groups)
+    for y in range(n_groups):
+        mass += math.exp((pooled[y] - top) / eps_y)
     for p in range(size):
         v = pooled[group[p]]
-        if v == -np.inf or value == -np.inf:
-            out[out_at + p] = 0.0
-        else:
-            within = (whole[p] - v) / eps_h if n_groups < size else 0.0
-            out[out_at + p] = math.exp((v - value) / eps_y + within)
-    return value
+        out[out_at + p] = math.exp((whole[p] - v) / eps_h) if v > -np.inf and n_groups < size else 1.0
+        sums[group[p]] += out[out_at + p]
+    for p in range(size):
+        out[out_at + p] *= math.exp((pooled[group[p]] - top) / eps_y) / (mass * sums[group[p]])
+    return top + eps_y * math.log(mass)
 
 
 @njit

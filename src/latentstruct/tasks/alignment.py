@@ -325,14 +325,33 @@ class Alignment(BaseTask):
         planes.offsets = values - planes.dot(w)
         return planes
 
-    def total(self, batch: AlignmentBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all pairs' planes."""
+    def work(self, batch: AlignmentBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each pair takes, shape (n,)."""
+        cells = np.diff(batch.pairs.first_a) * np.diff(batch.pairs.first_b)
+        if mode == "clamped" and not self.latent:
+            return np.full(len(cells), 100.0)
+        return cells * (6.0 if temperature.output == 0 else 10.0)
+
+    def overhead(self, batch: AlignmentBatch) -> float:
+        """Return about how many nanoseconds the tables of scores take."""
+        return 5.0 * float(self.features_.numbering.cells[-1])
+
+    def total(
+        self,
+        batch: AlignmentBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the asked pairs' planes."""
         require_labels(batch, mode)
         alone = mode == "clamped" and not self.latent
         effective = 0.0 if alone else self._effective(temperature)
         if effective == 0:
-            return super().total(batch, w, mode, temperature, weights)
-        chosen = np.arange(batch.n_examples)
+            return super().total(batch, w, mode, temperature, weights, rows)
+        chosen = np.arange(batch.n_examples) if rows is None else rows
         scoring, gains = self._scoring(w, effective), self._gains(batch, mode, chosen) / effective
         numbering = self.features_.numbering
         cells, dense, gaps = np.zeros(numbering.cells[-1]), np.zeros(len(numbering.dense)), np.zeros(2)

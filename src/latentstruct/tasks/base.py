@@ -77,6 +77,8 @@ class BaseTask(BaseEstimator):
     """Whether all rows together are one example, so that they have no weights of their own."""
     decodes_in_threads: bool = False
     """Whether preparing and decoding spend their time outside the interpreter's lock."""
+    late_parameters: tuple[str, ...] = ()
+    """Parameters that prepared batches do not depend on, so that they may be chosen later."""
     n_features: int
 
     @property
@@ -84,9 +86,30 @@ class BaseTask(BaseEstimator):
         """Whether losses and scores are taken from `scores` instead of predictions, as for rankings."""
         return False
 
-    def total(self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all examples' planes."""
-        return self.planes(batch, w, mode, temperature).total(weights)
+    def work(self, batch: Any, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each example takes, shape (n,).
+
+        By this alone a batch is divided among threads. 0, as here, are examples that threads cannot share because they
+        take the interpreter's lock, as Python functions do. A task that says more takes `rows` in `total`, and writes
+        to nothing that belongs to the whole batch.
+        """
+        return np.zeros(batch.n_examples)
+
+    def overhead(self, batch: Any) -> float:
+        """Return about how many nanoseconds `planes` and `total` take however few examples are asked."""
+        return 0.0
+
+    def total(
+        self,
+        batch: Any,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the asked examples' planes, by default of all; `weights` are theirs."""
+        return self.planes(batch, w, mode, temperature, rows).total(weights)
 
     def planes(
         self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None

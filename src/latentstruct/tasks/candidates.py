@@ -17,7 +17,7 @@ from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
-from latentstruct.tasks.inputs import check_matrix
+from latentstruct.tasks.inputs import as_slice, check_matrix
 from latentstruct.tasks.latent_losses import CandidateLatentLosses, PairLosses
 
 
@@ -48,6 +48,19 @@ class CandidateBatch:
         chosen_groups, examples = positions(self.examples, rows)
         candidates, groups = positions(self.groups, chosen_groups)
         return candidates, groups, examples
+
+    def scores(self, w: Vector, candidates: Indices) -> Vector:
+        """Return φ·w of the chosen candidates."""
+        some, features = as_slice(candidates), self.features
+        if not isinstance(some, slice):
+            return features[candidates] @ w
+        if len(candidates) == features.shape[0]:
+            return features @ w
+        # Scipy would copy the rows of a slice; a matrix made of views does not.
+        indptr = features.indptr[some.start : some.stop + 1]
+        entries = slice(indptr[0], indptr[-1])
+        views = features.data[entries], features.indices[entries], indptr - indptr[0]
+        return sparse.csr_array(views, shape=(len(candidates), features.shape[1])) @ w
 
 
 class CandidateTask(CandidateLatentLosses, BaseTask):
@@ -181,7 +194,7 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
     ) -> tuple[Indices, Indices, Indices, Vector, Vector]:
         require_labels(batch, mode)
         candidates, groups, examples = batch.select(rows)
-        scores = batch.features @ w if rows is None else batch.features[candidates] @ w
+        scores = batch.scores(w, candidates)
         if mode == "augmented":
             scores = scores + batch.losses[candidates]
         elif mode == "clamped":
@@ -224,7 +237,7 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
         """Return the tangents of smax over y of Δ_i(y) + G_α(y), latents pooled by Rényi entropy of order α."""
         require_labels(batch, mode)
         candidates, groups, examples = batch.select(rows)
-        scores = batch.features @ w if rows is None else batch.features[candidates] @ w
+        scores = batch.scores(w, candidates)
         first = candidates[groups[:-1]]
         losses = np.zeros(len(first))
         if mode == "augmented":
@@ -255,12 +268,26 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
             found.append(Prediction(batch.outputs[c], batch.latents[c], float(values[g])))
         return found
 
-    def total(self, batch: CandidateBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all examples' planes."""
-        plane = self.planes(batch, w, mode, temperature).total(weights)
+    def work(self, batch: CandidateBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each example takes, shape (n,)."""
+        ends = batch.groups[batch.examples]
+        softness = 10.0 if temperature == Temperature() else 40.0
+        return softness * np.diff(ends) + 2.0 * np.diff(batch.features.indptr[ends])
+
+    def total(
+        self,
+        batch: CandidateBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the asked examples' planes."""
+        plane = self.planes(batch, w, mode, temperature, rows).total(weights)
         if temperature != Temperature() and mode == "augmented":
-            _, groups, examples, _, shares = self._pooled(batch, w, mode, temperature, None)
-            expected = np.add.reduceat(shares * batch.losses, groups[examples[:-1]])
+            candidates, groups, examples, _, shares = self._pooled(batch, w, mode, temperature, rows)
+            expected = np.add.reduceat(shares * batch.losses[candidates], groups[examples[:-1]])
             plane.entropy = plane.offset - float(weights @ expected)
         elif temperature != Temperature():
             plane.entropy = plane.offset

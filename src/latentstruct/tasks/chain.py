@@ -1,6 +1,6 @@
 """Chains: sequences of tokens, one label a token, neighbouring labels depend on each other."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain as concatenate
@@ -21,7 +21,8 @@ from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import InputRows, check_matrix
-from latentstruct.tasks.labels import LabelSet, as_list
+from latentstruct.tasks.labels import LabelSet, as_list, distinct_labels
+from latentstruct.tasks.packing import Arrays, PackedArrays
 from latentstruct.unknown import UNKNOWN, is_unknown
 
 # exp(−600) is the smallest share a linear-domain message may lose without reaching denormal numbers.
@@ -120,6 +121,7 @@ class Chain(BaseTask):
     """
 
     decodes_in_threads = True
+    late_parameters = ("costs", "start", "end", "bias")
 
     def __init__(
         self,
@@ -137,11 +139,20 @@ class Chain(BaseTask):
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the labels and the number of inputs."""
-        check_examples(X, Y)
-        sequences = [self._labels(y, k) for k, y in enumerate(Y)]
-        if not any(sequences):
+        self.learn_blocks([(X, Y)])
+
+    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        """Find the labels and the number of inputs of examples that come block by block."""
+        seen: dict[Any, None] = {}
+        n_inputs = -1
+        for X, Y in blocks:
+            check_examples(X, Y)
+            sequences = (self._labels(y, k) for k, y in enumerate(Y))
+            seen.update(distinct_labels(concatenate.from_iterable(sequences)))
+            n_inputs = check_matrix(X[0], "X[0]").shape[1] if n_inputs < 0 else n_inputs
+        if not seen:
             raise InputError("all sequences are empty: at least one token is needed to train; give some")
-        labels = LabelSet.learn(concatenate.from_iterable(sequences))
+        labels = LabelSet.learn(seen)
         for slip in (None, str(UNKNOWN)):
             if self.labels is None and slip in labels.index:
                 raise InputError(
@@ -157,7 +168,7 @@ class Chain(BaseTask):
             )
         if latent or self.labels is not None:
             labels = LabelSet.learn(known, self.labels)
-        self._set(labels, check_matrix(X[0], "X[0]").shape[1], latent)
+        self._set(labels, n_inputs, latent)
 
     def _set(self, labels: LabelSet, n_inputs: int, latent: bool) -> None:
         if UNKNOWN in labels.index:
@@ -211,6 +222,29 @@ class Chain(BaseTask):
         tokens, offsets = self._stack(X)
         truth = None if Y is None else self._encode(Y, offsets)
         return ChainBatch(InputRows(tokens, len(self.labels_)), offsets, truth)
+
+    def pack(self, batch: ChainBatch) -> Arrays:
+        """Return a batch as arrays that can be stored."""
+        known = {} if batch.truth is None else {"truth": batch.truth}
+        return {**batch.inputs.packed(), "offsets": batch.offsets, **known}
+
+    def unpack(self, arrays: Arrays) -> ChainBatch:
+        """Return the batch of stored arrays, which are checked and not copied."""
+        found, n_labels = PackedArrays(arrays), len(self.labels_)
+        inputs = InputRows.unpacked(found, self.n_inputs_, n_labels)
+        truth = None
+        if "truth" in found:
+            truth = found.numbers("truth", UNKNOWN if self.latent else 0, n_labels, inputs.shape[0])
+        return ChainBatch(inputs, found.pointers("offsets", inputs.shape[0]), truth)
+
+    def true_outputs(self, batch: ChainBatch) -> list[list[Any]]:
+        """Return the labels that a batch was prepared with, a list for each sequence."""
+        require_labels(batch, "clamped")
+        assert batch.truth is not None
+        # The number −1 of unknown labels finds the last of these.
+        labels = [*self.labels_.labels, UNKNOWN]
+        flat = [labels[number] for number in batch.truth.tolist()]
+        return [flat[start:end] for start, end in pairwise(batch.offsets.tolist())]
 
     def _stack(self, X: Any) -> tuple[Any, Indices]:
         """Return all tokens as one checked matrix and the sequences' offsets."""
@@ -475,22 +509,58 @@ class Chain(BaseTask):
         if self.bias_at_ >= 0:
             slope[self.bias_at_ : self.bias_at_ + n] = marginals.sum(axis=0)
 
-    def total(self, batch: ChainBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all sequences' planes."""
+    def work(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each sequence takes, shape (n,)."""
+        n = len(self.labels_)
+        if mode == "clamped" and not batch.half_labelled:
+            return 20.0 * np.diff(batch.offsets)
+        products = n * batch.inputs.product_time
+        hard = self._effective(batch, mode, temperature) == Temperature()
+        return (0.3 * n * n + products if hard else 0.5 * n * n + 10.0 * n + 2.0 * products) * np.diff(batch.offsets)
+
+    def total(
+        self,
+        batch: ChainBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the planes of all sequences, or of consecutive ones."""
         alone = mode == "clamped" and not batch.half_labelled
         effective = self._effective(batch, mode, temperature)
         if alone or effective == Temperature():
-            return super().total(batch, w, mode, temperature, weights)
-        table, *room = batch.tables
-        chosen = self._select(batch, w, mode, None, out=table)
-        pooled = self._pool(chosen, w, effective, weights, together=True, room=room)
+            return super().total(batch, w, mode, temperature, weights, rows)
+        pooled, chosen, loss = self._pool_together(batch, w, mode, effective, weights, rows)
+        tokens = None
+        if rows is not None:
+            tokens = np.arange(batch.offsets[rows[0]], batch.offsets[rows[-1] + 1])
         slope = np.zeros(self.n_features)
         block = slope[: self.transitions_at_].reshape(-1, len(self.labels_))
-        batch.inputs.transposed_times(pooled.marginals, out=block)
-        self._fill_label_blocks(slope, pooled.marginals, pooled.pairs[0], batch.offsets)
+        batch.inputs.transposed_times(pooled.marginals, block, tokens)
+        self._fill_label_blocks(slope, pooled.marginals, pooled.pairs[0], chosen.offsets)
         offset = float(weights @ pooled.values) - float(slope @ w)
-        loss = float((pooled.marginals * self.costs_or_nothing_[batch.truth]).sum()) if mode == "augmented" else 0.0
         return Plane(slope, offset, entropy=offset - loss)
+
+    def _pool_together(
+        self,
+        batch: ChainBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None,
+    ) -> tuple[Pooled, Selection, float]:
+        """Pool all or consecutive sequences in the batch's tables; return also their scores and the expected loss."""
+        first, last = (0, batch.n_examples) if rows is None else (rows[0], rows[-1] + 1)
+        table, *room = (whole[batch.offsets[first] : batch.offsets[last]] for whole in batch.tables)
+        chosen = self._select(batch, w, mode, rows, out=table)
+        pooled = self._pool(chosen, w, temperature, weights, together=True, room=room)
+        loss = 0.0
+        if mode == "augmented":
+            loss = float(kernels.expected_costs(pooled.marginals, chosen.truth, self.costs_or_nothing_))
+        return pooled, chosen, loss
 
     def slack_planes(self, batch: ChainBatch, w: Vector, rows: Indices) -> Planes:
         """Return the labellings that maximise Δ·(1 + s − s_i) for the Hamming loss, with offsets Δ."""

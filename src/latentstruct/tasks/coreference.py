@@ -1,6 +1,6 @@
 """Coreference: clusters of a document's items, held together by a latent spanning forest of strong links."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isqrt
 from typing import Any
@@ -20,6 +20,7 @@ from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels
 from latentstruct.tasks.inputs import check_matrix
+from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
 
 MODES = {"free": pair_kernels.FREE, "augmented": pair_kernels.AUGMENTED, "clamped": pair_kernels.CLAMPED}
 
@@ -111,10 +112,19 @@ def chronological_forest(clusters: NDArray[np.int64]) -> NDArray[np.int64]:
 class PairTask(BaseTask):
     """What tasks on the pairs of a document's items share: inputs, labels and the hard max only."""
 
+    nanoseconds = 25.0
+    """About how long a pair takes."""
+
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features."""
-        check_examples(X, Y)
-        self.n_features = check_matrix(X[0], "X[0]").shape[1]
+        self.learn_blocks([(X, Y)])
+
+    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        """Find the number of features of documents that come block by block."""
+        for number, (X, Y) in enumerate(blocks):
+            check_examples(X, Y)
+            if not number:
+                self.n_features = check_matrix(X[0], "X[0]").shape[1]
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
@@ -135,6 +145,38 @@ class PairTask(BaseTask):
         truth = None if Y is None else self._encode(Y, items)
         rows, row_of = merge_rows(stack_rows(parts))
         return PairBatch(rows, row_of, offsets_from_lengths(n_pairs), offsets_from_lengths(items), truth)
+
+    def pack(self, batch: PairBatch) -> Arrays:
+        """Return a batch as arrays that can be stored."""
+        known = {} if batch.truth is None else {"truth": batch.truth}
+        indptr, places, data = batch.rows
+        rows = {"row_pointers": indptr.astype(np.int64, copy=False), "row_features": places, "row_values": data}
+        return {**rows, "row_of_pair": batch.row_of, "items": batch.items, **known}
+
+    def unpack(self, arrays: Arrays) -> PairBatch:
+        """Return the batch of stored arrays, which are checked and not copied."""
+        found = PackedArrays(arrays)
+        features = found.numbers("row_features", 0, self.n_features, dtype=np.uint32)
+        pointers, values = found.pointers("row_pointers", len(features)), found.finite("row_values")
+        row_of = found.numbers("row_of_pair", 0, len(pointers) - 1, dtype=np.int32)
+        items = found.take("items", np.int64)
+        # A document of m items has m − 1 pairs or more.
+        items = found.pointers("items", min(int(items[-1]), len(row_of) + len(items)) if len(items) else 0, least=1)
+        pairs = offsets_from_lengths(np.diff(items) * (np.diff(items) - 1) // 2)
+        if pairs[-1] != len(row_of) or len(values) not in (0, len(features)):
+            raise InputError(
+                f"there are {len(row_of)} packed pairs and {len(values)} values; expected {pairs[-1]} and "
+                f"{len(features)} or none: {CURE}"
+            )
+        truth = found.numbers("truth", 0, max(1, items[-1]), items[-1]) if "truth" in found else None
+        if truth is not None and (truth > np.arange(items[-1]) - np.repeat(items[:-1], np.diff(items))).any():
+            raise InputError(f"packed clusters have larger numbers than items; expected them from 0: {CURE}")
+        return PairBatch(Rows(pointers, features, values), row_of, pairs, items, truth)
+
+    def true_outputs(self, batch: PairBatch) -> list[NDArray[np.int64]]:
+        """Return the clusters that a batch was prepared with, numbered by first appearance in each document."""
+        require_labels(batch, "clamped")
+        return np.split(batch.labels(), batch.items[1:-1])
 
     def _compressed(self, x: Any, name: str) -> tuple[NDArray, NDArray[np.uint32], Vector | None]:
         """Return row pointers, features and values (None if all are 1) of one document."""
@@ -158,6 +200,15 @@ class PairTask(BaseTask):
                     "for each pair of items"
                 )
         return np.concatenate(numbered)
+
+    def work(self, batch: PairBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each document takes, shape (n,)."""
+        return self.nanoseconds * np.diff(batch.pairs)
+
+    def overhead(self, batch: PairBatch) -> float:
+        """Return about how many nanoseconds the scores of all distinct rows take, where they are few."""
+        few = 2 * (len(batch.rows.indptr) - 1) <= batch.pairs[-1]
+        return float(batch.rows.indptr[-1]) if few else 0.0
 
     def _check_request(self, batch: PairBatch, mode: Mode, temperature: Temperature) -> None:
         require_labels(batch, mode)
@@ -231,13 +282,15 @@ class Coreference(PairTask):
 
     latent = True
 
+    late_parameters = ("penalty",)
+
     def __init__(self, penalty: float = 1.0) -> None:
         self.penalty = penalty
 
-    def learn(self, X: Any, Y: Any) -> None:
-        """Find the number of features."""
+    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        """Find the number of features of documents that come block by block."""
         self._checked_penalty()
-        super().learn(X, Y)
+        super().learn_blocks(blocks)
 
     def _checked_penalty(self) -> float:
         if isinstance(self.penalty, bool) or not isinstance(self.penalty, int | float | np.number):

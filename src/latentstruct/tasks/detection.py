@@ -1,6 +1,6 @@
 """Objects in images whose class is known and whose box is not."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -15,6 +15,7 @@ from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import short_repr, show
 from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.latent_multiclass import LatentMulticlass, StateBatch
+from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
 
 MOST_KEPT = 2**26
 """Overlaps that are kept at once, 8 bytes each; others are computed each time they are asked for."""
@@ -169,16 +170,33 @@ class Detection(LatentMulticlass):
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the classes and the number of features."""
-        check_examples(X, Y)
-        super().learn([features for _, features in _candidates(X)], Y)
+        self.learn_blocks([(X, Y)])
+
+    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        """Find the classes and the number of features of examples that come block by block."""
+        super().learn_blocks(_features_of(X, Y) for X, Y in blocks)
 
     def prepare(self, X: Any, Y: Any = None) -> BoxBatch:
         """Validate boxes and features, lay them out flat and number the classes."""
         check_examples(X, Y)
         boxes, features = zip(*_candidates(X), strict=True)
-        batch = super().prepare(list(features), Y)
+        return self._with_boxes(super().prepare(list(features), Y), np.concatenate(boxes))
+
+    def _with_boxes(self, batch: StateBatch, boxes: Boxes) -> BoxBatch:
         common = {part.name: getattr(batch, part.name) for part in fields(batch)}
-        return BoxBatch(**common, tables=OverlapTables(np.concatenate(boxes), batch.offsets))
+        return BoxBatch(**common, tables=OverlapTables(boxes, batch.offsets))
+
+    def pack(self, batch: Any) -> Arrays:
+        """Return a batch as arrays that can be stored."""
+        return {**super().pack(batch), "boxes": batch.tables.boxes}
+
+    def unpack(self, arrays: Arrays) -> BoxBatch:
+        """Return the batch of stored arrays, which are checked and not copied."""
+        batch = super().unpack(arrays)
+        boxes = check_boxes(PackedArrays(arrays).finite("boxes", 2), "the packed boxes")
+        if len(boxes) != batch.inputs.shape[0]:
+            raise InputError(f"there are {len(boxes)} packed boxes; expected {batch.inputs.shape[0]}: {CURE}")
+        return self._with_boxes(batch, boxes)
 
     def _latent_products(self, batch: Any, P: Vector, transposed: bool = False) -> Vector:
         """Return Σ_{h'} P(h')·(1 − overlap(h', h)) of each candidate."""
@@ -202,6 +220,12 @@ class Detection(LatentMulticlass):
         if attempt:
             return self.random_latents(batch, rng)
         return [_most_central(batch.tables.of(i)) for i in range(batch.n_examples)]
+
+
+def _features_of(X: Any, Y: Any) -> tuple[list[Any], Any]:
+    """Return the features of each example, without its boxes, and the outputs."""
+    check_examples(X, Y)
+    return [features for _, features in _candidates(X)], Y
 
 
 def _candidates(X: Any) -> list[tuple[Boxes, Any]]:

@@ -391,14 +391,28 @@ class DiverseSubset(BaseTask):
         offsets = np.maximum(batch.totals[asked] - covered, 0.0) if mode == "augmented" else np.zeros(len(asked))
         return Planes.from_matrix(slopes, offsets, offsets + slopes @ w, exact)
 
-    def total(self, batch: DiverseBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all queries' planes."""
+    def work(self, batch: DiverseBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each query takes, shape (n,); to search for the best may take longer."""
+        covers = np.diff(batch.coverage.covers_at[batch.coverage.documents])
+        return 5.0 * covers if mode == "clamped" else 10.0 * self.k * covers
+
+    def total(
+        self,
+        batch: DiverseBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the asked queries' planes."""
         require_labels(batch, mode)
         require_hard_max(self, temperature)
-        chosen, exact = self._chosen(batch, w, mode, np.arange(batch.n_examples))
-        slope, covered = np.zeros(self.n_features), np.empty(batch.n_examples)
-        kernels.total_features(batch.coverage, chosen, weights, self.n_blocks_, slope, covered)
-        losses = np.maximum(batch.totals - covered, 0.0) if mode == "augmented" else np.zeros(batch.n_examples)
+        asked = np.arange(batch.n_examples) if rows is None else rows
+        chosen, exact = self._chosen(batch, w, mode, asked)
+        slope, covered = np.zeros(self.n_features), np.empty(len(asked))
+        kernels.total_features(batch.coverage, asked, chosen, weights, self.n_blocks_, slope, covered)
+        losses = np.maximum(batch.totals[asked] - covered, 0.0) if mode == "augmented" else np.zeros(len(asked))
         return Plane(slope, float(weights @ losses), exact=exact)
 
     def decode(self, batch: DiverseBatch, w: Vector, temperature: Temperature) -> list[Prediction]:

@@ -314,16 +314,28 @@ class Graph(GraphLosses, BaseTask):
         atoms = Atoms(*(part[: pointers[-1]] for part in atoms))
         return Planes(batch.rows, pointers, atoms, np.zeros(len(values)), values, self.n_features)
 
-    def total(self, batch: GraphBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all graphs' planes."""
+    def work(self, batch: GraphBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each graph takes, shape (n,)."""
+        return batch.work(mode, temperature)
+
+    def total(
+        self,
+        batch: GraphBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the asked graphs' planes."""
         if _hard(mode, temperature) or (mode == "clamped" and not batch.half_labelled):
-            return super().total(batch, w, mode, temperature, weights)
-        found = batch.beliefs(w, mode, temperature)
-        slope = batch.pull_back(found.unary, found.tables, weights, self.n_features)
+            return super().total(batch, w, mode, temperature, weights, rows)
+        found = batch.beliefs(w, mode, temperature, rows)
+        slope = batch.pull_back(found.unary, found.tables, weights, self.n_features, rows)
         offset = float(weights @ found.values) - float(slope @ w)
         entropy = offset
         if mode == "augmented":
-            entropy -= float(weights @ batch.expected_losses(found))
+            entropy -= float(weights @ batch.expected_losses(found, rows))
         return Plane(slope, offset, entropy, bool(found.exact.all()))
 
     # ---- Rényi entropy -----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from latentstruct.kernels import graph as kernels
 from latentstruct.kernels.planes import Rows
 from latentstruct.protocols import Mode, Temperature
 from latentstruct.ragged import Indices, Vector, positions
+from latentstruct.state_trees import Saved, Tree
 from latentstruct.tasks.base import require_labels
 from latentstruct.unknown import UNKNOWN
 
@@ -27,6 +29,19 @@ Measured on 20 × 40 grids with 5 labels over several steps: with changes of 1e-
 the time and find no worse outputs; with 1e-2 little is saved and some outputs are missed; with 1e-1 messages stay
 where they were and miss far better outputs.
 """
+
+MESSAGE_ROUNDS = 30
+"""Rounds of messages that belief propagation is taken to need when work is estimated."""
+
+MAKING = RLock()
+"""Held while something is made that all threads use."""
+
+
+def _is_near(w: Vector, kept: Vector) -> bool:
+    """Tell whether weights are within `NEARBY` of those that messages were kept for."""
+    # Squares of weights may overflow.
+    size = max(float(np.abs(w).max(initial=0.0)), float(np.abs(kept).max(initial=0.0))) or 1.0
+    return bool(np.linalg.norm((w - kept) / size) <= NEARBY * np.linalg.norm(kept / size))
 
 
 @dataclass
@@ -70,6 +85,8 @@ class GraphBatch:
     losses: Vector | None
     limits: dict[str, Any]
     made: dict[str, Any] = field(default_factory=dict)
+    remembers = True
+    """Whether an answer may depend on the answers before it, because messages are kept."""
     kept: dict[tuple[str, Mode, Temperature], Kept] = field(default_factory=dict)
 
     @property
@@ -97,11 +114,40 @@ class GraphBatch:
         """Scores of all nodes and edges, which every evaluation of the whole batch writes anew."""
         return np.empty(int(self.structure.state_at[-1])), np.empty(int(self.structure.table_at[-1]))
 
+    def work(self, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each graph takes, shape (n,)."""
+        structure = self.structure
+        states, pairs = structure.state_at[structure.variables_at], structure.table_at[structure.factors_at]
+        entries = np.diff(states) + np.diff(pairs)
+        if mode == "clamped":
+            return (20.0 if self.half_labelled else 5.0) * entries
+        engine = self.made[self._pooling(temperature, False)[0]]
+        messages = MESSAGE_ROUNDS * entries
+        return 5.0 * np.where(engine.exact, engine.elimination.totals, messages)
+
+    def memory(self) -> list[Tree]:
+        """Return the messages that later answers begin with."""
+        return [
+            {"engine": engine, "mode": mode, "temperature": list(temperature), **vars(kept)}
+            for (engine, mode, temperature), kept in self.kept.items()
+        ]
+
+    def recall(self, memory: list[Tree]) -> None:
+        """Put back what `memory` returned; raise LookupError, TypeError or ValueError for anything else."""
+        found = {}
+        for part in map(Saved, memory):
+            output, latent = part.tree["temperature"]
+            place: Any = (part.text("engine"), part.text("mode"), Temperature(float(output), float(latent)))
+            found[place] = Kept(part.vector("weights"), part.array("messages", np.float64, None))
+        self.kept.clear()
+        self.kept.update(found)
+
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what `make` makes, the same each time."""
-        if name not in self.made:
-            self.made[name] = make()
-        return self.made[name]
+        with MAKING:
+            if name not in self.made:
+                self.made[name] = make()
+            return self.made[name]
 
     def hidden(self, predicting: bool) -> NDArray[np.bool_]:
         """Nodes that are pooled at ε_h: those of hidden types, in training all that are not known."""
@@ -136,14 +182,17 @@ class GraphBatch:
             kernels.add_losses(graphs, structure.variables_at, structure.state_at, self.losses, unary)
         return unary, tables
 
-    def pull_back(self, unary: Vector, tables: Vector, weights: Vector, n_features: int) -> Vector:
+    def pull_back(
+        self, unary: Vector, tables: Vector, weights: Vector, n_features: int, rows: Indices | None = None
+    ) -> Vector:
         """Return Σ weight of the graph · belief · features over all states of nodes and pairs of states of edges."""
         structure, slope = self.structure, np.zeros(n_features)
+        graphs = self.everything if rows is None else rows
         for items_at, shift, entries_at, beliefs in (
             (structure.variables_at, 0, structure.state_at, unary),
             (structure.factors_at, len(structure.cards), structure.table_at, tables),
         ):
-            kernels.add_expected(self.rows, self.everything, items_at, shift, entries_at, beliefs, weights, slope)
+            kernels.add_expected(self.rows, graphs, items_at, shift, entries_at, beliefs, weights, slope)
         return slope
 
     def expected_losses(self, found: Beliefs, rows: Indices | None = None) -> Vector:
@@ -250,9 +299,12 @@ class GraphBatch:
         engine = self.made[place[0]]
         if engine.exact.all():
             return engine.run(unary, tables, temperature, rows)
-        kept = self.kept.get((*place, temperature))
-        if kept is None or np.linalg.norm(w - kept.weights) > NEARBY * np.linalg.norm(kept.weights):
-            kept = self.kept[(*place, temperature)] = Kept(w.copy(), np.zeros(int(engine.message_at[-1])))
+        with MAKING:
+            kept = self.kept.get((*place, temperature))
+            n_messages = int(engine.message_at[-1])
+            fits = kept is not None and (len(kept.weights), len(kept.messages)) == (len(w), n_messages)
+            if kept is None or not fits or not _is_near(w, kept.weights):
+                kept = self.kept[(*place, temperature)] = Kept(w.copy(), np.zeros(n_messages))
         chosen = slice(None) if rows is None else positions(engine.message_at, rows)[0]
         found = engine.run(unary, tables, temperature, rows, kept.messages[chosen])
         kept.messages[chosen] = found.messages

@@ -227,21 +227,35 @@ class GraphLayout:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> "GraphLayout":
-        """Undo `state`."""
+        """Undo `state`; raise InputError if its numbers do not fit together, as a file may have any."""
         graph = state["graph"]
         fixed = None
         if graph is not None:
             edges = np.array(graph["edges"], dtype=np.int64).reshape(-1, 2)
-            fixed = FixedGraph(np.array(graph["types"], dtype=np.int64), edges)
-        return cls(
-            list(state["node_types"]),
-            [None if labels is None else LabelSet(labels) for labels in state["labels"]],
-            np.array(state["states"], dtype=np.int64),
-            [(name, int(p), int(q)) for name, p, q in state["edge_types"]],
-            int(state["n_inputs"]),
-            int(state["n_edge_inputs"]),
-            fixed,
+            fixed = FixedGraph(np.array(graph["types"], dtype=np.int64).reshape(-1), edges)
+        node_types = list(state["node_types"])
+        label_sets = [None if labels is None else LabelSet(labels) for labels in state["labels"]]
+        cards = np.array(state["states"], dtype=np.int64).reshape(-1)
+        edge_types = [(name, int(p), int(q)) for name, p, q in state["edge_types"]]
+        n_inputs, n_edge_inputs = int(state["n_inputs"]), int(state["n_edge_inputs"])
+        known = range(len(cards))
+        sound = bool(known) and len(set(node_types)) == len(label_sets) == len(node_types) == len(cards)
+        sound = sound and all(1 <= card <= MOST_PAIRS for card in cards.tolist())
+        sound = sound and all(
+            labels is None or len(labels) == card for labels, card in zip(label_sets, cards.tolist(), strict=True)
         )
+        sound = sound and all(p in known and q in known for _, p, q in edge_types)
+        sound = sound and 0 <= n_inputs < MOST_WEIGHTS and 0 <= n_edge_inputs < MOST_WEIGHTS
+        if fixed is not None:
+            sound = sound and all(kind in known for kind in fixed.kinds.tolist())
+            sound = sound and bool(((fixed.edges >= 0) & (fixed.edges < len(fixed.kinds))).all())
+        # Whole numbers of 64 bits do not tell that a product is beyond them.
+        if not sound or float(n_inputs) * float(cards.sum()) * (1 if fixed is None else len(fixed.kinds)) > 2.0**62:
+            raise InputError(
+                f"the {len(cards)} node types, their labels and the {len(edge_types)} edge types do not fit together; "
+                "expected what a layout was saved with: the state is damaged, train again"
+            )
+        return cls(node_types, label_sets, cards, edge_types, n_inputs, n_edge_inputs, fixed)
 
     # ---- blocks ------------------------------------------------------------------------------------------
 

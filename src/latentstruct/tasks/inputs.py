@@ -14,6 +14,7 @@ from latentstruct.kernels.planes import Rows
 from latentstruct.kernels.sparse import add_rows_transposed, rows_times_weights
 from latentstruct.ragged import Indices
 from latentstruct.short_repr import show
+from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
 
 # Share of non-zeros below which adding up sparse rows is faster than a dense product.
 # Measured with 5375 rows, 128 inputs and 26 labels, one thread: 0.43 ms against 1.03 at a share of 0.1, 0.94 against
@@ -22,6 +23,10 @@ SPARSE_BELOW = 0.28
 # Share of non-zeros from which the values of a dense matrix serve as those of its CSR form, zeros and all: no search
 # for zeros and no copy (16 s and 0.7 GB for 94 500 rows of 324 values).
 FULL_FROM = 0.8
+# Weights that a cache may hold.
+IN_CACHE = 2**19
+# Values between 1 / TAME and TAME are left as they are by `tamed`.
+TAME = 1e8
 
 
 def is_finite_number(value: Any) -> bool:
@@ -68,10 +73,23 @@ def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
     return matrix
 
 
+def tamed(matrix: Any) -> Any:
+    """Return rows of an ordinary size for models that any scale serves: some go on for ever with values of 1e150."""
+    largest = float(abs(matrix).max()) if matrix.shape[0] and matrix.shape[1] else 0.0
+    return matrix if largest == 0 or 1.0 / TAME <= largest <= TAME else matrix / largest
+
+
 def _share_of_nonzeros(matrix: NDArray[np.float64]) -> float:
     """Estimate the density from about a thousand rows: a wrong guess costs time, not truth."""
     sample = matrix[:: max(1, len(matrix) // 1000)]
     return np.count_nonzero(sample) / max(1, sample.size)
+
+
+def as_slice(selected: Indices) -> Indices | slice:
+    """Return consecutive numbers as a slice, which needs no copy of the rows, and others as they are."""
+    if len(selected) and selected[-1] - selected[0] == len(selected) - 1 and (np.diff(selected) == 1).all():
+        return slice(int(selected[0]), int(selected[-1]) + 1)
+    return selected
 
 
 class InputRows:
@@ -97,6 +115,42 @@ class InputRows:
         self.dense, self.full = share >= SPARSE_BELOW, share >= FULL_FROM
         self.matrix = matrix if self.dense else sparse.csr_array(matrix)
 
+    @classmethod
+    def unpacked(cls, found: PackedArrays, n_inputs: int, n_labels: int) -> "InputRows":
+        """Return rows on packed arrays, which are not copied; raise if they are not such rows."""
+        if "inputs" in found:
+            matrix = found.finite("inputs", 2)
+            if matrix.shape[1] != n_inputs:
+                raise InputError(
+                    f"the packed inputs have {matrix.shape[1]} columns; expected {n_inputs} as the task has: {CURE}"
+                )
+            return cls(matrix, n_labels)
+        features = found.numbers("input_features", 0, n_inputs, dtype=np.int32)
+        pointers, values = found.pointers("input_pointers", len(features)), found.finite("input_values")
+        if len(values) not in (0, len(features)):
+            raise InputError(f"there are {len(values)} packed input values; expected {len(features)} or none: {CURE}")
+        rows = cls(sparse.csr_array((0, n_inputs)), n_labels)
+        rows.shape = (len(pointers) - 1, n_inputs)
+        rows.compressed = pointers, features, values
+        del rows.matrix
+        return rows
+
+    def packed(self, unread: NDArray[np.bool_] | None = None) -> Arrays:
+        """Return the rows as arrays, for `unpacked`; those that are never read are stored as zeros."""
+        if self.dense:
+            matrix = np.asarray(self.matrix)
+            return {"inputs": matrix if unread is None else np.where(unread[:, None], 0.0, matrix)}
+        pointers, features, values = self.compressed
+        if unread is not None and len(values):
+            values = np.where(np.repeat(unread, np.diff(pointers)), 0.0, values)
+        return {"input_pointers": pointers, "input_features": features, "input_values": values}
+
+    @cached_property
+    def matrix(self) -> Any:
+        """The rows as an array, or as a CSR array if that is faster."""
+        pointers, features, values = self.compressed
+        return sparse.csr_array((values if len(values) else np.ones(len(features)), features, pointers), self.shape)
+
     @cached_property
     def compressed(self) -> tuple[Indices, NDArray[np.int32], NDArray[np.float64]]:
         """Row pointers, features and values of the CSR form; no values if all are 1."""
@@ -121,16 +175,29 @@ class InputRows:
     ) -> NDArray[np.float64]:
         """Return the products x_r W of the selected rows, shape (len(selected), S), in `out` if given."""
         if self.dense:
-            return np.matmul(self.matrix if selected is None else self.matrix[selected], weights, out=out)
+            return np.matmul(self.matrix if selected is None else self.matrix[as_slice(selected)], weights, out=out)
         selected = np.arange(self.shape[0]) if selected is None else selected
         if out is None:
             out = np.empty((len(selected), self.n_labels))
         rows_times_weights(*self.compressed, selected, weights, out)
         return out
 
-    def transposed_times(self, coefficients: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-        """Write Xᵀ coefficients, for coefficients (N, S), into `out` (d, S), which must be zero."""
+    def transposed_times(
+        self, coefficients: NDArray[np.float64], out: NDArray[np.float64], selected: Indices | None = None
+    ) -> None:
+        """Write Xᵀ coefficients of the selected rows, coefficients (len(selected), S), into `out` (d, S), all zero."""
         if self.dense:
-            np.matmul(self.matrix.T, coefficients, out=out)
+            matrix = self.matrix if selected is None else self.matrix[as_slice(selected)]
+            np.matmul(matrix.T, coefficients, out=out)
         else:
-            add_rows_transposed(*self.compressed, np.arange(self.shape[0]), coefficients, out)
+            selected = np.arange(self.shape[0]) if selected is None else selected
+            add_rows_transposed(*self.compressed, selected, coefficients, out)
+
+    @cached_property
+    def product_time(self) -> float:
+        """About how many nanoseconds the product of a row with the weights of one label takes."""
+        n, d = self.shape
+        if self.dense:
+            return 0.2 * d
+        # Weights that do not fit into a cache are waited for.
+        return (0.3 if d * self.n_labels < IN_CACHE else 1.0) * float(self.compressed[0][-1]) / max(1, n)

@@ -10,10 +10,21 @@ from latentstruct.checks import as_reals, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.short_repr import show
 
+MOST_LETTERS = 2**26
+"""Letters of an array of labels, beyond which they are kept as objects."""
+
 
 def as_list(values: Any) -> list[Any]:
     """Return a sequence of labels as a list of plain Python objects."""
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+def distinct_labels(seen: Iterable[Any]) -> dict[Any, None]:
+    """Return the labels that occur, each once, in the order of their first appearance."""
+    try:
+        return dict.fromkeys(seen)
+    except TypeError as error:
+        raise InputError(f"labels must be hashable ({error}): use numbers, strings or tuples") from error
 
 
 class LabelSet:
@@ -45,7 +56,9 @@ class LabelSet:
             # One by one: numpy would take a list of tuples for a matrix.
             self.values[number] = label
         kinds = {type(label) for label in self.labels}
-        if len(kinds) == 1 and kinds <= {int, float, str, bool}:
+        # In an array each text takes as much room as the longest.
+        small = kinds != {str} or len(self.labels) * max(map(len, self.labels)) <= MOST_LETTERS
+        if len(kinds) == 1 and kinds <= {int, float, str, bool} and small:
             natural = np.array(self.labels)
             # It may lose something: digits of huge numbers, a zero character at the end of a string.
             self.values = natural if natural.tolist() == self.labels else self.values
@@ -53,10 +66,7 @@ class LabelSet:
     @classmethod
     def learn(cls, seen: Iterable[Hashable], declared: Sequence[Hashable] | None = None) -> "LabelSet":
         """Collect the labels of the training data, or take the declared ones and check that they suffice."""
-        try:
-            found = dict.fromkeys(seen)
-        except TypeError as error:
-            raise InputError(f"labels must be hashable ({error}): use numbers, strings or tuples") from error
+        found = distinct_labels(seen)
         if any(label != label for label in found):
             raise InputError("labels contain NaN, which equals no label; expected names: remove or relabel those items")
         if declared is not None:
@@ -65,7 +75,7 @@ class LabelSet:
                 labels.number(label)
             return labels
         try:
-            return cls(sorted(found))  # type: ignore[type-var]
+            return cls(sorted(found))
         except TypeError:
             # Labels of mixed kinds have no order of their own: that of first appearance.
             return cls(list(found))

@@ -175,7 +175,7 @@ class StateLatentLosses(ListedLatentLosses):
         return self._scores(batch, w, None, batch.cells)
 
     def _candidate_total(self, batch: Any, coefficients: Vector) -> Vector:
-        return self._weighted_features(batch, batch.cells, coefficients)
+        return self._weighted_features(batch, batch.cells, coefficients, None)
 
     def _n_candidates(self, batch: Any) -> int:
         return len(batch.cells.y)

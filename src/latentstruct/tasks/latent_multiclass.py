@@ -1,7 +1,7 @@
 """Classes with a finite set of latent states: rotations, boxes, positions, mixture components."""
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -18,10 +18,11 @@ from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
-from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix
-from latentstruct.tasks.labels import LabelSet
+from latentstruct.tasks.inputs import InputRows, as_slice, check_bias, check_matrix, tamed
+from latentstruct.tasks.labels import LabelSet, distinct_labels
 from latentstruct.tasks.latent_losses import StateLatentLosses
 from latentstruct.tasks.multiclass import Multiclass
+from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
 from latentstruct.tasks.state_scores import StateScores, clamped_heights
 from latentstruct.tasks.states import (
     ABSENT,
@@ -91,6 +92,7 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
 
     latent = True
     classifies = True
+    late_parameters = ("costs", "bias", "latent_loss")
     states: Any = None
 
     def __init__(
@@ -113,7 +115,21 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the classes, the number of states and the number of inputs."""
-        check_examples(X, Y, rows=True)
+        self.learn_blocks([(X, Y)])
+
+    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        """Find the classes, the number of states and the number of inputs of examples that come block by block."""
+        seen: dict[Any, None] = {}
+        found: tuple[int, int | None, bool] | None = None
+        for X, Y in blocks:
+            check_examples(X, Y, rows=True)
+            seen.update(distinct_labels(Multiclass._labels(Y)))
+            found = self._sizes_of(X) if found is None else found
+        assert found is not None
+        self._set(LabelSet.learn(seen, self.labels), *found)
+
+    def _sizes_of(self, X: Any) -> tuple[int, int | None, bool]:
+        """Return the number of inputs, that of states where they have weights, and whether states share rows."""
         self._check_parameters()
         matrix, sizes, shared = self._rows(X)
         if not matrix.shape[1]:
@@ -122,7 +138,7 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         if self.weights == "state":
             given = self.n_states if shared else int(sizes[0])
             n_states = given if self.states is None else np.shape(self.states)[1]
-        self._set(LabelSet.learn(Multiclass._labels(Y), self.labels), matrix.shape[1], n_states, shared)
+        return matrix.shape[1], n_states, shared
 
     def _check_parameters(self) -> None:
         check_choice(self.weights, ("class", "state"), "weights")
@@ -165,6 +181,10 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         """Take over what an earlier `learn` found."""
         self._check_parameters()
         n_states = None if state["n_states"] is None else int(state["n_states"])
+        if n_states is None and state["shared"]:
+            raise InputError(
+                "states share their rows, but their number is missing; expected it: the state is damaged, train again"
+            )
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]), n_states, bool(state["shared"]))
 
     @property
@@ -246,9 +266,43 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
             self._refuse_form(shared, sizes[0])
         self._check_latent_sizes(sizes)
         truth = None if Y is None else self.labels_.encode(Multiclass._labels(Y))
-        cells = Cells(sizes, len(self.labels_), None if self.table_ is None else self.table_.listed)
         inputs = InputRows(matrix, self.n_vectors_)
-        return StateBatch(inputs, sizes, shared, truth, cells, place_of=place_of, checked=checked)
+        return StateBatch(inputs, sizes, shared, truth, self._all_cells(sizes), place_of=place_of, checked=checked)
+
+    def _all_cells(self, sizes: Indices) -> Cells:
+        return Cells(sizes, len(self.labels_), None if self.table_ is None else self.table_.listed)
+
+    def pack(self, batch: StateBatch) -> Arrays:
+        """Return a batch as arrays that can be stored."""
+        known = {} if batch.truth is None else {"truth": batch.truth}
+        return {**batch.inputs.packed(self._unread_rows(batch)), "row_offsets": batch.offsets, **known}
+
+    def _unread_rows(self, batch: StateBatch) -> NDArray[np.bool_] | None:
+        """Mark the rows of states without weights, which may hold anything; None if there are no such rows."""
+        if self.table_ is None or batch.shared or batch.place_of is not None:
+            return None
+        read = np.isin(np.arange(self.table_.vector_of.shape[1]), self.table_.needed)
+        return None if read.all() else np.tile(~read, batch.n_examples)
+
+    def unpack(self, arrays: Arrays) -> StateBatch:
+        """Return the batch of stored arrays, which are checked and not copied."""
+        found, place_of = PackedArrays(arrays), None
+        inputs = InputRows.unpacked(found, self.n_inputs_, self.n_vectors_)
+        sizes = np.diff(found.pointers("row_offsets", inputs.shape[0], least=1))
+        if self.table_ is not None:
+            if len(sizes) and (sizes != sizes[0]).any():
+                raise InputError(
+                    f"the packed examples have from {sizes.min()} to {sizes.max()} rows; expected equally many: {CURE}"
+                )
+            sizes, place_of = self._places(sizes, self.shared_)
+        self._check_latent_sizes(sizes)
+        truth = found.numbers("truth", 0, len(self.labels_), len(sizes)) if "truth" in found else None
+        return StateBatch(inputs, sizes, self.shared_, truth, self._all_cells(sizes), place_of=place_of)
+
+    def true_outputs(self, batch: StateBatch) -> NDArray:
+        """Return the classes that a batch was prepared with."""
+        require_labels(batch, "clamped")
+        return self.labels_.decode(batch.truth)
 
     def _places(self, sizes: Indices, shared: bool) -> tuple[Indices, Indices | None]:
         """Return the number of states of each example, and the places of the states among its rows if some lack."""
@@ -358,7 +412,9 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         kept = shares > 0.0
         example, y, h = cells.example[kept], cells.y[kept], cells.h[kept]
         asked = example if rows is None else rows[example]
-        planes = self._planes_of(batch, asked, y, h, shares[kept], np.bincount(example, minlength=len(values)))
+        counts = np.bincount(example, minlength=len(values))
+        _require_candidates(counts)
+        planes = self._planes_of(batch, asked, y, h, shares[kept], counts)
         planes.values = values
         if temperature != Temperature():
             planes.offsets = values - planes.dot(w)
@@ -412,33 +468,49 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         pool_renyi(scores, np.zeros(n_groups), cells.groups, each, 0.0, order, values, np.empty(len(scores)))
         return values.reshape(-1, len(self.labels_))
 
-    def total(self, batch: StateBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all examples' planes."""
+    def work(self, batch: StateBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each example takes, shape (n,)."""
+        candidates = len(self.labels_) * batch.sizes.astype(np.float64)
+        softness = 5.0 if temperature == Temperature() else 40.0
+        return candidates * (softness + batch.inputs.product_time)
+
+    def total(
+        self,
+        batch: StateBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the asked examples' planes."""
         if temperature == Temperature():
             if self.table_ is None:
-                return super().total(batch, w, mode, temperature, weights)
-            return self._hard_total(batch, w, mode, weights)
-        cells, values, shares = self._pooled(batch, w, mode, temperature, None)
+                return super().total(batch, w, mode, temperature, weights, rows)
+            return self._hard_total(batch, w, mode, weights, rows)
+        cells, values, shares = self._pooled(batch, w, mode, temperature, rows)
         shares *= cells.spread(weights)
-        slope = self._weighted_features(batch, cells, shares)
+        slope = self._weighted_features(batch, cells, shares, rows)
         offset = float(weights @ values) - float(slope @ w)
-        loss = float(shares @ self._losses(batch, cells, None)) if mode == "augmented" else 0.0
+        loss = float(shares @ self._losses(batch, cells, rows)) if mode == "augmented" else 0.0
         return Plane(slope, offset, entropy=offset - loss)
 
-    def _weighted_features(self, batch: StateBatch, cells: Cells, shares: Vector) -> Vector:
-        """Return the sum of the features of all candidates, each times its share."""
+    def _weighted_features(self, batch: StateBatch, cells: Cells, shares: Vector, rows: Indices | None) -> Vector:
+        """Return the sum of the features of the asked examples' candidates, each times its share."""
         slope = np.zeros(self.n_features)
         block = slope[: self.n_inputs_ * self.n_vectors_].reshape(-1, self.n_vectors_)
         if self.table_ is None:
-            coefficients = np.empty((batch.inputs.shape[0], self.n_vectors_))
-            coefficients[batch.offsets[cells.example] + cells.h, cells.y] = shares
-            batch.inputs.transposed_times(coefficients, out=block)
+            inputs, offsets = (None, batch.offsets) if rows is None else positions(batch.offsets, rows)
+            coefficients = np.empty((offsets[-1], self.n_vectors_))
+            coefficients[offsets[cells.example] + cells.h, cells.y] = shares
+            batch.inputs.transposed_times(coefficients, block, inputs)
             if self.bias_at_ >= 0:
                 slope[self.bias_at_ :] = self.bias * np.bincount(cells.y, shares, minlength=self.n_vectors_)
             return slope
-        every, by_candidate = self.table_.every, shares.reshape(batch.n_examples, -1)
+        every, by_candidate = self.table_.every, shares.reshape(len(cells.sizes), -1)
+        asked = slice(0, batch.n_examples) if rows is None else as_slice(rows)
         for h, places in [(0, every.weighted)] if batch.shared else every.by_state:
-            x = batch.rows_of_state(h, slice(0, batch.n_examples))
+            x = batch.rows_of_state(h, asked)
             block[:, every.vector[places]] = x.T @ by_candidate[:, places]
         if self.bias_at_ >= 0:
             slope[self.bias_at_ + every.vector[every.weighted]] = self.bias * by_candidate.sum(axis=0)[every.weighted]
@@ -482,6 +554,7 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         winners = np.empty(len(shares))
         pool_candidates(shares, whole, np.arange(len(whole)), 0.0, 0.0, np.empty(len(values)), winners)
         best = np.flatnonzero(winners)
+        _require_candidates(np.bincount(cells.example[best], minlength=len(values)))
         return cells.y[best], cells.h[best], values
 
     @property
@@ -566,7 +639,7 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
             with warnings.catch_warnings():
                 # Equal inputs may leave fewer clusters than asked for, which is no harm here.
                 warnings.simplefilter("ignore", NotConverged)
-                states[members] = choices[means.fit_predict(batch.inputs.matrix[members])]
+                states[members] = choices[means.fit_predict(tamed(batch.inputs.matrix[members]))]
         return states.tolist()
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
@@ -578,3 +651,12 @@ class LatentMulticlass(StateScores, StateLatentLosses, BaseTask):
         """Return the accuracy."""
         truth, predicted = (self.labels_.encode(Multiclass._labels(Y)) for Y in (Y_true, Y_pred))
         return float(np.average(truth == predicted, weights=sample_weight))
+
+
+def _require_candidates(counts: Indices) -> None:
+    """Raise unless each example has a candidate: scores that are not numbers are larger than no other."""
+    if not counts.all():
+        raise InputError(
+            f"no score of example {int(np.argmin(counts))} is a number, but each must be: its inputs or the weights "
+            "are too large in scale; standardise the features"
+        )

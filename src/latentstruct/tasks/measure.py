@@ -386,7 +386,15 @@ class Measure(ChosenLossTask):
         planes = Planes.from_matrix(plane.slope[None, :], np.array([plane.offset]), np.array([value]))
         return planes if rows is None else planes.take(rows)
 
-    def total(self, batch: MeasureBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
+    def total(
+        self,
+        batch: MeasureBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
         """Return the plane of the set times its weight."""
         require_hard_max(self, temperature)
         return float(weights[0]) * self._plane(batch, w, mode)[0]

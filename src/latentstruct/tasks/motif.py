@@ -1,6 +1,6 @@
 """Motifs: a DNA sequence is positive if it holds a motif, and nobody says where."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -17,7 +17,9 @@ from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels
+from latentstruct.tasks.labels import as_list
 from latentstruct.tasks.motif_starts import refined_motifs
+from latentstruct.tasks.packing import Arrays, PackedArrays
 
 LETTERS = "ACGTN"
 MOST_WIDTH, MOST_ORDER = 1000, 5
@@ -102,6 +104,7 @@ class Motif(BaseTask):
     latent = True
     classifies = True
     decodes_in_threads = True
+    late_parameters = ("width", "background_order", "strands")
 
     def __init__(self, width: int, background_order: int = 3, strands: int = 1) -> None:
         self.width = width
@@ -121,14 +124,26 @@ class Motif(BaseTask):
 
     def learn(self, X: Any, Y: Any) -> None:
         """Check the parameters, and that there are sequences of both kinds."""
-        check_examples(X, Y)
+        self.learn_blocks([(X, Y)])
+
+    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        """Check the parameters, and that there are sequences of both kinds in some of the blocks."""
         self._set()
-        positive = _positive(Y)
-        self.labels_ = _label_pair(Y)
+        seen: dict[Any, None] = {}
+        n_examples = 0
+        for X, Y in blocks:
+            check_examples(X, Y)
+            _positive(Y)
+            # True and 1 are different spellings, but equal.
+            seen.update({(isinstance(y, bool | np.bool_), y): None for y in as_list(Y)})
+            n_examples += len(Y)
+        labels = [y for _, y in seen]
+        positive = _positive(labels)
+        self.labels_ = _label_pair(labels)
         if positive.all() or not positive.any():
             kind, other = ("positive", "negative") if positive.all() else ("negative", "positive")
             raise InputError(
-                f"all {len(positive)} sequences are {kind}; expected some that are {other}: give both kinds, for "
+                f"all {n_examples} sequences are {kind}; expected some that are {other}: give both kinds, for "
                 "instance shuffled or random genomic sequences as negatives"
             )
 
@@ -143,13 +158,17 @@ class Motif(BaseTask):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` found."""
-        self._set()
-        self.labels_ = tuple(state["labels"])
+        self.adopt(state)
         if int(state["n_features"]) != self.n_features:
             raise InputError(
                 f"the state has {state['n_features']} features, but width {self.width} and background order "
                 f"{self.background_order} have {self.n_features}: restore it with the parameters it was saved with"
             )
+
+    def adopt(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found with another width, order or number of strands."""
+        self._set()
+        self.labels_ = tuple(state["labels"])
 
     def prepare(self, X: Any, Y: Any = None) -> MotifBatch:
         """Validate the sequences and lay them out flat."""
@@ -157,7 +176,10 @@ class Motif(BaseTask):
         if isinstance(X, str):
             raise InputError("X is one string; expected a collection of sequences: put it into a list")
         X = list(X)
-        bases, offsets = _numbered(X)
+        return MotifBatch(self._layout(*_numbered(X)), None if Y is None else _positive(Y))
+
+    def _layout(self, bases: NDArray[np.uint8], offsets: Indices) -> Layout:
+        """Number words and windows of sequences, each of which must have a window."""
         quads, contexts = np.empty(len(bases), dtype=np.uint8), np.empty(len(bases), dtype=np.uint16)
         kernels.number_letters(bases, offsets, self.background_order, quads, contexts)
         layout = Layout(bases, quads, contexts, offsets, *_runs(bases, offsets, self.width))
@@ -165,10 +187,27 @@ class Motif(BaseTask):
         if len(empty):
             i = int(empty[0])
             raise InputError(
-                f"sequence {i} ({len(X[i])} letters) has no {self.width} letters in a row without N; expected at least "
-                f"one window of the motif's width: remove the sequence or choose a smaller width"
+                f"sequence {i} ({offsets[i + 1] - offsets[i]} letters) has no {self.width} letters in a row without N; "
+                "expected at least one window of the motif's width: remove the sequence or choose a smaller width"
             )
-        return MotifBatch(layout, None if Y is None else _positive(Y))
+        return layout
+
+    def pack(self, batch: MotifBatch) -> Arrays:
+        """Return a batch as arrays that can be stored: letters, not windows, so that any width can be chosen later."""
+        known = {} if batch.positive is None else {"positive": batch.positive.view(np.uint8)}
+        return {"letters": batch.layout.bases, "offsets": batch.layout.offsets, **known}
+
+    def unpack(self, arrays: Arrays) -> MotifBatch:
+        """Return the batch of stored arrays, which are checked."""
+        found = PackedArrays(arrays)
+        letters = found.numbers("letters", 0, len(LETTERS), dtype=np.uint8)
+        offsets = found.pointers("offsets", len(letters))
+        positive = found.flags("positive", len(offsets) - 1) if "positive" in found else None
+        return MotifBatch(self._layout(letters, offsets), positive)
+
+    def true_outputs(self, batch: MotifBatch) -> NDArray:
+        """Return the labels that a batch was prepared with."""
+        return self.classes_[batch.truth().astype(np.int64)]
 
     def tables(self, w: Vector) -> Tables:
         """Return the weights in the form that windows are scanned with."""
@@ -267,12 +306,30 @@ class Motif(BaseTask):
             positive[:] = shares[:, 1] / shares.sum(axis=1)
         return self._atoms(batch, starts, strands, positive)
 
-    def total(self, batch: MotifBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all examples' planes."""
+    def work(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each sequence takes, shape (n,)."""
+        softness = 1.0 if temperature.latent == 0 else 4.0
+        scans = softness * self.strands * (2.0 + self.width / 4.0) * np.diff(batch.layout.windows)
+        return np.where(batch.truth(), scans, 10.0) if mode == "clamped" else scans
+
+    def overhead(self, batch: MotifBatch) -> float:
+        """Return about how many nanoseconds the tables of scores take."""
+        return 5e4
+
+    def total(
+        self,
+        batch: MotifBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the asked examples' planes."""
         if temperature == Temperature():
-            return super().total(batch, w, mode, temperature, weights)
+            return super().total(batch, w, mode, temperature, weights, rows)
         require_labels(batch, mode)
-        rows = np.arange(batch.n_examples)
+        rows = np.arange(batch.n_examples) if rows is None else rows
         bonus, tables = self._bonus(batch, mode, rows), self.tables(w)
         values, positive = np.empty(len(rows)), np.empty(len(rows))
         slope = np.zeros(self.n_features + 1)
@@ -281,7 +338,7 @@ class Motif(BaseTask):
         offset = float(weights @ values) - float(slope @ w)
         expected_loss = 0.0
         if mode == "augmented":
-            expected_loss = float(weights @ np.where(batch.truth(), 1.0 - positive, positive))
+            expected_loss = float(weights @ np.where(batch.truth()[rows], 1.0 - positive, positive))
         return Plane(slope, offset, entropy=offset - expected_loss)
 
     def scores(self, batch: MotifBatch, w: Vector, latent_temperature: float = 0.0) -> Vector:
@@ -433,12 +490,9 @@ class Motif(BaseTask):
 
 def fold_matrix(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return tables (⌈l/4⌉, 256) of the summed scores of four letters at a time of a matrix (l, 4)."""
-    chunks = -(-len(matrix) // 4)
-    padded = np.zeros((4 * chunks, 4))
-    padded[: len(matrix)] = matrix
-    parts = padded.reshape(chunks, 4, 4)
-    codes = np.arange(256)
-    return sum((parts[:, t, (codes >> (6 - 2 * t)) & 3] for t in range(1, 4)), parts[:, 0, codes >> 6].copy())
+    tables = np.zeros((-(-len(matrix) // 4), 256))
+    kernels.fold_matrix(np.ascontiguousarray(matrix), tables)
+    return tables
 
 
 def _positive(Y: Any) -> NDArray[np.bool_]:

@@ -1,12 +1,11 @@
 """Classes: one weight vector a class."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
@@ -15,7 +14,18 @@ from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels
 from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix
-from latentstruct.tasks.labels import LabelSet
+from latentstruct.tasks.labels import LabelSet, distinct_labels
+from latentstruct.tasks.packing import Arrays, PackedArrays
+
+
+def pooled(scores: NDArray[np.float64], temperature: float) -> tuple[Vector, NDArray[np.float64]]:
+    """Return smax_ε of each row of scores (n, S), and all shares of it, which sum to 1 however large scores are."""
+    highs = scores.max(axis=1, keepdims=True)
+    # A difference that is too large for its quotient has no share.
+    with np.errstate(over="ignore"):
+        shares = np.exp((scores - highs) / temperature)
+    totals = shares.sum(axis=1, keepdims=True)
+    return (highs + temperature * np.log(totals))[:, 0], shares / totals
 
 
 @dataclass
@@ -68,6 +78,7 @@ class Multiclass(BaseTask):
     """
 
     classifies = True
+    late_parameters = ("costs", "bias")
 
     def __init__(self, labels: Sequence[Hashable] | None = None, costs: Any = None, bias: float = 0.0) -> None:
         self.labels = labels
@@ -76,8 +87,17 @@ class Multiclass(BaseTask):
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the classes and the number of inputs."""
-        check_examples(X, Y, rows=True)
-        self._set(LabelSet.learn(self._labels(Y), self.labels), check_matrix(X, "X").shape[1])
+        self.learn_blocks([(X, Y)])
+
+    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        """Find the classes and the number of inputs of examples that come block by block."""
+        seen: dict[Any, None] = {}
+        n_inputs = -1
+        for X, Y in blocks:
+            check_examples(X, Y, rows=True)
+            seen.update(distinct_labels(self._labels(Y)))
+            n_inputs = check_matrix(X, "X").shape[1] if n_inputs < 0 else n_inputs
+        self._set(LabelSet.learn(seen, self.labels), n_inputs)
 
     def _set(self, labels: LabelSet, n_inputs: int) -> None:
         check_bias(self.bias)
@@ -113,6 +133,21 @@ class Multiclass(BaseTask):
             )
         inputs = InputRows(matrix, len(self.labels_))
         return MulticlassBatch(inputs, None if Y is None else self.labels_.encode(self._labels(Y)))
+
+    def pack(self, batch: MulticlassBatch) -> Arrays:
+        """Return a batch as arrays that can be stored."""
+        return {**batch.inputs.packed(), **({} if batch.truth is None else {"truth": batch.truth})}
+
+    def unpack(self, arrays: Arrays) -> MulticlassBatch:
+        """Return the batch of stored arrays, which are checked and not copied."""
+        found, n_labels = PackedArrays(arrays), len(self.labels_)
+        inputs = InputRows.unpacked(found, self.n_inputs_, n_labels)
+        truth = found.numbers("truth", 0, n_labels, inputs.shape[0]) if "truth" in found else None
+        return MulticlassBatch(inputs, truth)
+
+    def true_outputs(self, batch: MulticlassBatch) -> NDArray:
+        """Return the classes that a batch was prepared with."""
+        return self.labels_.decode(batch.classes(np.arange(batch.n_examples)))
 
     def scores(self, batch: MulticlassBatch, w: Vector, rows: Indices | None = None) -> NDArray[np.float64]:
         """Return s(y) of all classes, shape (n, S)."""
@@ -160,7 +195,7 @@ class Multiclass(BaseTask):
             truth = batch.classes(asked)
             return self._planes_of(batch, asked, truth, np.zeros(len(asked)), scores[every, truth])
         if temperature.output > 0:
-            return self._soft_planes(batch, w, asked, scores / temperature.output, temperature.output)
+            return self._soft_planes(batch, w, asked, scores, temperature.output)
         best = scores.argmax(axis=1)
         costs = self.costs_[batch.classes(asked), best] if mode == "augmented" else np.zeros(len(asked))
         return self._planes_of(batch, asked, best, costs, scores[every, best])
@@ -169,8 +204,8 @@ class Multiclass(BaseTask):
         self, batch: MulticlassBatch, w: Vector, asked: Indices, scores: NDArray, temperature: float
     ) -> Planes:
         n_labels = len(self.labels_)
-        pooled = logsumexp(scores, axis=1)
-        shares = np.exp(scores - pooled[:, None]).ravel()
+        values, shares = pooled(scores, temperature)
+        shares = shares.ravel()
         each = self._planes_of(
             batch,
             np.repeat(asked, n_labels),
@@ -180,25 +215,40 @@ class Multiclass(BaseTask):
         ).scaled(shares)
         # The planes of one example's classes lie side by side: their sum only needs fewer pointers.
         each.pointers = each.pointers[::n_labels].copy()
-        each.values = temperature * pooled
+        each.values = values
         each.offsets = np.zeros(len(asked))
         each.offsets = each.values - each.dot(w)
         return each
 
-    def total(self, batch: MulticlassBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all examples' planes."""
+    def work(self, batch: MulticlassBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each example takes, shape (n,)."""
+        softness = 20.0 if temperature.output > 0 and mode != "clamped" else 5.0
+        return np.full(batch.n_examples, len(self.labels_) * (batch.inputs.product_time + softness))
+
+    def total(
+        self,
+        batch: MulticlassBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the asked examples' planes."""
         if temperature.output == 0 or mode == "clamped":
-            return super().total(batch, w, mode, temperature, weights)
-        scores = self._mode_scores(batch, w, mode, None) / temperature.output
-        pooled = logsumexp(scores, axis=1)
-        shares = np.exp(scores - pooled[:, None]) * weights[:, None]
+            return super().total(batch, w, mode, temperature, weights, rows)
+        values, shares = pooled(self._mode_scores(batch, w, mode, rows), temperature.output)
+        shares *= weights[:, None]
         slope = np.zeros(self.n_features)
         block = slope[: self.n_inputs_ * len(self.labels_)].reshape(-1, len(self.labels_))
-        batch.inputs.transposed_times(shares, out=block)
+        batch.inputs.transposed_times(shares, block, rows)
         if self.bias_at_ >= 0:
             slope[self.bias_at_ :] = self.bias * shares.sum(axis=0)
-        offset = temperature.output * float(weights @ pooled) - float(slope @ w)
-        loss = float((shares * self.costs_[batch.truth]).sum()) if mode == "augmented" else 0.0
+        offset = float(weights @ values) - float(slope @ w)
+        loss = 0.0
+        if mode == "augmented":
+            assert batch.truth is not None
+            loss = float((shares * self.costs_[batch.truth if rows is None else batch.truth[rows]]).sum())
         return Plane(slope, offset, entropy=offset - loss)
 
     def slack_planes(self, batch: MulticlassBatch, w: Vector, rows: Indices) -> Planes:
@@ -229,8 +279,7 @@ class Multiclass(BaseTask):
 
     def marginals(self, batch: MulticlassBatch, w: Vector, temperature: Temperature) -> NDArray[np.float64]:
         """Return the class probabilities (n, S) at ε_y."""
-        scores = self.scores(batch, w) / temperature.output
-        return np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
+        return pooled(self.scores(batch, w), temperature.output)[1]
 
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
         """Return the costs Δ(y_i, ŷ_i)."""

@@ -374,13 +374,35 @@ class Parsing(ChosenLossTask):
         matrix, pooled = sparse.vstack(parts, format="csr"), np.concatenate(values)
         return Planes.from_matrix(matrix, pooled - matrix @ w, pooled)
 
-    def total(self, batch: ParsingBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all sentences' planes."""
+    def work(self, batch: ParsingBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each sentence takes, shape (n,)."""
+        lengths = batch.lengths.astype(np.float64)
+        if mode == "clamped":
+            return 100.0 * self.splits**3 * lengths
+        steps = len(self.rules_.weight) * lengths**3 / 100.0
+        return steps if temperature.output == 0 else 3.0 * steps
+
+    def overhead(self, batch: ParsingBatch) -> float:
+        """Return about how many nanoseconds the scores of rules and words take."""
+        spans = sum(attributes.size for attributes in (batch.spans.starts, batch.spans.ends))
+        words = 5 * len(batch.sentences.choice_weight)
+        return float(len(self.rules_.weight) + words + spans * len(self.grammar_.labels))
+
+    def total(
+        self,
+        batch: ParsingBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the asked sentences' planes."""
         pooling = self._pooling(temperature)
         if pooling == 0 or (mode == "clamped" and not self.latent):
-            return super().total(batch, w, mode, temperature, weights)
+            return super().total(batch, w, mode, temperature, weights, rows)
         require_labels(batch, mode)
-        rows, expected = np.arange(batch.n_examples), 0.0
+        rows, expected = np.arange(batch.n_examples) if rows is None else rows, 0.0
         if mode == "clamped":
             slopes, values = self._pooled_known(batch, w, pooling, rows, weights, together=True)
             spans = self._features_of(batch, self._best_known(batch, w, rows), rows)[:, self.layout_.end :]

@@ -266,9 +266,17 @@ class PartsTask(BaseTask):
         nothing = np.zeros(len(counts))
         return Planes(batch.rows, pointers, atoms, nothing, nothing, self.n_features, exact=self.exact)
 
-    def total(self, batch: PartsBatch, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all examples' planes."""
-        asked, answers = self._answers(batch, w, mode, temperature, None)
+    def total(
+        self,
+        batch: PartsBatch,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the asked examples' planes."""
+        asked, answers = self._answers(batch, w, mode, temperature, rows)
         planes = self._planes(batch, asked, [answer.counts for answer in answers])
         plane = planes.total(weights)
         values = np.array([answer.value for answer in answers])

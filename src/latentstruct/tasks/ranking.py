@@ -1,7 +1,7 @@
 """Rankings: the first k documents of a query as a latent, and pairs of documents (Ranking SVM)."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,11 +27,12 @@ from latentstruct.tasks.base import (
     require_labels,
     require_one_latent_each,
 )
-from latentstruct.tasks.inputs import InputRows, check_matrix
+from latentstruct.tasks.inputs import InputRows, check_matrix, tamed
+from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
 
 START_STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
-MOST_CHOSEN = 2**31 - 1
 """Values of C among which the classification model that training starts from is chosen."""
+MOST_CHOSEN = 2**31 - 1
 
 
 @dataclass
@@ -120,11 +121,23 @@ def check_grades(y: Any, name: str) -> Vector:
 class QueryTask(BaseTask):
     """What tasks over queries share: documents with features, grades, scores w·x_j."""
 
+    def work(self, batch: QueryBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each query takes, shape (n,)."""
+        return (50.0 + batch.inputs.product_time) * np.diff(batch.offsets)
+
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features of a document, and check that the grades can teach anything."""
-        check_examples(X, Y)
-        self._set(check_matrix(X[0], "query 0 of X").shape[1])
-        self._check_training([check_grades(y, f"the grades of query {i}") for i, y in enumerate(Y)])
+        self.learn_blocks([(X, Y)])
+
+    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        """Find the number of features of documents that come block by block, and check their grades."""
+        grades: list[Vector] = []
+        for X, Y in blocks:
+            check_examples(X, Y)
+            if not grades:
+                self._set(check_matrix(X[0], "query 0 of X").shape[1])
+            grades += [check_grades(y, f"the grades of query {i}") for i, y in enumerate(Y)]
+        self._check_training(grades)
 
     def _check_training(self, grades: list[Vector]) -> None:
         """Raise if nothing can be learned from the grades."""
@@ -160,6 +173,26 @@ class QueryTask(BaseTask):
         offsets = offsets_from_lengths(matrix.shape[0] for matrix in matrices)
         grades = None if Y is None else self._all_grades(Y, np.diff(offsets))
         return QueryBatch(InputRows(stacked, 1), offsets, grades)
+
+    def pack(self, batch: QueryBatch) -> Arrays:
+        """Return a batch as arrays that can be stored."""
+        known = {} if batch.grades is None else {"grades": batch.grades}
+        return {**batch.inputs.packed(), "offsets": batch.offsets, **known}
+
+    def unpack(self, arrays: Arrays) -> QueryBatch:
+        """Return the batch of stored arrays, which are checked and not copied."""
+        found = PackedArrays(arrays)
+        inputs = InputRows.unpacked(found, self.n_inputs_, 1)
+        grades = found.finite("grades") if "grades" in found else None
+        if grades is not None and len(grades) != inputs.shape[0]:
+            raise InputError(f"there are {len(grades)} packed grades; expected {inputs.shape[0]}: {CURE}")
+        return QueryBatch(inputs, found.pointers("offsets", inputs.shape[0], least=1), grades)
+
+    def true_outputs(self, batch: QueryBatch) -> list[Vector]:
+        """Return the grades that a batch was prepared with, an array for each query."""
+        require_labels(batch, "clamped")
+        assert batch.grades is not None
+        return batch.split(batch.grades)
 
     @staticmethod
     def _all_grades(Y: Any, sizes: Indices) -> Vector:
@@ -210,6 +243,7 @@ class PrecisionAtK(QueryTask):
     """
 
     latent = True
+    late_parameters = ("k",)
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
@@ -362,13 +396,13 @@ class PrecisionAtK(QueryTask):
             return np.zeros(self.n_features)
         sizes = np.diff(batch.offsets)
         weights = np.repeat(1.0 / sizes, sizes) * (sizes.sum() / len(sizes))
-        found = []
+        found, matrix = [], tamed(batch.inputs.matrix)
         for strength in START_STRENGTHS:
             model = LinearSVC(C=strength, dual=False)
             with warnings.catch_warnings():
                 # Any model will do to start from.
                 warnings.simplefilter("ignore", NotConverged)
-                model.fit(batch.inputs.matrix, batch.relevant, weights)
+                model.fit(matrix, batch.relevant, weights)
             w = model.coef_[0].astype(np.float64)
             relevant = batch.split(batch.relevant)
             precisions = [precision_at_k(y, s, self.k) for y, s in zip(relevant, self.scores(batch, w), strict=True)]
@@ -445,6 +479,8 @@ class PairwiseRanking(QueryTask):
     >>> int(model.coef_.argmax())
     0
     """
+
+    late_parameters = ("normalize",)
 
     def __init__(self, normalize: bool = False) -> None:
         self.normalize = normalize

@@ -12,6 +12,7 @@ from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode
 from latentstruct.ragged import Indices, Vector
 from latentstruct.tasks.base import require_labels
+from latentstruct.tasks.inputs import as_slice
 from latentstruct.tasks.states import Candidates, StateBatch, StateTable
 
 BLOCK = 2048
@@ -60,7 +61,7 @@ class StateScores:
             block = memory[: n_candidates * (part.stop - start)].reshape(n_candidates, -1)
             block[candidates.constant] = 0.0
             for h, places, weights, constants in parts:
-                x = batch.rows_of_state(h, part if rows is None else rows[part])
+                x = batch.rows_of_state(h, part if rows is None else as_slice(rows[part]))
                 block[places] = (x @ weights).T + constants
             if not batch.checked and not np.isfinite(block.sum()):
                 batch.require_finite(self.table_.needed)
@@ -108,13 +109,13 @@ class StateScores:
             planes.offsets = self._winner_losses(batch, candidates, winners, rows)
         return planes
 
-    def _hard_total(self, batch: StateBatch, w: Vector, mode: Mode, weights: Vector) -> Plane:
+    def _hard_total(self, batch: StateBatch, w: Vector, mode: Mode, weights: Vector, rows: Indices | None) -> Plane:
         """Return the weighted sum of the features of the best candidates, with no plane for each example."""
-        candidates, winners, _ = self._winners(batch, w, mode, None)
+        candidates, winners, _ = self._winners(batch, w, mode, rows)
         vectors, used = candidates.vector[winners], np.flatnonzero(candidates.vector[winners] >= 0)
         vectors, factors = vectors[used], weights[used]
-        row_numbers = batch.row_numbers(used, candidates.h[winners[used]])
-        chosen = sparse.csr_array((factors, (vectors, row_numbers)), shape=(self.n_vectors_, batch.inputs.shape[0]))
+        inputs = batch.row_numbers(used if rows is None else rows[used], candidates.h[winners[used]])
+        chosen = sparse.csr_array((factors, (vectors, inputs)), shape=(self.n_vectors_, batch.inputs.shape[0]))
         by_vector = chosen @ batch.inputs.matrix
         slope = np.zeros(self.n_features)
         block = slope[: self.n_inputs_ * self.n_vectors_].reshape(-1, self.n_vectors_)
@@ -123,5 +124,5 @@ class StateScores:
             slope[self.bias_at_ :] = self.bias * np.bincount(vectors, factors, minlength=self.n_vectors_)
         loss = 0.0
         if mode == "augmented":
-            loss = float(weights @ self._winner_losses(batch, candidates, winners, None))
+            loss = float(weights @ self._winner_losses(batch, candidates, winners, rows))
         return Plane(slope, loss)
