@@ -270,19 +270,19 @@ def test_pacing_goes_on_where_most_losses_are_zero():
 
 
 def test_an_interrupt_while_planes_are_moved_leaves_them_whole(monkeypatch):
-    from latentstruct import planes
+    from latentstruct import plane_room
 
     X, Y = hidden_data(5, n=60)
-    compact = planes.kernels.compact
+    close_up = plane_room.kernels.close_up
     calls = []
 
     def interrupted(*arguments):
-        compact(*arguments)
+        close_up(*arguments)
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(planes.kernels, "compact", interrupted)
+    monkeypatch.setattr(plane_room.kernels, "close_up", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = LatentSSVM(States(), C=3.0, solver="block_ascent").fit(X, Y)
     assert len(calls) >= 2
@@ -303,6 +303,9 @@ def test_weights_of_examples_can_be_changed():
     w = np.random.default_rng(1).normal(size=task.n_features)
     expected = build_objective(task, batch, weights, Temperature()).value(w)
     assert objective.reweighted(weights).value(w) == pytest.approx(expected, rel=1e-12)
+    by_sum = objective.linearized_with(objective.minus.total(w))
+    with pytest.raises(InputError, match="only the sum over all of them is known"):
+        by_sum.reweighted(weights)
 
 
 @pytest.mark.parametrize("solver", ["auto", "block_ascent", "bundle"])
@@ -428,6 +431,23 @@ def test_self_paced_learning_ends_with_all_examples():
     X, Y = hidden_data(8, noise=0.2)
     model = LatentSSVM(States(), C=0.3, solver=SelfPaced(), restarts=2).fit(X, Y)
     assert len(model.restart_objectives_) == 2
+
+
+def test_self_paced_learning_may_be_ended_before_its_first_round(monkeypatch):
+    task, batch, objective = latent_objective(8, C=0.3)
+    asked = []
+
+    def interrupted(*arguments, **rest):
+        asked.append(1)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        return planes(*arguments, **rest)
+
+    planes = task.planes
+    monkeypatch.setattr(task, "planes", interrupted)
+    result = SelfPaced().minimize(with_first(objective, task, batch, 8))
+    assert (result.reason, result.history) == ("interrupted", [])
+    assert np.isfinite(result.objective)
 
 
 def test_self_paced_learning_leaves_hard_examples_out_at_first():

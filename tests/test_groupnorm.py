@@ -29,7 +29,8 @@ from latentstruct.planes import Plane
 from latentstruct.regularizers import L2, GroupNorm
 from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.solvers.base import first_weights
-from latentstruct.solvers.proximal import PlaneModel, Proximal, project_to_simplex
+from latentstruct.solvers.plane_model import PlaneModel, project_to_simplex
+from latentstruct.solvers.proximal import Proximal
 from latentstruct.testing import check_solver
 
 HARD, SOFT = Temperature(), Temperature(1.0, 1.0)
@@ -438,7 +439,12 @@ def test_starts_differ_where_the_norm_outweighs_every_first_step():
         task.learn(X, y)
         batch = task.prepare(X, y)
         objective = build_objective(task, batch, np.full(len(y), 1e-3), HARD, regularizer=GroupNorm())
-        starts.append(first_weights(replace(objective, first=model._first(task, batch, None))))
+        latents = model._first_latents(task, batch, None)
+
+        def first(attempt, task=task, batch=batch, latents=latents):
+            return task.completion_planes(batch, latents(attempt))
+
+        starts.append(first_weights(replace(objective, first=first)))
     assert all(start.any() for start in starts)
     assert (starts[0] != starts[1]).any()
 

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+import latentstruct.solvers.alternation as alternation_solver
 import latentstruct.solvers.dissimilarity as dissimilarity_solver
 import reference
 from latentstruct import (
@@ -350,13 +351,13 @@ def test_iterative_lsvm_reports_the_objective_of_the_latents_it_imputed(inner):
 def test_the_objective_never_rises_over_blocks(monkeypatch, latent_solver, solver, C):
     X, y, _ = planted(seed=3, n=30)
     values = []
-    offer = dissimilarity_solver._Run._offer
+    offer = alternation_solver._Run._offer
 
     def watched(run, at):
         values.append(at.value)
         offer(run, at)
 
-    monkeypatch.setattr(dissimilarity_solver._Run, "_offer", watched)
+    monkeypatch.setattr(alternation_solver._Run, "_offer", watched)
     model = ModLat(comparing(), C=C, latent_solver=latent_solver, solver=solver).fit(X, y)
     assert len(values) >= 4
     assert (np.diff(values) <= 1e-9 * np.abs(values[0])).all()
@@ -506,7 +507,7 @@ def test_an_interrupt_inside_either_block_keeps_what_was_reached(monkeypatch):
 @pytest.mark.parametrize("at", [0, 1])
 def test_an_interrupt_before_a_start_has_begun_keeps_the_starts_before(monkeypatch, model, method, at):
     X, y, _ = planted()
-    begin, original, armed = dissimilarity_solver._Run._begun, getattr(LatentMulticlass, method), []
+    begin, original, armed = alternation_solver._Run._begun, getattr(LatentMulticlass, method), []
     attempts = []
 
     def begun(run, w0):
@@ -522,7 +523,7 @@ def test_an_interrupt_before_a_start_has_begun_keeps_the_starts_before(monkeypat
         return original(task, *given)
 
     alone = clone(model).fit(X, y)
-    monkeypatch.setattr(dissimilarity_solver._Run, "_begun", begun)
+    monkeypatch.setattr(alternation_solver._Run, "_begun", begun)
     monkeypatch.setattr(LatentMulticlass, method, interrupting)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = clone(model).set_params(restarts=3).fit(X, y)
@@ -542,14 +543,14 @@ def test_an_interrupt_before_a_start_has_begun_keeps_the_starts_before(monkeypat
 @pytest.mark.parametrize("make", [ModLat, IterativeLSVM])
 def test_the_reason_is_that_of_the_best_start(monkeypatch, make):
     X, y, _ = planted(n=30)
-    starts, original = [], dissimilarity_solver._Run._one_start
+    starts, original = [], alternation_solver._Run._one_start
 
     def remembered(run, w0):
         found = original(run, w0)
         starts.append(found._replace(reason=f"reason {run.start}"))
         return starts[-1]
 
-    monkeypatch.setattr(dissimilarity_solver._Run, "_one_start", remembered)
+    monkeypatch.setattr(alternation_solver._Run, "_one_start", remembered)
     model = make(comparing(), C=0.3, restarts=4).fit(X, y)
     values = [start.at.value for start in starts]
     best = starts[int(np.argmin(values))]

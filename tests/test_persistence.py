@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+from copy import deepcopy
 
 import msgspec
 import numpy as np
@@ -27,6 +28,7 @@ from latentstruct import (
     FrankWolfe,
     InputError,
     LatentMulticlass,
+    LatentSSVM,
     ModLat,
     Multiclass,
     StructuralSVM,
@@ -434,6 +436,42 @@ def test_foreign_json(folder, text):
 def test_other_values(folder, key, value, message):
     edit(folder, lambda file: file.update({key: value}))
     refuse(folder, message)
+
+
+def test_states_are_counted_before_tables_are_made(tmp_path):
+    model = LatentSSVM(LatentMulticlass(2, "state"), max_rounds=1, restarts=1)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, Y)
+    model.save(tmp_path)
+    known = dict(json.loads((tmp_path / "model.json").read_bytes())["state"]["$dict"])
+    for n_states in (10**6, 10**9):
+        state = {"$dict": [*(known | {"n_states": n_states}).items()]}
+        edit(tmp_path, lambda file, state=state: file.update(state=state))
+        refuse(tmp_path, "do not belong together")
+
+
+class Connection:
+    """Stands for what belongs to this process."""
+
+    def __reduce__(self):
+        raise TypeError("a connection cannot be sent")
+
+
+def test_where_and_how_to_work_is_not_kept(tmp_path):
+    model = StructuralSVM(Multiclass(), n_jobs=2).fit(X, Y)
+    model.executor = Connection()
+    for copied in (pickle.loads(pickle.dumps(model)), deepcopy(model)):
+        assert copied.executor is None
+        assert np.array_equal(copied.predict(X), model.predict(X))
+    assert isinstance(model.executor, Connection)
+    with pytest.raises(TypeError, match="cannot be sent"):
+        # One that is to be trained elsewhere must not do so in silence without it.
+        pickle.dumps(StructuralSVM(Multiclass(), executor=Connection()))
+    model.save(tmp_path)
+    assert not {"n_jobs", "executor"} & json.loads((tmp_path / "model.json").read_bytes())["params"].keys()
+    edit(tmp_path, lambda file: file["params"].update(n_jobs=10**6, executor="dask"))
+    loaded = latentstruct.load(tmp_path)
+    assert (loaded.n_jobs, loaded.executor) == (None, None)
 
 
 def test_no_state(folder):

@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "latentstruct.box_features": ("BoxFeatures",),
+    "latentstruct.checkpoints": ("Checkpoint",),
     "latentstruct.digit_views": ("RotatedViews",),
     "latentstruct.estimators": (
         "CRF",
@@ -24,7 +25,7 @@ _HOMES = {
         "StructuredEstimator",
         "StructuredPerceptron",
     ),
-    "latentstruct.exceptions": ("ConvergenceWarning", "FormatError", "InputError"),
+    "latentstruct.exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),
     "latentstruct.features": ("WindowFeatures",),
     "latentstruct.hierarchies": ("tree_costs",),
     "latentstruct.objective": ("Objective", "build_objective"),
@@ -34,6 +35,7 @@ _HOMES = {
     "latentstruct.protocols": ("Result", "Round", "Temperature"),
     "latentstruct.regularizers": ("GroupNorm", "L2"),
     "latentstruct.sequences": ("AlignmentInput", "SequenceTracks"),
+    "latentstruct.sharded_data": ("ShardedData",),
     "latentstruct.solvers": (
         "CCCP",
         "LBFGS",
@@ -83,6 +85,7 @@ __all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
     from latentstruct.box_features import BoxFeatures
+    from latentstruct.checkpoints import Checkpoint
     from latentstruct.digit_views import RotatedViews
     from latentstruct.estimators import (
         CRF,
@@ -97,7 +100,7 @@ if TYPE_CHECKING:
         StructuredEstimator,
         StructuredPerceptron,
     )
-    from latentstruct.exceptions import ConvergenceWarning, FormatError, InputError
+    from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError, InputError
     from latentstruct.features import WindowFeatures
     from latentstruct.hierarchies import tree_costs
     from latentstruct.objective import Objective, build_objective
@@ -107,6 +110,7 @@ if TYPE_CHECKING:
     from latentstruct.protocols import Result, Round, Temperature
     from latentstruct.regularizers import L2, GroupNorm
     from latentstruct.sequences import AlignmentInput, SequenceTracks
+    from latentstruct.sharded_data import ShardedData
     from latentstruct.solvers import (
         CCCP,
         LBFGS,

@@ -41,6 +41,11 @@ VECTORS = ("coef", "theta")
 WITH_THETA = ("ModLat",)
 PART = "part."
 """Before the names of arrays in the weights file that an estimator keeps besides: see its `saved_parts`."""
+MOST_LETTERS = 2**26
+"""Letters of an array of texts, each of which takes as much room as the longest."""
+NOT_KEPT = ("executor", "n_jobs")
+"""Parameters that are neither written to a file nor taken from one: where to work, and with how many threads, belongs
+to no model, and a connection fits into no file."""
 OWN_LATENT_FEATURES = "own_latent_features"
 """Among the fitted values of a model with θ: whether features of the user gave it another length than the weights."""
 
@@ -119,12 +124,26 @@ def decode(value: Any) -> Any:
     if "$float" in value:
         return float(value["$float"])
     if "$array" in value:
-        return np.array(decode(value["$array"]))
+        return _array_of(decode(value["$array"]))
     if "$tuple" in value:
         return tuple(decode(item) for item in value["$tuple"])
     if "$dict" in value:
         return {decode(key): decode(item) for key, item in value["$dict"]}
     return PARTS[value["$object"]](**{key: decode(item) for key, item in value["params"].items()})
+
+
+def _array_of(nested: Any) -> np.ndarray:
+    """Return nested lists as an array; raise ValueError where one long text would make all entries as large."""
+    longest, n_texts, waiting = 0, 0, [nested]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting.extend(one)
+        elif isinstance(one, str):
+            longest, n_texts = max(longest, len(one)), n_texts + 1
+    if longest * n_texts > MOST_LETTERS:
+        raise ValueError(f"an array of {n_texts} texts of up to {longest} letters")
+    return np.array(nested)
 
 
 def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
@@ -163,7 +182,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         __version__,
         type(estimator).__name__,
         {
-            **{key: encode(item, key) for key, item in params.items()},
+            **{key: encode(item, key) for key, item in params.items() if key not in NOT_KEPT},
             "task": encode(task, "task") if own else None,
         },
         type(task).__name__,
@@ -250,6 +269,7 @@ def read_settings(path: str | Path) -> ModelFile:
             f"{folder} is a file, so it is not a readable latentstruct model: give the folder that training wrote"
         )
     try:
+        _check_regular(folder / SETTINGS)
         raw = (folder / SETTINGS).read_bytes()
         file = msgspec.json.decode(raw, type=ModelFile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -265,13 +285,21 @@ def read_settings(path: str | Path) -> ModelFile:
     return file
 
 
+def _check_regular(path: Path) -> None:
+    """Raise OSError for what is there but is no file: reading a pipe or a device may never end."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is no file")
+
+
 def _read_weights(folder: Path) -> dict[str, np.ndarray]:
     """Return the vectors of a model: "coef" always, others of `VECTORS` and parts where it has them."""
     try:
+        _check_regular(folder / WEIGHTS)
         found = load_file(folder / WEIGHTS)
         vectors = {"coef": found["coef"], **{name: found[name] for name in found if name in VECTORS}}
         vectors |= {name: array for name, array in found.items() if name.startswith(PART)}
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+    except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
+        # Numpy lacks some of the types that such a file can have.
         raise FormatError(
             f"{folder / WEIGHTS} is damaged or not a weights file ({show(error, 160)}): copy the model again or train "
             "again"
@@ -325,6 +353,69 @@ def _decode_fitted(name: str, value: Any) -> Any:
     return found
 
 
+COUNTS = ("n_inputs", "n_features", "n_edge_inputs", "n_profile")
+"""What a state counts features by: there is at least one weight for each."""
+MOST_STATES, HARMLESS = 2**31, 1000
+"""States that no task has, and a number that makes no large array: whether it is right is seen later."""
+
+
+MOST_LABELS, MOST_CELLS = 2**14, 2**20
+"""Labels, and states of all labels together, with which prepared data are opened. Tables of pairs of labels take up to
+2 GiB then; more states have more weights than are numbered."""
+
+
+def check_state(state: Any, n_weights: int, task: Any) -> None:
+    """Raise ValueError unless the numbers that a task of the library is restored from suit its weights.
+
+    Kernels trust them, and arrays are made by them.
+    """
+    if not isinstance(state, dict):
+        raise ValueError(f"the state of the task is {show(state)}")
+    for name in (*COUNTS, "n_states"):
+        value = state.get(name)
+        highest = MOST_STATES if name == "n_states" else max(n_weights, HARMLESS)
+        left_open = name not in state or (name == "n_states" and value is None)
+        if not left_open and (type(value) is not int or not 0 <= value <= highest):
+            raise ValueError(f"{name} is {show(value)} and {n_weights} weights, which do not belong together")
+    labels = state.get("labels", (0, 1))
+    if not isinstance(labels, list | tuple) or not 1 <= len(labels) <= max(n_weights, HARMLESS):
+        raise ValueError(f"the labels are {show(labels)} and there are {n_weights} weights")
+    n_states = state.get("n_states") or 0
+    # A table of states that is given is as large as the file that holds it, and compared with these numbers.
+    if getattr(task, "states", None) is None and len(labels) * n_states > max(n_weights, HARMLESS):
+        raise ValueError(f"{len(labels)} labels with {n_states} states and {n_weights} weights do not belong together")
+
+
+def check_tables(state: Any) -> None:
+    """Raise ValueError if a task that is restored from this state would make tables too large for any data."""
+    if not isinstance(state, dict):
+        return
+    n_labels, n_states = len(state.get("labels", ())), state.get("n_states") or 0
+    if n_labels > MOST_LABELS or n_labels * n_states > MOST_CELLS:
+        raise ValueError(
+            f"{n_labels} labels with {n_states} states each are more than the {MOST_LABELS} labels, or {MOST_CELLS} "
+            "states of all labels, that data in files may have"
+        )
+
+
+def _rebuild(file: ModelFile, task: Any, n_weights: int) -> Any:
+    """Return the estimator of a model file without its weights; raise errors of many kinds if it is none."""
+    if file.estimator not in ESTIMATORS:
+        raise ValueError(f"unknown estimator {show(file.estimator)}")
+    params = {key: decode(item) for key, item in file.params.items() if key not in NOT_KEPT}
+    params["task"] = params["task"] if task is None else task
+    estimator = PARTS[file.estimator](**params)
+    if file.state is not None:
+        state = decode(file.state)
+        if task is None:
+            check_state(state, n_weights, estimator.task)
+        estimator.task.restore(state)
+    for name in FITTED:
+        setattr(estimator, name, _decode_fitted(name, file.fitted[name]))
+    estimator.history_ = _decode_history(file.fitted.get(HISTORY))
+    return estimator
+
+
 def load(path: str | Path, task: Any = None) -> Any:
     """Read a model that `save` wrote. Nothing in the files is executed.
 
@@ -349,18 +440,9 @@ def load(path: str | Path, task: Any = None) -> Any:
             f"the model at {folder} has the task {show(file.task)}, which is not part of the library: give it as task="
         )
     try:
-        if file.estimator not in ESTIMATORS:
-            raise ValueError(f"unknown estimator {show(file.estimator)}")
-        params = {key: decode(item) for key, item in file.params.items()}
-        params["task"] = params["task"] if task is None else task
-        estimator = PARTS[file.estimator](**params)
-        if file.state is not None:
-            estimator.task.restore(decode(file.state))
-        for name in FITTED:
-            setattr(estimator, name, _decode_fitted(name, file.fitted[name]))
-        estimator.history_ = _decode_history(file.fitted.get(HISTORY))
+        estimator = _rebuild(file, task, len(weights))
         n_features = getattr(estimator.task, "n_features", None)
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         raise FormatError(
             f"{folder / SETTINGS} does not describe a model of this library ({show(error, 160)}): copy the model "
             "again or train again"
@@ -396,7 +478,7 @@ def _restore_parts(folder: Path, file: ModelFile, estimator: Any, vectors: dict[
         estimator.restore_parts(arrays, {name: decode(value) for name, value in file.fitted.items()})
     except FormatError as error:
         raise FormatError(f"{folder}: {error}") from error
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise FormatError(
             f"{folder} lacks what a {file.estimator} needs besides its weights ({show(error, 160)}): copy the model "
             "again or train again"

@@ -211,6 +211,10 @@ class Progress:
             self.n_starts = outlook.n_starts
             self._shown_at = time.perf_counter()
 
+    def go_on(self, name: str, n_rounds: int) -> None:
+        """Tell that the training goes on from a checkpoint."""
+        self.say(f"going on from {name}, {n_rounds} rounds are done")
+
     def say(self, text: str) -> None:
         """Write a remark unless quiet."""
         if not self.quiet:

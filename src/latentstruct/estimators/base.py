@@ -1,14 +1,13 @@
 """What all estimators share: fitting, predicting, and reporting what was reached."""
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -18,15 +17,30 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from latentstruct.at_work import each
+from latentstruct.checkpoints import as_keeper
 from latentstruct.checks import as_reals, check_flag, copied
+from latentstruct.digests import digest
+from latentstruct.estimators.identity import training_identity
 from latentstruct.estimators.notebook import FittedRepr
 from latentstruct.estimators.outlook import announce
-from latentstruct.estimators.reports import RoundPrinter, warn_of
+from latentstruct.estimators.placing import Place, first_of_shards, placed, require_divisible
+from latentstruct.estimators.reports import RoundPrinter, tell_of_checkpoint, warn_of
 from latentstruct.estimators.states import StateSelection
+from latentstruct.estimators.stored import (
+    StoredExamples,
+    StoredPart,
+    by_parts,
+    joined,
+    learned_state,
+    require_outputs,
+    stored_shards,
+)
 from latentstruct.exceptions import InputError
+from latentstruct.executors import effective_jobs, thread_map
 from latentstruct.objective import Objective, build_objective
 from latentstruct.protocols import Callback, Prediction, Result, Temperature
 from latentstruct.ragged import Vector
+from latentstruct.sharded_data import ShardedData
 from latentstruct.short_repr import show
 from latentstruct.solvers import (
     CCCP,
@@ -39,7 +53,8 @@ from latentstruct.solvers import (
     Subgradient,
 )
 from latentstruct.solvers.auto import choose_solver
-from latentstruct.solvers.base import BaseSolver
+from latentstruct.solvers.base import BaseSolver, run_solver
+from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import choose_descent
 from latentstruct.solvers.dissimilarity import Alternation
 from latentstruct.solvers.proximal import Proximal, wants_proximal
@@ -58,10 +73,13 @@ SOLVERS: dict[str, type[BaseSolver]] = {
 
 
 # Parameters that change nothing in the planes of single examples.
-STATE_FREE = ("C", "solver", "tol", "max_rounds", "max_seconds", "warm_start", "verbose")
+STATE_FREE = (
+    *("C", "solver", "tol", "max_rounds", "max_seconds", "warm_start", "verbose"),
+    *("n_jobs", "executor", "cache_mb"),
+)
 
 
-DECODED_TOGETHER = 256
+DECODED_TOGETHER, BLOCKS_OF_THREAD = 256, 8
 
 
 def _is_latent(estimator: Any) -> bool:
@@ -73,7 +91,7 @@ def _has(name: str) -> Any:
     return available_if(lambda self: hasattr(getattr(self, "task_", self.task), name))
 
 
-class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
+class BaseStructuredEstimator(FittedRepr, StateSelection, StoredExamples, BaseEstimator):
     """Common part of all estimators; subclasses fix temperature, margin and regulariser.
 
     Fitted attributes
@@ -113,6 +131,27 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
     max_seconds: float | None
     warm_start: bool
     verbose: bool
+    n_jobs: int | None = None
+    executor: Any = None
+    cache_mb: float | None = None
+    trains_in_shards: bool = True
+    """Whether examples may be in shards, which give sums of planes only."""
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an estimator with the same parameters; a client of a cluster is shared, as there is no copy of it."""
+        if self.executor is None or isinstance(self.executor, str):
+            return super().__sklearn_clone__()
+        alike = copy(self)
+        alike.executor = None
+        cloned = BaseEstimator.__sklearn_clone__(alike)
+        cloned.executor = self.executor
+        return cloned
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy or a file holds of a trained model: no client of a cluster, which is of this process."""
+        state = super().__getstate__()
+        connected = not (self.executor is None or isinstance(self.executor, str))
+        return {**state, "executor": None} if connected and hasattr(self, "coef_") else state
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn whether this classifies, so that folds are stratified."""
@@ -146,7 +185,8 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
         # A convex objective has one minimum, wherever one starts.
         if self.restarts is not None and "convex" not in objective.properties:
             limits[self._restarts_of(solver)] = self.restarts
-        return solver.set_params(**{name: value for name, value in limits.items() if value is not None})
+        limited = solver.set_params(**{name: value for name, value in limits.items() if value is not None})
+        return bounded(limited, self.cache_mb)
 
     def _require_fit(self, solver: BaseSolver, objective: Objective) -> None:
         """Raise where CCCP would be given a regulariser whose convex problems it solves badly."""
@@ -184,8 +224,11 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
             "it out"
         )
 
-    def _first(self, task: Any, batch: Any, H: Any) -> Callable[[int], Any]:
-        """Return the planes of the latents that each start begins with."""
+    def _first(self, task: Any, place: Place, H: Any, objective: Any, compose: Any) -> Callable[[int], Any]:
+        """Return the planes of the latents that each start begins with, or their sum."""
+        if place.sharded:
+            return first_of_shards(place, objective, partial(self._first_latents, task), H, compose)
+        batch = place.whole
         latents = self._first_latents(task, batch, H)
         # Latents that do not fit are refused before training begins.
         given = None if H is None else task.completion_planes(batch, H)
@@ -239,18 +282,19 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        Y: Any = None,
         sample_weight: Any = None,
         callback: Callback | None = None,
         H: Any = None,
         coef_init: Any = None,
+        checkpoint: Any = None,
     ) -> Self:
         """Train on examples X with outputs Y.
 
         Parameters
         ----------
         X, Y : collections of length n
-            As the task describes them.
+            As the task describes them. In their place X may be `ShardedData`, which have their outputs with them.
         sample_weight : array of shape (n,), optional
             Factors of C for the examples.
         callback : callable, optional
@@ -259,13 +303,16 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
             Latents to begin with, for training by CCCP; further restarts follow `init`.
         coef_init : array of shape (d,), optional
             Weights to begin with, of which the first latents follow too.
+        checkpoint : path or Checkpoint, optional
+            File that the state of the training is kept in, and that it goes on from if it is there; then the start
+            that `warm_start` would make is not made.
 
         Returns
         -------
         self
             Also after Ctrl-C, with the best weights so far.
         """
-        return self._fit(X, Y, sample_weight, callback, H, coef_init, self._objective)
+        return self._fit(X, Y, sample_weight, callback, H, coef_init, self._objective, checkpoint)
 
     def _fit(
         self,
@@ -276,26 +323,46 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
         H: Any,
         coef_init: Any,
         compose: Callable[[Any, Any, Vector], Any],
+        checkpoint: Any = None,
+        **data: Any,
     ) -> Self:
         """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
         if isinstance(self.task, type) or not hasattr(self.task, "learn"):
             raise InputError(f"task must be a task such as Chain(), found {show(self.task)}: give the task to learn")
-        if Y is None:
+        if Y is None and not isinstance(X, ShardedData):
             raise InputError(
                 "Y is missing: training needs one output for each example; give them as the second argument"
             )
         check_flag(self.warm_start, "warm_start")
+        n_jobs = effective_jobs(self.n_jobs)
         task = copied(self.task)
         if sample_weight is not None and getattr(task, "whole_set", False):
             raise InputError(
                 f"sample_weight is given, but {type(task).__name__} takes the whole set for one example: leave it out"
             )
-        task.learn(X, Y)
-        batch = task.prepare(X, Y)
-        objective = compose(task, batch, self._weights(batch.n_examples, sample_weight))
-        if task.latent:
-            objective = replace(objective, first=self._first(task, batch, H))
-        elif H is not None:
+        require_divisible(self, task, X)
+        examples = self._examples(task, X, Y, H)
+        with placed(self.executor, task, examples, X, Y) as place:
+            weights = self._weights(place.batch.n_examples, sample_weight)
+            objective = compose(task, place.batch, weights).in_threads(n_jobs)
+            if task.latent:
+                objective = replace(objective, first=self._first(task, place, H, objective, compose))
+            division = "in shards" if place.sharded else "as a whole"
+            data |= {"X": X, "Y": Y, "sample_weight": sample_weight, "H": H, "coef_init": coef_init}
+            return self._train(task, place, objective, callback, checkpoint, {**data, "division": division})
+
+    def _train(
+        self,
+        task: Any,
+        place: Place,
+        objective: Any,
+        callback: Callback | None,
+        checkpoint: Any,
+        data: dict[str, Any],
+    ) -> Self:
+        """Minimise the objective of the data that `fit` was given, and keep what was reached."""
+        H, coef_init = data["H"], data["coef_init"]
+        if H is not None and not task.latent:
             raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
         solver = self._solver(objective)
         if H is not None and not isinstance(solver, CCCP | SelfPaced | Alternation | Proximal):
@@ -303,17 +370,19 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
                 f"H is given, but {type(solver).__name__} begins with weights: give coef_init, or train by CCCP"
             )
         callback = self._told(callback)
-        fingerprint = self._fingerprint(solver, X, Y) if self.warm_start else ""
+        fingerprint = self._fingerprint(solver, data["X"], data["Y"]) if self.warm_start else ""
         w0, state = self._start(task, fingerprint)
         if coef_init is not None:
             w0 = self._given_start(task, coef_init, H)
         elif H is not None:
             w0 = None
+        keeper = as_keeper(checkpoint, lambda: training_identity(self, solver, task, data))
         announce(callback, solver, objective, several=w0 is None)
-        result = solver.minimize(objective, w0, state=state, callback=callback)
+        tell_of_checkpoint(callback, keeper)
+        result = run_solver(solver, objective, w0, keeper, state=state, callback=callback)
         if hasattr(task, "settle"):
             # What training leaves open, for instance the threshold of a ranking.
-            task.settle(batch, result.w)
+            task.settle(place.batch, result.w)
         self.task_ = task
         self._take(result)
         self._state = (fingerprint, result.state) if self.warm_start else None
@@ -321,6 +390,18 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
             self.n_features_in_ = task.n_inputs_
         self._warn(result, solver)
         return self
+
+    def _examples(self, task: Any, X: Any, Y: Any, H: Any) -> Any:
+        """Let the task learn, and return the examples to train on as a batch, or as shards of a data set."""
+        if not isinstance(X, ShardedData):
+            task.learn(X, Y)
+            return task.prepare(X, Y)
+        if H is not None:
+            raise InputError(
+                "H is given, but the examples are stored in files; expected coef_init to begin with weights: leave out "
+                "H"
+            )
+        return stored_shards(task, X, Y)
 
     def _told(self, callback: Callback | None) -> Callback | None:
         """Return what is called after each round: what the user gave, else what prints it if that was asked."""
@@ -334,7 +415,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
         """Return weights and solver state to start from: those of an earlier fit if they still fit."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None, None
-        same_structure = len(self.coef_) == task.n_features and _state_of(self.task_) == _state_of(task)
+        same_structure = len(self.coef_) == task.n_features and learned_state(self.task_) == learned_state(task)
         if not same_structure:
             return None, None
         # Planes belong to the data and settings they were found with; weights may serve for others too.
@@ -369,13 +450,13 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
             for name, value in self.get_params().items()
             if name.split("__")[0] not in STATE_FREE and not hasattr(value, "get_params")
         }
-        parts = (_solver_names(solver), joblib.hash(X), joblib.hash(Y), joblib.hash(settings))
+        parts = (_solver_names(solver), digest(X), digest(Y), digest(settings))
         return ":".join(map(str, parts))
 
     def _take(self, result: Result) -> None:
         self.coef_ = result.w
         self.objective_, self.lower_bound_, self.gap_ = result.objective, result.lower_bound, result.gap
-        self.relative_gap_ = result.gap / max(abs(result.objective), 1e-12)
+        self.relative_gap_ = result.gap / max(abs(result.objective), 1e-12 * min(1.0, float(self.C)))
         self.certified_ = result.certified
         self.n_rounds_, self.n_oracle_calls_ = result.n_rounds, result.oracle_calls
         self.stop_reason_, self.history_ = result.reason, result.history
@@ -386,7 +467,9 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
 
     def _decoded(self, X: Any) -> Sequence[Prediction]:
         check_is_fitted(self, "coef_")
-        if hasattr(X, "shape") or not hasattr(X, "__len__") or len(X) <= DECODED_TOGETHER:
+        if isinstance(X, ShardedData):
+            return [found for block in self._stored_answers(X, self._decode_block) for found in block]
+        if isinstance(X, StoredPart) or hasattr(X, "shape") or not hasattr(X, "__len__") or len(X) <= DECODED_TOGETHER:
             return self._decode_block(X)
         # Laid out block by block, the inputs stay in the cache between copying, checking and scoring.
         blocks = [X[start : start + DECODED_TOGETHER] for start in range(0, len(X), DECODED_TOGETHER)]
@@ -394,20 +477,32 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
             if not getattr(self.task_, "decodes_in_threads", False):
                 decoded = list(_counted(map(self._decode_block, blocks), len(X)))
             else:
-                with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
-                    decoded = list(_counted(threads.map(self._decode_block, blocks), len(X)))
+                with threadpool_limits(limits=1, user_api="blas"):
+                    decoded = list(_counted(self._decode_in_threads(blocks), len(X)))
         except InputError:
             # Asked for all at once, the error names the example by its place in X.
             self.task_.prepare(X)
             raise
         return [prediction for block in decoded for prediction in block]
 
+    def _decode_in_threads(self, blocks: Sequence[Any]) -> Iterator[Sequence[Prediction]]:
+        """Decode blocks, some for each thread at a time, so that their number can be told on the way."""
+        n_jobs = effective_jobs(self.n_jobs)
+        together = BLOCKS_OF_THREAD * n_jobs
+        for start in range(0, len(blocks), together):
+            yield from thread_map(self._decode_block, blocks[start : start + together], n_jobs)
+
     def _decode_block(self, X: Any) -> Sequence[Prediction]:
-        return self.task_.decode(self.task_.prepare(X), self.coef_, self._temperature())
+        return self.task_.decode(self._prepared(X), self.coef_, self._temperature())
 
     def predict(self, X: Any) -> Any:
         """Return the best output of each example."""
-        decoded = self._decoded(X)
+        if isinstance(X, ShardedData):
+            return joined(self._stored_answers(X, lambda part: self._outputs(self._decode_block(part))))
+        return self._outputs(self._decoded(X))
+
+    def _outputs(self, decoded: Any) -> Any:
+        """Return the outputs of predictions."""
         if hasattr(decoded, "outputs"):
             # Some tasks decode into arrays, which is faster than a prediction for each example.
             return decoded.outputs
@@ -421,21 +516,25 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
         return [prediction.h for prediction in self._decoded(X)]
 
     @available_if(_is_latent)
-    def complete(self, X: Any, Y: Any) -> list[Any]:
-        """Return the best latent h of each example given its known output y."""
+    def complete(self, X: Any, Y: Any = None) -> list[Any]:
+        """Return the best latent h of each example given its known output y, which `ShardedData` have with them."""
         check_is_fitted(self, "coef_")
+        if isinstance(X, ShardedData):
+            require_outputs(X, Y, "complete")
+            return joined([list(self.task_.complete(part.batch, self.coef_)) for part in self._stored_parts(X)])
         if Y is None:
             raise InputError("Y is missing: use predict_latent where the outputs are not known")
         return list(self.task_.complete(self.task_.prepare(X, Y), self.coef_))
 
     @_has("scores")
+    @by_parts
     def decision_function(self, X: Any) -> Any:
         """Return the scores by which the task decides, in its own shape: (n, S) where it lists S outputs.
 
         Latents are maximised or summed out as in `predict`.
         """
         check_is_fitted(self, "coef_")
-        return self._scores(self.task_.prepare(X))
+        return self._scores(self._prepared(X))
 
     def _scores(self, batch: Any) -> Any:
         latent = self._temperature().latent if self.task_.latent else 0.0
@@ -443,6 +542,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
         return self.task_.scores(batch, self.coef_, **pooling)
 
     @_has("marginals")
+    @by_parts
     def marginals(self, X: Any) -> Any:
         """Return the probabilities of the labels or parts of outputs, in the form of the task.
 
@@ -450,20 +550,22 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
         ε_h, as in `MarginalSSVM`, both are taken at ε_h; where both are maximised there are no probabilities.
         """
         check_is_fitted(self, "coef_")
-        return self.task_.marginals(self.task_.prepare(X), self.coef_, self._soft_temperature())
+        return self.task_.marginals(self._prepared(X), self.coef_, self._soft_temperature())
 
     @_has("pair_marginals")
+    @by_parts
     def pair_marginals(self, X: Any) -> Any:
         """Return the probabilities of the labels of neighbours, by the same P(y, h | x) as `marginals`."""
         check_is_fitted(self, "coef_")
-        return self.task_.pair_marginals(self.task_.prepare(X), self.coef_, self._soft_temperature())
+        return self.task_.pair_marginals(self._prepared(X), self.coef_, self._soft_temperature())
 
     @_has("confidence")
+    @by_parts
     def confidence(self, X: Any) -> list[Vector]:
         """Return the probability of the predicted label of each node or token, by the same P(y, h | x)."""
         check_is_fitted(self, "coef_")
         predictions, temperature = self._decoded(X), self._soft_temperature()
-        return self.task_.confidence(self.task_.prepare(X), self.coef_, temperature, predictions)
+        return self.task_.confidence(self._prepared(X), self.coef_, temperature, predictions)
 
     def _soft_temperature(self) -> Temperature:
         temperature = self._temperature()
@@ -476,24 +578,33 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, BaseEstimator):
             "CRF, MarginalSSVM, or StructuredEstimator with a temperature above 0"
         )
 
-    def loss(self, X: Any, Y: Any) -> Vector:
-        """Return the loss Δ(y_i, ŷ_i[, ĥ_i]) of each example's prediction."""
+    def loss(self, X: Any, Y: Any = None) -> Vector:
+        """Return the loss Δ(y_i, ŷ_i[, ĥ_i]) of each example's prediction; `ShardedData` have outputs of their own."""
         check_is_fitted(self, "coef_")
-        check_examples(X, Y, rows=True)
+        Y = self._truth(X, Y)
         if not self.task_.latent:
             return self.task_.loss(Y, self._judged(X))
         decoded = self._decoded(X)
         return self.task_.loss(Y, [found.y for found in decoded], [found.h for found in decoded])
 
-    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
-        """Return the task's quality measure of the predictions (accuracy for labels)."""
+    def score(self, X: Any, Y: Any = None, sample_weight: Any = None) -> float:
+        """Return the task's quality measure of the predictions (accuracy for labels).
+
+        `ShardedData` have outputs of their own, so that Y is left out.
+        """
+        check_is_fitted(self, "coef_")
+        return self.task_.score(self._truth(X, Y), self._judged(X), sample_weight)
+
+    def _truth(self, X: Any, Y: Any) -> Any:
+        """Return the outputs that predictions are compared with."""
+        if isinstance(X, ShardedData):
+            return self._stored_outputs(X, Y)
         if Y is None:
             raise InputError(
                 "Y is missing, but a score compares predictions with the true outputs: give them as the second argument"
             )
-        check_is_fitted(self, "coef_")
         check_examples(X, Y, rows=True)
-        return self.task_.score(Y, self._judged(X), sample_weight)
+        return Y
 
     def _judged(self, X: Any) -> Any:
         """Return what losses and scores are taken from: the predictions, or the scores of a task that ranks."""
@@ -520,10 +631,3 @@ def _solver_names(solver: Any) -> str:
     inside = [getattr(solver, name, None) for name in ("inner", "solver")]
     names = ", ".join(_solver_names(part) for part in inside if part is not None)
     return type(solver).__name__ + (f"({names})" if names else "")
-
-
-def _state_of(task: Any) -> Any:
-    """Return what fixes the meaning of a task's weights."""
-    if hasattr(task, "learned_state"):
-        return task.learned_state()
-    return task.state() if hasattr(task, "state") else None

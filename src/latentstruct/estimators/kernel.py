@@ -15,7 +15,9 @@ from latentstruct.checks import copied
 from latentstruct.estimators.base import BaseStructuredEstimator
 from latentstruct.estimators.kernel_rows import RowLayout, n_vectors, with_inputs
 from latentstruct.estimators.outlook import announce
+from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.executors import effective_jobs
 from latentstruct.kernel_maps import (
     NAMES,
     FeatureRows,
@@ -241,7 +243,13 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             )
 
     def fit(  # type: ignore[override]
-        self, X: Any, Y: Any, sample_weight: Any = None, callback: Callback | None = None, H: Any = None
+        self,
+        X: Any,
+        Y: Any = None,
+        sample_weight: Any = None,
+        callback: Callback | None = None,
+        H: Any = None,
+        checkpoint: Any = None,
     ) -> Self:
         """Train on examples X with outputs Y.
 
@@ -255,12 +263,16 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             Called with a `Round` after each round; a true answer stops training with the best weights so far.
         H : sequence of length n, optional
             Latent states to begin with.
+        checkpoint : path or Checkpoint, optional
+            File that the state of the training is kept in, and that it goes on from if it is there; not for sampled
+            cuts.
 
         Returns
         -------
         self
             Also after Ctrl-C, with the best weights so far.
         """
+        refuse_stored(self, X)
         self._check_parameters()
         if Y is None:
             raise InputError(
@@ -273,7 +285,12 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         limited = self.max_basis is not None
         exact = self.cuts == "all" or (self.cuts == "auto" and (limited or rows.n_rows <= EXACT_ROWS))
         if exact:
-            self._fit_exactly(layout, rows, Y, sample_weight, callback, H)
+            self._fit_exactly(layout, rows, Y, sample_weight, callback, H, checkpoint)
+        elif checkpoint is not None:
+            raise InputError(
+                f"checkpoint is {show(checkpoint)}, but {rows.n_rows} rows are trained on by sampled cuts, whose state "
+                "is not kept: leave it out, or train with cuts='all'"
+            )
         else:
             self._fit_sampled(layout, rows, X, Y, sample_weight, callback, H)
         self.gamma_ = rows.kernel.gamma if isinstance(rows, FeatureRows) else 1.0
@@ -303,13 +320,20 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         return build_objective(task, batch, weights, Temperature())
 
     def _fit_exactly(
-        self, layout: RowLayout, rows: KernelRows, Y: Any, sample_weight: Any, callback: Callback | None, H: Any
+        self,
+        layout: RowLayout,
+        rows: KernelRows,
+        Y: Any,
+        sample_weight: Any,
+        callback: Callback | None,
+        H: Any,
+        checkpoint: Any,
     ) -> None:
         """Train the linear model in the coordinates of the kernel."""
         found = factorise(rows, self.basis_tol, self.max_basis, EXACT_BYTES)
         # A kernel that is zero everywhere leaves one coordinate, the same for all.
         inputs = found.rows if len(found.pivots) else np.zeros((rows.n_rows, 1))
-        self._fit(layout.rebuilt(inputs), Y, sample_weight, callback, H, None, self._objective)
+        self._fit(layout.rebuilt(inputs), Y, sample_weight, callback, H, None, self._objective, checkpoint)
         self.sampled_, self.kernel_error_ = False, found.error
         limited = self.max_basis is not None and len(found.pivots) == self.max_basis
         beyond = found.remainders.max() > self.basis_tol * rows.diagonal().max()
@@ -378,6 +402,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         else:
             scored = by_scores.prepare(unit, Y)
         objective = self._objective(by_scores, scored, self._weights(batch.n_examples, sample_weight))
+        objective = objective.in_threads(effective_jobs(self.n_jobs))
         if task.latent:
             latents = self._first_latents(task, batch, H)
             objective = replace(objective, first=lambda k: by_scores.completion_planes(scored, latents(k)))
@@ -409,6 +434,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     def _read(self, X: Any, Y: Any = None) -> tuple[Any, Any, Vector]:
         """Return a task that reads scores, a batch with those of X and the weights that pass them on."""
         check_is_fitted(self, "coef_")
+        refuse_stored(self, X)
         layout = self._layout(with_inputs(self.task_, self.n_features_in_), X)
         coefficients = self.dual_coef_
         if self.support_vectors_ is None:
@@ -420,6 +446,9 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         weights = np.concatenate([np.eye(width).ravel(), self.coef_[coefficients.size :]])
         return reader, reader.prepare(layout.rebuilt(scores), Y), weights
 
+    def _stored_batches(self, data: Any) -> Any:
+        refuse_stored(self, data)
+
     def _decoded(self, X: Any) -> Any:
         reader, batch, weights = self._read(X)
         return reader.decode(batch, weights, Temperature())
@@ -430,8 +459,9 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         return reader.scores(batch, weights)
 
     @available_if(_is_latent)
-    def complete(self, X: Any, Y: Any) -> list[Any]:
+    def complete(self, X: Any, Y: Any = None) -> list[Any]:
         """Return the best latent state of each example given its known class."""
+        refuse_stored(self, X)
         if Y is None:
             raise InputError("Y is missing: use predict_latent where the outputs are not known")
         reader, batch, weights = self._read(X, Y)
@@ -460,6 +490,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
 
     def restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
         """Take over what `saved_parts` returned; raise FormatError unless it fits the weights."""
+        self._check_parameters()
         self.gamma_, self.kernel_error_ = float(values["gamma_"]), float(values["kernel_error_"])
         self.sampled_, self.n_features_in_ = bool(values["sampled_"]), int(values["n_features_in_"])
         self.support_ = np.asarray(arrays["support"])

@@ -61,6 +61,13 @@ class StructuredEstimator(BaseStructuredEstimator):
         Start from the previous fit.
     verbose : bool, default=False
         Print a line for each round.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
 
     Examples
     --------
@@ -89,6 +96,9 @@ class StructuredEstimator(BaseStructuredEstimator):
         max_seconds: float | None = None,
         warm_start: bool = False,
         verbose: bool = False,
+        n_jobs: int | None = None,
+        executor: Any = None,
+        cache_mb: float | None = None,
     ) -> None:
         self.task = task
         self.C = C
@@ -105,6 +115,9 @@ class StructuredEstimator(BaseStructuredEstimator):
         self.max_seconds = max_seconds
         self.warm_start = warm_start
         self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.executor = executor
+        self.cache_mb = cache_mb
 
     def _temperature(self) -> Temperature:
         try:
@@ -147,6 +160,13 @@ class StructuralSVM(BaseStructuredEstimator):
         Start from the previous fit; on the same data its planes are kept, so that a path over C is cheap.
     verbose : bool, default=False
         Print a line for each round.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
 
     Examples
     --------
@@ -169,6 +189,9 @@ class StructuralSVM(BaseStructuredEstimator):
         max_seconds: float | None = None,
         warm_start: bool = False,
         verbose: bool = False,
+        n_jobs: int | None = None,
+        executor: Any = None,
+        cache_mb: float | None = None,
     ) -> None:
         self.task = task
         self.C = C
@@ -179,6 +202,9 @@ class StructuralSVM(BaseStructuredEstimator):
         self.max_seconds = max_seconds
         self.warm_start = warm_start
         self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.executor = executor
+        self.cache_mb = cache_mb
 
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
         check_choice(self.rescaling, ("margin", "slack"), "rescaling")
@@ -203,6 +229,9 @@ class LatentEstimator(BaseStructuredEstimator):
         warm_start: bool = False,
         verbose: bool = False,
         regularizer: Regularizer | None = None,
+        n_jobs: int | None = None,
+        executor: Any = None,
+        cache_mb: float | None = None,
     ) -> None:
         self.task = task
         self.C = C
@@ -216,6 +245,9 @@ class LatentEstimator(BaseStructuredEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
         self.regularizer = regularizer
+        self.n_jobs = n_jobs
+        self.executor = executor
+        self.cache_mb = cache_mb
 
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
         return build_objective(task, batch, weights, self._temperature(), regularizer=self.regularizer)
@@ -252,6 +284,13 @@ class LatentSSVM(LatentEstimator):
         Print a line for each round.
     regularizer : Regularizer, optional
         Ω, by default ½‖w‖². `GroupNorm` chooses latent states; "auto" then trains by `Proximal`.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
 
     Examples
     --------
@@ -294,6 +333,13 @@ class MarginalSSVM(LatentEstimator):
         Print a line for each round.
     regularizer : Regularizer, optional
         Ω, by default ½‖w‖²; see `LatentSSVM`.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
 
     Notes
     -----
@@ -339,6 +385,13 @@ class HiddenCRF(LatentEstimator):
         Print a line for each round.
     regularizer : Regularizer, optional
         Ω, by default ½‖w‖²; see `LatentSSVM`.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
 
     Notes
     -----
@@ -390,6 +443,13 @@ class MinEntropySSVM(LatentEstimator):
         Start from the weights of the previous fit.
     verbose : bool, default=False
         Print a line for each round.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
 
     Notes
     -----
@@ -422,11 +482,29 @@ class MinEntropySSVM(LatentEstimator):
         max_seconds: float | None = None,
         warm_start: bool = False,
         verbose: bool = False,
+        n_jobs: int | None = None,
+        executor: Any = None,
+        cache_mb: float | None = None,
     ) -> None:
         super().__init__(
-            task, C, init, restarts, random_state, solver, tol, max_rounds, max_seconds, warm_start, verbose
+            task,
+            C,
+            init,
+            restarts,
+            random_state,
+            solver,
+            tol,
+            max_rounds,
+            max_seconds,
+            warm_start,
+            verbose,
+            n_jobs=n_jobs,
+            executor=executor,
+            cache_mb=cache_mb,
         )
         self.alpha = alpha
+
+    trains_in_shards = False
 
     def _order(self) -> float:
         if not (isinstance(self.alpha, (int, float, np.number)) and math.isfinite(self.alpha) and self.alpha > 0):
@@ -456,7 +534,7 @@ class MinEntropySSVM(LatentEstimator):
     def _decode_block(self, X: Any) -> Sequence[Prediction]:
         if not self.task_.latent:
             return super()._decode_block(X)
-        return list(self.task_.renyi_decode(self.task_.prepare(X), self.coef_, self._order()))
+        return list(self.task_.renyi_decode(self._prepared(X), self.coef_, self._order()))
 
 
 class CRF(BaseStructuredEstimator):
@@ -476,6 +554,13 @@ class CRF(BaseStructuredEstimator):
         Start from the previous fit.
     verbose : bool, default=False
         Print a line for each round.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
 
     Examples
     --------
@@ -501,6 +586,9 @@ class CRF(BaseStructuredEstimator):
         max_seconds: float | None = None,
         warm_start: bool = False,
         verbose: bool = False,
+        n_jobs: int | None = None,
+        executor: Any = None,
+        cache_mb: float | None = None,
     ) -> None:
         self.task = task
         self.C = C
@@ -510,6 +598,9 @@ class CRF(BaseStructuredEstimator):
         self.max_seconds = max_seconds
         self.warm_start = warm_start
         self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.executor = executor
+        self.cache_mb = cache_mb
 
     def _temperature(self) -> Temperature:
         return Temperature(1.0, 0.0)
@@ -540,6 +631,8 @@ class StructuredPerceptron(BaseStructuredEstimator):
         Start from the previous fit's weights.
     verbose : bool, default=False
         Print a line for each pass.
+    n_jobs : int, optional
+        Threads that decode, by default one for each core; training is online and has one.
 
     Examples
     --------
@@ -566,6 +659,7 @@ class StructuredPerceptron(BaseStructuredEstimator):
         random_state: int = 0,
         warm_start: bool = False,
         verbose: bool = False,
+        n_jobs: int | None = None,
     ) -> None:
         self.task = task
         self.max_rounds = max_rounds
@@ -574,6 +668,7 @@ class StructuredPerceptron(BaseStructuredEstimator):
         self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
+        self.n_jobs = n_jobs
 
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
         return build_objective(task, batch, weights, Temperature(), margin=False, regularizer=NoRegularizer())

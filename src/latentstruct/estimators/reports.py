@@ -4,8 +4,8 @@ import math
 import warnings
 from typing import Any
 
-import numpy as np
-
+from latentstruct.callers import user_stacklevel
+from latentstruct.checkpoints import FileKeeper, rounds_in
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.protocols import Result, Round
 from latentstruct.regularizers import L2
@@ -13,8 +13,6 @@ from latentstruct.solvers import LBFGS
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.time_left import Outlook, TrainingTime
 
-# From here to the caller of `fit`.
-TO_THE_USER = 5
 SECONDS_BETWEEN_OUTLOOKS = 1.0
 
 
@@ -30,6 +28,10 @@ class RoundPrinter:
         """Take what is known of a training that begins now."""
         self._time = TrainingTime(outlook)
 
+    def go_on(self, name: str, n_rounds: int) -> None:
+        """Print that the training goes on from a checkpoint."""
+        print(f"going on from {name}, {n_rounds} rounds are done", flush=True)
+
     def __call__(self, line: Round) -> None:
         """Print a round."""
         self._time.add(line)
@@ -44,11 +46,18 @@ class RoundPrinter:
         )
 
 
+def tell_of_checkpoint(callback: Any, keeper: FileKeeper | None) -> None:
+    """Tell a callback that has a method ``go_on`` from which checkpoint training goes on, and after how many rounds."""
+    go_on = getattr(callback, "go_on", None)
+    if go_on is not None and keeper is not None and keeper.saved is not None:
+        go_on(keeper.name, rounds_in(keeper.saved))
+
+
 def warn_of(estimator: Any, result: Result, solver: BaseSolver) -> None:
     """Warn of a fitted estimator that learned nothing, or whose training stopped early."""
     if _learned_nothing(estimator, result):
         warnings.warn(
-            f"training ended at w = 0: {_cause_of_zero(estimator)}", ConvergenceWarning, stacklevel=TO_THE_USER
+            f"training ended at w = 0: {_cause_of_zero(estimator)}", ConvergenceWarning, stacklevel=user_stacklevel()
         )
     wide = estimator.relative_gap_ > solver.tol if math.isfinite(result.gap) else isinstance(solver, LBFGS)
     unfinished = result.reason == "stalled" and wide
@@ -59,14 +68,15 @@ def warn_of(estimator: Any, result: Result, solver: BaseSolver) -> None:
             f"training stopped early ({result.reason}) after {result.n_rounds} rounds with {gap}; the best weights "
             f"so far are kept.{cure}",
             ConvergenceWarning,
-            stacklevel=TO_THE_USER,
+            stacklevel=user_stacklevel(),
         )
 
 
 def _learned_nothing(estimator: Any, result: Result) -> bool:
     """Tell whether all weights are zero where that is easily overlooked."""
     if estimator.task_.latent:
-        return result.reason == "converged" and bool(np.abs(estimator.coef_).max(initial=0.0) < 1e-9)
+        # Against the objective, as weights are small where features are large.
+        return result.reason == "converged" and bool(estimator.coef_ @ estimator.coef_ <= 1e-18 * abs(result.objective))
     ended = result.reason in ("converged", "stalled") and result.objective > 0
     return ended and getattr(estimator.task_, "whole_set", False) and not estimator.coef_.any()
 

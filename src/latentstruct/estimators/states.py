@@ -20,6 +20,7 @@ class StateSelection:
 
     task: Any
     task_: Any
+    executor: Any
     coef_: Vector
     _per_weight: tuple[str, ...] = ("coef_", "theta_")
     """Fitted vectors, where an estimator has them, that hold one number for each weight of the task."""
@@ -89,6 +90,7 @@ class StateSelection:
         constant = (vector_of == -1) | ((vector_of >= 0) & (norms == 0))
         rest = np.where(constant, 0, -1) if zeros == "keep" else np.full(norms.shape, -1)
         pruned = copy(self)
+        pruned.executor = self.executor
         pruned.task = clone(self.task).set_params(states=np.where(kept, 1, rest))
         pruned.task_ = clone(pruned.task)
         pruned.task_.restore(self.task_.state())

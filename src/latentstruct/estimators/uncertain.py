@@ -9,12 +9,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.dissimilarity import DissimilarityObjective, LatentModel
 from latentstruct.estimators.models import LatentEstimator
+from latentstruct.estimators.placing import Place
+from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import InputError
 from latentstruct.protocols import Callback, LatentSites, Result
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
+from latentstruct.solvers.alternation import Alternation, Kept
 from latentstruct.solvers.base import BaseSolver
-from latentstruct.solvers.dissimilarity import Alternation, Dissimilarity, Imputation, Kept
+from latentstruct.solvers.dissimilarity import Dissimilarity, Imputation
 from latentstruct.tasks.inputs import check_matrix
 
 
@@ -40,8 +43,10 @@ def _example_sizes(sites: LatentSites, n_examples: int) -> Any:
 class _Uncertain(LatentEstimator):
     """What both estimators share: their solver's parameters."""
 
+    trains_in_shards = False
+
     def _limits(self, solver: Alternation) -> BaseSolver:
-        limits = {name: getattr(self, name) for name in ("tol", "max_rounds", "max_seconds", "restarts")}
+        limits = {name: getattr(self, name) for name in ("tol", "max_rounds", "max_seconds", "restarts", "cache_mb")}
         return solver.set_params(**{name: value for name, value in limits.items() if value is not None})
 
 
@@ -79,6 +84,13 @@ class ModLat(_Uncertain):
         Make one start, from w and θ of the previous fit (w not if ``H`` is given).
     verbose : bool, default=False
         Print a line for each round.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
 
     Attributes
     ----------
@@ -120,23 +132,40 @@ class ModLat(_Uncertain):
         max_seconds: float | None = None,
         warm_start: bool = False,
         verbose: bool = False,
+        n_jobs: int | None = None,
+        executor: Any = None,
+        cache_mb: float | None = None,
     ) -> None:
         super().__init__(
-            task, C, init, restarts, random_state, solver, tol, max_rounds, max_seconds, warm_start, verbose
+            task,
+            C,
+            init,
+            restarts,
+            random_state,
+            solver,
+            tol,
+            max_rounds,
+            max_seconds,
+            warm_start,
+            verbose,
+            n_jobs=n_jobs,
+            executor=executor,
+            cache_mb=cache_mb,
         )
         self.J = J
         self.beta = beta
         self.latent_solver = latent_solver
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Any,
-        Y: Any,
+        Y: Any = None,
         sample_weight: Any = None,
         callback: Callback | None = None,
         H: Any = None,
         coef_init: Any = None,
         latent_features: Any = None,
+        checkpoint: Any = None,
     ) -> Self:
         """Train on examples X with outputs Y.
 
@@ -154,6 +183,8 @@ class ModLat(_Uncertain):
             Weights w to begin with.
         latent_features : sequence of n matrices (H_i, k), optional
             Φ(x_i, y_i, h) of each latent of the known output, in the task's order; by default φ(x_i, y_i, h).
+        checkpoint : path or Checkpoint, optional
+            File that the state of the training is kept in, and that it goes on from if it is there.
 
         Returns
         -------
@@ -164,7 +195,8 @@ class ModLat(_Uncertain):
         def compose(task: Any, batch: Any, weights: Vector) -> DissimilarityObjective:
             return self._dissimilarity(task, batch, weights, X, Y, latent_features)
 
-        return self._fit(X, Y, sample_weight, callback, H, coef_init, compose)
+        given = {"latent_features": latent_features}
+        return self._fit(X, Y, sample_weight, callback, H, coef_init, compose, checkpoint, **given)
 
     def _dissimilarity(
         self, task: Any, batch: Any, weights: Vector, X: Any, Y: Any, latent_features: Any
@@ -235,6 +267,7 @@ class ModLat(_Uncertain):
             Φ, if the model was trained with features of your own.
         """
         check_is_fitted(self, "theta_")
+        refuse_stored(self, X)
         if Y is None:
             raise InputError(
                 "Y is missing, but the distribution is that of the latents of known outputs: give them as the second "
@@ -281,6 +314,13 @@ class IterativeLSVM(_Uncertain):
         Make one start, from the weights of the previous fit (unless ``H`` is given).
     verbose : bool, default=False
         Print a line for each round.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
 
     Notes
     -----
@@ -313,9 +353,25 @@ class IterativeLSVM(_Uncertain):
         max_seconds: float | None = None,
         warm_start: bool = False,
         verbose: bool = False,
+        n_jobs: int | None = None,
+        executor: Any = None,
+        cache_mb: float | None = None,
     ) -> None:
         super().__init__(
-            task, C, init, restarts, random_state, solver, tol, max_rounds, max_seconds, warm_start, verbose
+            task,
+            C,
+            init,
+            restarts,
+            random_state,
+            solver,
+            tol,
+            max_rounds,
+            max_seconds,
+            warm_start,
+            verbose,
+            n_jobs=n_jobs,
+            executor=executor,
+            cache_mb=cache_mb,
         )
         self.inner = inner
 
@@ -323,9 +379,9 @@ class IterativeLSVM(_Uncertain):
         _require_latent_loss(self, task, "point_distribution")
         return DissimilarityObjective(LatentModel(task, batch), weights)
 
-    def _first(self, task: Any, batch: Any, H: Any) -> Any:
+    def _first(self, task: Any, place: Place, H: Any, objective: Any, compose: Any) -> Any:
         """Return the latents that each start begins with: their planes and the loss against them follow."""
-        return self._first_latents(task, batch, H)
+        return self._first_latents(task, place.whole, H)
 
     def _solver(self, objective: Any) -> BaseSolver:
         return self._limits(Imputation(self.solver, self.inner))

@@ -64,16 +64,22 @@ class AlternatingSubgradient(BaseSolver):
         return first_weights(objective, attempt)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        rises, before = 0, None
-        while True:
+        rises, before = 0, math.inf
+        if monitor.resumed is not None:
+            with monitor.restoring():
+                saved = monitor.resumed
+                w, gradient = (saved.vector(name, objective.n_features) for name in ("w", "gradient"))
+                rises, before = saved.whole("rises"), saved.real("before")
+        else:
+            gradient = np.zeros_like(w)
+        monitor.snapshot = lambda: {"w": w, "gradient": gradient, "rises": rises, "before": before}
+        while not monitor.reason:
+            w = w - self.learning_rate / (rises + 1) * gradient
             value, gradient = objective.value_and_gradient(w)
             monitor.offer(w, value)
             monitor.current = w
-            if before is not None:
-                rises += value > before
-                if abs(value - before) < self.tol * abs(value):
-                    monitor.reason = "converged"
-            if monitor.close_round() or monitor.reason:
-                return
+            rises += value > before
+            if abs(value - before) < self.tol * abs(value):
+                monitor.reason = "converged"
             before = value
-            w = w - self.learning_rate / (rises + 1) * gradient
+            monitor.close_round()

@@ -1,19 +1,26 @@
 """The choice of a convex solver, and block ascent that hands over to the bundle where blocks make no progress."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from latentstruct.checkpoints import Keeper, Nested, restoring
 from latentstruct.objective import Objective
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
-from latentstruct.solvers.base import BaseSolver
+from latentstruct.solvers.base import GIVEN_UP, BaseSolver, check_bound
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.bundle import Bundle, PlaneBundle
+from latentstruct.solvers.caches import shared_out
+from latentstruct.solvers.kept import restored_result, result_tree
 from latentstruct.solvers.lbfgs import LBFGS
 from latentstruct.solvers.proximal import Proximal, wants_proximal
+from latentstruct.state_trees import Saved, Tree
 
-BUNDLE_BYTES = 1e9
+BUNDLE_BYTES, MOST_PLANES = 1e9, 200
 CACHED_PLANES = 50
 # Spells of `patience` rounds, each as good as the last, that block ascent may still need.
 MOST_SPELLS = 5
@@ -21,7 +28,7 @@ MOST_SPELLS = 5
 
 def affordable_planes(objective: Objective) -> int:
     """Return how many dense planes a bundle may keep without taking too much memory."""
-    return int(min(200, max(10, BUNDLE_BYTES / (8 * objective.n_features))))
+    return int(min(MOST_PLANES, max(10, BUNDLE_BYTES / (8 * objective.n_features))))
 
 
 class HingeSolver(BaseSolver):
@@ -43,6 +50,9 @@ class HingeSolver(BaseSolver):
         the last `patience` rounds, would take five times as many more.
     hopeless : float, default=0.5
         Relative gap that says, after so many rounds, that examples undo each other's steps.
+    cache_mb : float, optional
+        Megabytes that all kept planes may take; up to half is left to the bundle. Less costs rounds. By default
+        there is no bound but 1 GB for the bundle, and 50 planes an example.
     """
 
     needs = BlockAscent.needs
@@ -54,32 +64,79 @@ class HingeSolver(BaseSolver):
         max_seconds: float = float("inf"),
         patience: int = 40,
         hopeless: float = 0.5,
+        cache_mb: float | None = None,
     ) -> None:
         self.tol = tol
         self.max_rounds = max_rounds
         self.max_seconds = max_seconds
         self.patience = patience
         self.hopeless = hopeless
+        self.cache_mb = cache_mb
 
     def minimize(
-        self, objective: Objective, w0: Vector | None = None, *, state: Any = None, callback: Callback | None = None
+        self,
+        objective: Objective,
+        w0: Vector | None = None,
+        *,
+        state: Any = None,
+        callback: Callback | None = None,
+        keeper: Keeper | None = None,
     ) -> Result:
         """Minimise the objective; see `BaseSolver.minimize`."""
-        if isinstance(state, PlaneBundle):
-            return self._bundle(objective).minimize(objective, w0, state=state, callback=callback)
-        asked: list[bool] = []
+        self._check_cache()
+        saved = None if keeper is None or keeper.saved is None else self._saved(keeper)
+        if saved is None:
+            handed_on = isinstance(state, PlaneBundle)
+        else:
+            handed_on = "gaps" not in saved and "first" not in saved
+        if handed_on:
+            kept = self._keeper(keeper, saved, dict)
+            return self._bundle(objective).minimize(objective, w0, state=state, callback=callback, keeper=kept)
+        if keeper is not None and saved is not None and "first" in saved:
+            with restoring(keeper):
+                first = restored_result(saved.part("first"), objective.n_features)
+            return self._go_on(objective, first, callback, keeper, saved)
+        first, gave_up = self._block_ascent(objective, w0, state, callback, keeper, saved)
+        return self._go_on(objective, first, callback, keeper, None) if gave_up else first
+
+    @staticmethod
+    def _saved(keeper: Keeper) -> Saved:
+        with restoring(keeper):
+            return Saved(keeper.saved)
+
+    @staticmethod
+    def _keeper(keeper: Keeper | None, saved: Saved | None, own: Callable[[], Tree]) -> Nested | None:
+        """Return the keeper of one of the two solvers; `own` gives what is kept besides its state."""
+        if keeper is None:
+            return None
+        inner = None if saved is None else saved.tree.get("inner")
+        return Nested(keeper, lambda tree: {**own(), "inner": tree}, inner, lasting=True)
+
+    def _block_ascent(
+        self,
+        objective: Objective,
+        w0: Vector | None,
+        state: Any,
+        callback: Callback | None,
+        keeper: Keeper | None,
+        saved: Saved | None,
+    ) -> tuple[Result, bool]:
+        """Return what block ascent reached, and whether it was given up."""
         gaps: list[float] = []
+        if saved is not None and keeper is not None:
+            with restoring(keeper):
+                gaps = saved.numbers("gaps")
 
-        def watch(line: Round) -> bool:
-            asked.append(callback is not None and bool(callback(line)))
+        def watch(line: Round) -> Any:
+            asked = callback is not None and bool(callback(line))
             gaps.append(line.gap)
-            return asked[-1] or self._crawls(gaps, abs(line.objective))
+            return asked or (GIVEN_UP if self._crawls(gaps, abs(line.objective)) else False)
 
-        limits = (self.tol, self.max_rounds, self.max_seconds)
-        first = BlockAscent(*limits).minimize(objective, w0, state=state, callback=watch)
-        if first.reason != "callback" or asked[-1]:
-            return first
-        return self._go_on(objective, first, callback)
+        kept = self._keeper(keeper, saved, lambda: {"gaps": np.array(gaps)})
+        room = shared_out(self.cache_mb, objective.n_features, self._most_planes(objective)).store_mb
+        solver = BlockAscent(self.tol, self.max_rounds, self.max_seconds, cache_mb=room)
+        found = solver.minimize(objective, w0, state=state, callback=watch, keeper=kept)
+        return found, found.reason == GIVEN_UP
 
     def _crawls(self, gaps: list[float], objective: float) -> bool:
         """Tell whether block ascent is to be given up: far from the goal after long, or so slow that it stays far."""
@@ -93,13 +150,25 @@ class HingeSolver(BaseSolver):
         fall = math.log(gaps[-1 - self.patience] / gaps[-1])
         return math.log(gaps[-1] / goal) > MOST_SPELLS * fall
 
+    def _most_planes(self, objective: Objective) -> int:
+        return MOST_PLANES if self.cache_mb is not None else affordable_planes(objective)
+
     def _bundle(self, objective: Objective, seconds: float = 0.0) -> Bundle:
         left = max(self.max_seconds - seconds, 1e-3)
+        most = self._most_planes(objective)
         return Bundle(
-            self.tol, self.max_rounds, left, max_planes=affordable_planes(objective), cached_planes=CACHED_PLANES
+            self.tol, self.max_rounds, left, max_planes=most, cached_planes=CACHED_PLANES, cache_mb=self.cache_mb
         )
 
-    def _go_on(self, objective: Objective, first: Result, callback: Callback | None) -> Result:
+    def _go_on(
+        self,
+        objective: Objective,
+        first: Result,
+        callback: Callback | None,
+        keeper: Keeper | None,
+        saved: Saved | None,
+    ) -> Result:
+        """Let the bundle go on from what block ascent reached."""
         rounds, seconds = first.n_rounds, first.history[-1].seconds
 
         def renumbered(line: Round) -> Round:
@@ -114,11 +183,14 @@ class HingeSolver(BaseSolver):
         second = solver.minimize(
             objective,
             first.w,
-            state=solver.inheriting(objective, first.state),
+            state=solver.inheriting(objective, first.state) if saved is None else None,
             callback=None if callback is None else lambda line: callback(renumbered(line)),
+            keeper=self._keeper(keeper, saved, lambda: {"first": result_tree(first), "rounds_before": rounds}),
         )
         best = second if second.objective <= first.objective else first
         bound = max(first.lower_bound, second.lower_bound)
+        if first.certified and second.certified:
+            check_bound(best.objective, bound, objective.plus.weights)
         history = first.history + [renumbered(line) for line in second.history]
         history[-1] = replace(
             history[-1], objective=best.objective, lower_bound=bound, gap=best.objective - bound, estimate=False

@@ -2,20 +2,24 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
-from latentstruct.checks import check_flag
+from latentstruct.checkpoints import Keeper, restoring
+from latentstruct.checks import check_flag, is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
+from latentstruct.state_trees import Saved, Tree, history_tree, restored_history
 
 # Parameters of solvers that are True or False.
 FLAGS = ("average", "gap_sampling", "keep_planes", "direct")
@@ -23,15 +27,19 @@ MEANINGS = {
     "convex": "a convex objective (no latent variables, or a linearised clamped side)",
     "difference": "a difference of convex functions (latents that are maximised or summed out)",
     "smooth": "a smooth objective (an output temperature above 0)",
-    "planes": "one plane for each example",
+    "planes": "one plane for each example (those in shards give their sums only)",
     "l2": "the regulariser ½‖w‖²",
 }
 
 SHORTEST_FIRST_STEP = 1e-9
+# Ω of the weights that a descent begins with is at most so many times the objective at zero.
+FARTHEST_START = 100.0
 # Reasons that end a solver's run.
 ENDINGS = ("interrupted", "callback")
 # Reasons after which no other start is made.
 LAST = (*ENDINGS, "max_seconds")
+# What a solver around another one answers as a callback to end it, where that is part of its own rule.
+GIVEN_UP = "given up"
 
 
 class Monitor:
@@ -47,6 +55,8 @@ class Monitor:
         Limits.
     callback : callable, optional
         Called with each round.
+    keeper : Keeper, optional
+        Offered the state after each round. A solver says what its own part of that is by setting `snapshot`.
     """
 
     def __init__(
@@ -56,8 +66,9 @@ class Monitor:
         max_rounds: int,
         max_seconds: float,
         callback: Callback | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
-        self.counted = objective.plus
+        self.asked, self.counted, self.keeper = objective, objective.plus, keeper
         self.tol, self.max_rounds, self.max_seconds, self.callback = tol, max_rounds, max_seconds, callback
         self.best: Vector | None = None
         self.current: Vector | None = None
@@ -69,13 +80,66 @@ class Monitor:
         self.state: Any = None
         self.closing: Callable[[], Any] | None = None
         """What a solver wants done when it is interrupted, for instance a last certificate."""
+        self.snapshot: Callable[[], Tree] = dict
+        """Returns what a solver needs, besides what is kept here, to go on after the round that was just closed."""
+        self.resumed: Saved | None = None
+        """What `snapshot` had returned, if a solver is to go on; `reason` then says whether it had ended there."""
+        self.most_starts = 1
+        """Starts that are to be made."""
         self._began = time.perf_counter()
         self._earlier: list[tuple[float, Vector | None, int]] = []
+        if keeper is not None and keeper.saved is not None:
+            with restoring(keeper):
+                self._restore(Saved(keeper.saved))
+
+    @property
+    def n_starts(self) -> int:
+        """How many starts have been put aside."""
+        return len(self._earlier)
+
+    def tree(self) -> Tree:
+        """Return the state after the last round, with what the solver keeps of its own."""
+        return {
+            "best": self.best,
+            "current": self.current,
+            "objective": self.objective,
+            "lower_bound": self.lower_bound,
+            "certified": self.certified,
+            "history": history_tree(self.history),
+            "found": self._found,
+            "met": self._met,
+            "seconds": self._seconds(),
+            "calls": self.counted.tally.calls,
+            "earlier": [{"objective": value, "w": w, "rounds": rounds} for value, w, rounds in self._earlier],
+            "memory": memory_of(self.asked),
+            "solver": self.snapshot(),
+        }
+
+    def restoring(self) -> AbstractContextManager[None]:
+        """Return the context in which a solver reads `resumed`: what does not fit is told of with the file's name."""
+        assert self.keeper is not None
+        return restoring(self.keeper)
+
+    def _restore(self, saved: Saved) -> None:
+        """Take over a state; the solver's own part is left in `resumed`."""
+        d = self.asked.n_features
+        self.best, self.current = (saved.vector(name, d) if name in saved else None for name in ("best", "current"))
+        self.objective, self.lower_bound = saved.real("objective"), saved.real("lower_bound")
+        self.certified, self.history = saved.flag("certified"), restored_history(saved.part("history"))
+        for start in saved.parts("earlier"):
+            w = start.vector("w", d) if "w" in start else None
+            self._earlier.append((start.real("objective"), w, start.whole("rounds", 0, len(self.history))))
+        self._began = time.perf_counter() - saved.real("seconds")
+        self.counted.tally.calls = saved.whole("calls")
+        recall(self.asked, saved.tree["memory"])
+        self.resumed = saved.part("solver")
+        self._judge(saved.text("found"), saved.flag("met"), False, self.history[-1].seconds)
 
     def begin_next_start(self) -> None:
         """Put what this start has reached aside, and count from zero again."""
         self._earlier.append((self.objective, self.best, len(self.history)))
         self.best, self.objective, self.reason = None, math.inf, ""
+        self.resumed = None
 
     def offer(self, w: Vector, objective: float, copy: bool = True) -> None:
         """Report the true objective at w; the best w is kept (`copy=False` if w will never change)."""
@@ -100,37 +164,63 @@ class Monitor:
     def is_small(self, gap: float) -> bool:
         """Tell whether a gap meets the tolerance at the present objective."""
         scale = abs(self.objective) if math.isfinite(self.objective) else abs(self.lower_bound) + gap
-        return gap <= self.tol * max(scale, 1e-12)
+        return gap <= self.tol * max(scale, least_scale(self.counted.weights))
 
     def close_round(self, estimate: tuple[float, float] | None = None) -> bool:
         """Record a round and tell whether to stop.
 
         `estimate` is an objective and a bound to show while the true ones are not known.
         """
-        rounded = len(self.history) + 1 - (self._earlier[-1][2] if self._earlier else 0)
-        seconds = time.perf_counter() - self._began
+        seconds = self._seconds()
         shown, bound = (self.objective, self.lower_bound) if estimate is None else estimate
         calls = self.counted.tally.calls
-        line = Round(
-            rounded, shown, bound, shown - bound, calls, seconds, estimate is not None, start=len(self._earlier)
-        )
+        gap, start = shown - bound, len(self._earlier)
+        line = Round(self._rounds() + 1, shown, bound, gap, calls, seconds, estimate is not None, start=start)
         self.history.append(line)
-        asked_to_stop = self.callback is not None and bool(self.callback(line))
-        if estimate is None and self.is_small(self.gap):
+        answer = self.callback(line) if self.callback is not None else None
+        found = GIVEN_UP if answer is GIVEN_UP else self.reason
+        self._judge(found, estimate is None and self.is_small(self.gap), bool(answer), seconds)
+        if self.keeper is not None:
+            self.keeper.offer(self.tree, self._ended())
+        return bool(self.reason)
+
+    def finish(self, reason: str) -> None:
+        """Stop for a reason that the solver found after it had closed its last round."""
+        self.reason = self._found = reason
+        if self.keeper is not None:
+            self.keeper.offer(self.tree, self._ended())
+
+    def _ended(self) -> str:
+        """Return why the run is over, nothing if another start follows, or another solver where one is given up."""
+        last = self.n_starts + 1 >= self.most_starts or self.reason in LAST
+        return self.reason if last and self.reason != GIVEN_UP else ""
+
+    def _rounds(self) -> int:
+        """Return how many rounds this start has had."""
+        return len(self.history) - (self._earlier[-1][2] if self._earlier else 0)
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    def _judge(self, found: str, met: bool, asked_to_stop: bool, seconds: float) -> None:
+        """Set the reason to stop: the tolerance is met, a limit is reached, or what the solver itself has found."""
+        self._found, self._met = found, met
+        if met:
             self.reason = "converged"
-        elif asked_to_stop:
-            self.reason = "callback"
-        elif rounded >= self.max_rounds:
+        elif found == GIVEN_UP or asked_to_stop:
+            self.reason = "callback" if found != GIVEN_UP else GIVEN_UP
+        elif self._rounds() >= self.max_rounds:
             self.reason = "max_rounds"
         elif seconds >= self.max_seconds:
             self.reason = "max_seconds"
-        return bool(self.reason)
+        else:
+            self.reason = found
 
     def result(self) -> Result:
         """Return what was reached; the last line of the history is made to say so."""
         assert self.best is not None
         reached = [value for value, _, _ in self._earlier] + [self.objective]
-        self._check_bound()
+        self._check()
         if self.history:
             self.history[-1] = replace(
                 self.history[-1],
@@ -156,15 +246,81 @@ class Monitor:
             reached if self._earlier else [],
         )
 
-    def _check_bound(self) -> None:
-        """Raise if the bound is above the objective: then some plane that was called exact supports nothing."""
-        slack = 1e-6 * max(abs(self.objective), abs(self.lower_bound)) + 1e-9
-        if self.certified and self.lower_bound > self.objective + slack:
+    def _check(self) -> None:
+        """Raise if objective and bound contradict each other, or the objective what all objectives are."""
+        if not (self.certified and math.isfinite(self.lower_bound)):
+            return
+        check_bound(self.objective, self.lower_bound, self.counted.weights)
+        least = -1e-6 * float(self.counted.weights.sum())
+        if "l2" in self.asked.properties and self.objective < least:
             raise InputError(
-                f"the lower bound {self.lower_bound:.6g} is above the objective {self.objective:.6g}, so the task's "
-                "answers are not maxima: look for the mistake with latentstruct.testing.check_task, or set "
-                "exact = False if its inference is approximate"
+                f"the objective became {self.objective:.6g}, but is never below 0: C or the inputs are too large in "
+                "scale for rounding; lower C, or standardise the features"
             )
+
+
+def check_bound(objective: float, lower_bound: float, weights: Vector) -> None:
+    """Raise if a bound is above the objective: then a plane that was called exact supports nothing, or all is noise."""
+    slack = 1e-6 * max(abs(objective), abs(lower_bound)) + 1e3 * least_scale(weights)
+    if lower_bound > objective + slack:
+        raise InputError(
+            f"the lower bound {lower_bound:.6g} is above the objective {objective:.6g}, so the task's answers are not "
+            "maxima, or C and the inputs are too large in scale for rounding: look for the mistake with "
+            "latentstruct.testing.check_task, set exact = False if its inference is approximate, or standardise the "
+            "features"
+        )
+
+
+def least_scale(weights: Vector) -> float:
+    """Return the size below which an objective with these c_i is taken for 0: it grows with them, as the losses do."""
+    return 1e-12 * min(1.0, float(weights.sum()))
+
+
+@contextmanager
+def solving() -> Iterator[None]:
+    """Keep BLAS to one thread, and leave it to `Monitor.offer` to tell in words what overflows."""
+    # BLAS threads wait for each other by spinning: on busy cores, twelve times slower than one thread.
+    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+        yield
+
+
+def memory_of(objective: Any) -> Tree:
+    """Return what later answers of the objective's sides depend on besides the weights, None if there is nothing."""
+    batches = _remembering(objective)
+    return [batch.memory() for batch in batches] if batches else None
+
+
+def recall(objective: Any, memory: Tree) -> None:
+    """Put back what `memory_of` returned."""
+    batches = _remembering(objective)
+    if len(batches) != len(memory or []):
+        raise ValueError(f"there are the memories of {len(memory or [])} batches for {len(batches)}")
+    for batch, part in zip(batches, memory or [], strict=True):
+        batch.recall(part)
+
+
+def _remembering(objective: Any) -> list[Any]:
+    """Return the batches that keep something of earlier answers, each once."""
+    found: list[Any] = []
+    for side in (objective.plus, objective.minus):
+        while hasattr(side, "oracle"):
+            side = side.oracle
+        batch = getattr(side, "batch", None)
+        if hasattr(batch, "memory") and not any(batch is other for other in found):
+            found.append(batch)
+    return found
+
+
+def run_solver(solver: Any, objective: Any, w0: Vector | None, keeper: Keeper | None, **more: Any) -> Any:
+    """Call a solver, which may be one of the user's own that keeps no state."""
+    if keeper is None:
+        return solver.minimize(objective, w0, **more)
+    if "keeper" not in signature(solver.minimize).parameters:
+        raise InputError(
+            f"a checkpoint is asked for, but minimize() of {type(solver).__name__} takes no keeper, so that its state "
+            "cannot be kept: leave the checkpoint out, or use a solver of the library"
+        )
+    return solver.minimize(objective, w0, keeper=keeper, **more)
 
 
 def first_weights(objective: Objective, attempt: int = 0) -> Vector:
@@ -172,7 +328,7 @@ def first_weights(objective: Objective, attempt: int = 0) -> Vector:
 
     With latent variables w = 0, where all of them are alike, is a saddle. So the first latents are taken for known, and
     the step down from zero is made whose length lowers that convex objective most, of those tried; where Ω outweighs
-    them all, the step that brings the linear part of the losses to zero.
+    them all, the step that brings the linear part of the losses to zero, as far as Ω does not dwarf the losses there.
     """
     w = np.zeros(objective.n_features)
     if "convex" in objective.properties or objective.first is None:
@@ -188,7 +344,12 @@ def first_weights(objective: Objective, attempt: int = 0) -> Vector:
             break
         step *= shorter
     if not w.any() and gradient.any():
-        return -best / float(gradient @ gradient) * gradient
+        # A largest entry of 1 first: the square of a tiny gradient would underflow.
+        size = float(np.abs(gradient).max())
+        direction = gradient / size
+        w = -best / size / float(direction @ direction) * direction
+        while objective.regularizer.value(w) > FARTHEST_START * abs(best):
+            w = shorter * w
     return w
 
 
@@ -199,6 +360,8 @@ class BaseSolver(BaseEstimator):
     """
 
     needs: frozenset[str] = frozenset()
+    limits: tuple[str, ...] = ("max_rounds", "max_seconds")
+    """Parameters that say how far a run goes, but not which way: one that reached them can go on with larger ones."""
     tol: float
     max_rounds: int
     max_seconds: float
@@ -209,9 +372,10 @@ class BaseSolver(BaseEstimator):
         missing = sorted(self.needs - objective.properties)
         if missing:
             wanted = " and ".join(MEANINGS[need] for need in missing)
+            fitting = "solver='bundle'" if "planes" in missing else "one that fits"
             raise InputError(
-                f"{type(self).__name__} needs {wanted}, which this objective does not have; use solver='auto' or one "
-                "that fits"
+                f"{type(self).__name__} needs {wanted}, which this objective does not have; use solver='auto' or "
+                f"{fitting}"
             )
         for name in ("tol", "max_rounds", "max_seconds"):
             value = getattr(self, name)
@@ -221,8 +385,18 @@ class BaseSolver(BaseEstimator):
             self._check_at_least(1, "patience")
         if getattr(self, "random_state", None) is not None:
             self._check_at_least(0, "random_state")
+        self._check_cache()
         for name in FLAGS:
             check_flag(getattr(self, name, False), name)
+
+    def _check_cache(self) -> None:
+        """Raise unless the bound on kept planes, if there is one, is a size."""
+        size = getattr(self, "cache_mb", None)
+        if size is not None and not (is_real(size) and 0 < size < math.inf):
+            raise InputError(
+                f"cache_mb must be a number of megabytes above 0, or None for no bound, found {show(size)}: choose one "
+                "such as 500"
+            )
 
     def _check_at_least(self, least: int, *names: str) -> None:
         """Raise unless the named parameters are whole numbers not below `least`."""
@@ -240,6 +414,7 @@ class BaseSolver(BaseEstimator):
         *,
         state: Any = None,
         callback: Callback | None = None,
+        keeper: Keeper | None = None,
     ) -> Result:
         """Minimise the objective.
 
@@ -253,6 +428,9 @@ class BaseSolver(BaseEstimator):
             `Result.state` of an earlier call on the same data.
         callback : callable, optional
             Called with a `Round` after each round; a true answer stops the solver.
+        keeper : Keeper, optional
+            Is offered the state after each round; if it has one, the solver goes on from there, whatever w0 and
+            `state` are.
 
         Returns
         -------
@@ -261,16 +439,17 @@ class BaseSolver(BaseEstimator):
         """
         self.check(objective)
         counted = objective.counted()
-        monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback)
+        monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, keeper)
         begins = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
         several = w0 is None and objective.first is not None and "convex" not in objective.properties
+        monitor.most_starts = self.restarts if several else 1
         try:
-            # BLAS threads wait for each other by spinning: on busy cores, twelve times slower than one thread.
-            with threadpool_limits(limits=1, user_api="blas"):
-                for attempt in range(self.restarts if several else 1):
-                    if attempt > 0:
+            with solving():
+                for attempt in range(monitor.n_starts, monitor.most_starts):
+                    if attempt > monitor.n_starts:
                         monitor.begin_next_start()
-                    begins = begins if w0 is not None else self._start(counted, attempt)
+                    if w0 is None and monitor.resumed is None:
+                        begins = self._start(counted, attempt)
                     self._run(counted, monitor, begins, state)
                     if monitor.reason in LAST:
                         break

@@ -7,7 +7,9 @@ import numpy as np
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
+from latentstruct.solvers.caches import in_bytes
 from latentstruct.solvers.dual import DualPoint
+from latentstruct.state_trees import generator_tree, restored_generator
 
 # Rounds between two certificates at most, so that the best weights so far are known.
 CERTIFY_EVERY = 25
@@ -39,6 +41,9 @@ class BlockAscent(BaseSolver):
         Planes kept for an example; memory grows with n·max_planes².
     random_state : int, default=0
         Seed of the order of examples.
+    cache_mb : float, optional
+        Megabytes that kept planes may take. Where there is no room for `max_planes` the least useful ones are given
+        up, which costs rounds; with two or three an example the gap may stay open. By default there is no bound.
 
     Notes
     -----
@@ -58,6 +63,7 @@ class BlockAscent(BaseSolver):
         steps: int = 5,
         max_planes: int = 50,
         random_state: int = 0,
+        cache_mb: float | None = None,
     ) -> None:
         self.tol = tol
         self.max_rounds = max_rounds
@@ -67,6 +73,7 @@ class BlockAscent(BaseSolver):
         self.steps = steps
         self.max_planes = max_planes
         self.random_state = random_state
+        self.cache_mb = cache_mb
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -78,16 +85,18 @@ class BlockAscent(BaseSolver):
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         rng = np.random.default_rng(self.random_state)
-        point = DualPoint(objective, monitor, w, state, self.max_planes)
-        if state is not None:
-            self._settle(point, rng)
-        # The weights reached later must at least be better than those at the start.
-        point.certify()
-        if state is not None and monitor.is_small(monitor.gap):
-            monitor.close_round()
-            return
-        point.ascend(rng.permutation(point.every), steps=self.steps)
-        while True:
+        promising = True
+        if monitor.resumed is None:
+            point = DualPoint(objective, monitor, w, state, self.max_planes, in_bytes(self.cache_mb))
+            if self._begins(point, rng, monitor, state is not None):
+                return
+        else:
+            point = DualPoint.restored(objective, monitor)
+            with monitor.restoring():
+                rng = restored_generator(monitor.resumed.tree["rng"])
+                promising = monitor.resumed.flag("promising")
+        monitor.snapshot = lambda: {"point": point.tree(), "rng": generator_tree(rng), "promising": promising}
+        while not monitor.reason:
             gap = 0.0
             point.store.tick()
             for rows in point.shuffled_parts(rng, self.batches):
@@ -100,10 +109,22 @@ class BlockAscent(BaseSolver):
             promising = due or gap <= self.tol * abs(bound + gap)
             if promising:
                 point.certify()
-            if monitor.close_round(None if promising else (bound + gap, bound)):
-                break
+            monitor.close_round(None if promising else (bound + gap, bound))
         if not promising:
             point.certify()
+
+    def _begins(self, point: DualPoint, rng: np.random.Generator, monitor: Monitor, earlier: bool) -> bool:
+        """Make the first steps; tell whether the planes of an earlier call were enough."""
+        if earlier:
+            self._settle(point, rng)
+        # The weights reached later must at least be better than those at the start.
+        point.certify()
+        if earlier and monitor.is_small(monitor.gap):
+            monitor.snapshot = lambda: {"point": point.tree(), "rng": generator_tree(rng), "promising": True}
+            monitor.close_round()
+            return True
+        point.ascend(rng.permutation(point.every), steps=self.steps)
+        return False
 
     def _settle(self, point: DualPoint, rng: np.random.Generator) -> None:
         """Solve the problem over the planes of an earlier call, which costs no oracle calls.
@@ -136,3 +157,6 @@ class BlockAscent(BaseSolver):
             # Examples with little left are not visited again before they get new planes. The order stays random:
             # neighbours in the data are often alike, and in sequence they undo each other's steps.
             rows = rng.permutation(rows[gaps >= 0.3 * gaps.mean()])
+            if len(rows) == 0:
+                # Gaps that are no numbers, which the next certificate tells of.
+                return

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.checkpoints import asking
 from latentstruct.checks import check_flag, is_real
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
@@ -15,6 +16,9 @@ from latentstruct.planes import Plane, PlaneStore
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor
+from latentstruct.solvers.caches import Shares, dense_planes, in_bytes, shared_out
+from latentstruct.solvers.kept import planes_at_zero, restored_store, store_tree
+from latentstruct.state_trees import Saved, Tree
 
 # The QP over the planes is solved to this share of the gap that is wanted.
 QP_SHARE = 1e-3
@@ -59,9 +63,10 @@ class PlaneBundle:
 
     def __init__(self, linear: Plane, proximity: float, most: int, weights: Vector) -> None:
         self.linear, self.most, self.weights = linear, most, weights
-        self.slopes = np.empty((8, len(linear.slope)))
-        self.offsets, self.idle = np.empty(8), np.zeros(8, dtype=np.int64)
-        self.gram = np.empty((8, 8))
+        size = min(8, most)
+        self.slopes = np.empty((size, len(linear.slope)))
+        self.offsets, self.idle = np.empty(size), np.zeros(size, dtype=np.int64)
+        self.gram = np.empty((size, size))
         self.remembered: PlaneStore | None = None
         """Planes of single examples, if the solver keeps these too."""
         self.far = Multipliers(np.zeros(0), 0.0)
@@ -71,6 +76,39 @@ class PlaneBundle:
     def size(self) -> int:
         """Number of planes."""
         return len(self.far.alpha)
+
+    def tree(self) -> Tree:
+        """Return all planes and multipliers, and the planes of single examples if there are any."""
+        k = self.size
+        return {
+            "most": self.most,
+            "weights": self.weights,
+            "slopes": self.slopes[:k],
+            "offsets": self.offsets[:k],
+            "idle": self.idle[:k],
+            "gram": self.gram[:k, :k],
+            "far": self.far.alpha,
+            "near": self.near.alpha,
+            "proximity": self.near.proximity,
+            "remembered": None if self.remembered is None else store_tree(self.remembered),
+        }
+
+    @classmethod
+    def restored(cls, saved: Saved, objective: Objective) -> "PlaneBundle":
+        """Undo `tree` for a convex objective."""
+        k, d, nothing = len(saved.vector("far")), objective.n_features, np.zeros(objective.n_features)
+        weights = saved.vector("weights", objective.n_examples)
+        with asking():
+            linear = objective.minus.total(nothing)
+        bundle = cls(linear, saved.real("proximity"), saved.whole("most", max(k, 2)), weights)
+        while len(bundle.offsets) < k:
+            bundle._grow()
+        bundle.slopes[:k], bundle.offsets[:k] = saved.finite("slopes", k, d), saved.vector("offsets", k)
+        bundle.idle[:k], bundle.gram[:k, :k] = saved.array("idle", np.int64, k), saved.finite("gram", k, k)
+        bundle.far.alpha, bundle.near.alpha = saved.vector("far", k), saved.vector("near", k)
+        if "remembered" in saved:
+            bundle.remembered = restored_store(saved.part("remembered"), planes_at_zero(objective), weights)
+        return bundle
 
     def rescale(self, weights: Vector) -> bool:
         """Follow weights c_i that are a multiple of the earlier ones; tell whether they are."""
@@ -105,7 +143,9 @@ class PlaneBundle:
 
     def _grow(self) -> None:
         new = min(2 * len(self.offsets), self.most)
-        for name in ("slopes", "offsets", "idle", "gram"):
+        # In place: the slopes take most of the memory, and there is no room for them twice.
+        self.slopes.resize((new, self.slopes.shape[1]), refcheck=False)
+        for name in ("offsets", "idle", "gram"):
             array = getattr(self, name)
             shape = (new, new) if name == "gram" else (new, *array.shape[1:])
             wider = np.zeros(shape, dtype=array.dtype)
@@ -203,6 +243,9 @@ class Bundle(BaseSolver):
         area of 4000 rows as losses that saves the more the larger C is: 88 rounds against 136 and 44 against 159 at
         C = 1e4, 147 against 563 and 60 against more than 600 at 1e5. With many small structures it takes up to 1.8
         times the rounds (classes of digits at C = 100), so by default it is done where there is one example only.
+    cache_mb : float, optional
+        Megabytes that all kept planes may take; with `cached_planes` the bundle has half of them at most. Fewer planes
+        are then kept, three in the bundle at least, which costs rounds. By default there is no bound.
     """
 
     needs = frozenset({"convex", "l2"})
@@ -216,6 +259,7 @@ class Bundle(BaseSolver):
         max_planes: int = 200,
         cached_planes: int = 0,
         adaptive: bool | None = None,
+        cache_mb: float | None = None,
     ) -> None:
         self.tol = tol
         self.max_rounds = max_rounds
@@ -224,6 +268,7 @@ class Bundle(BaseSolver):
         self.max_planes = max_planes
         self.cached_planes = cached_planes
         self.adaptive = adaptive
+        self.cache_mb = cache_mb
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -235,47 +280,36 @@ class Bundle(BaseSolver):
             check_flag(self.adaptive, "adaptive")
         if not (is_real(self.cached_planes) and self.cached_planes == 0):
             self._check_at_least(2, "cached_planes")
+            if "planes" not in objective.properties:
+                raise InputError(
+                    f"cached_planes is {self.cached_planes}, but this objective has no planes of single examples "
+                    "(those in shards give their sums only): leave it out"
+                )
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        oracle: Any = objective.plus
-        linear = objective.minus.total(w)
-        bundle = self._bundle(objective, linear, state)
+        run = _Descent(self, objective, monitor)
+        if monitor.resumed is None:
+            bundle = self._bundle(objective, objective.minus.total(w), state)
+            bundle.remembered = None if state is None else state.remembered
+            run.begin(w, bundle)
+        else:
+            run.go_on(monitor.resumed)
+        while not monitor.reason:
+            run.step()
+
+    def _shares(self, objective: Objective) -> Shares:
+        """Return how many planes of either kind there is room for."""
+        d = objective.n_features
         if self.cached_planes:
-            remembered = None if state is None else state.remembered
-            oracle = CachedOracle(oracle, objective.minus.planes(w), self.cached_planes, remembered)
-            bundle.remembered = oracle.store
-        monitor.state = bundle
-        centre, plane = w, oracle.total(w)
-        value = self._value(plane, linear, w)
-        monitor.offer(w, value)
-        progress, adaptive = Progress(), objective.n_examples == 1 if self.adaptive is None else self.adaptive
-        while True:
-            monitor.certified = monitor.certified and plane.exact
-            bundle.add(plane)
-            bundle.solve(centre, QP_SHARE * self.tol * abs(monitor.objective))
-            monitor.current = w = bundle.point(centre)
-            monitor.bound(bundle.bound())
-            if monitor.close_round() or progress.stalled(monitor.gap):
-                return
-            expected = bundle.model(w)
-            if self.cached_planes:
-                plane = oracle.remembered_total(w)
-                if self._value(plane, linear, w) - expected >= 0.1 * monitor.gap:
-                    continue
-            plane = oracle.total(w)
-            reached = self._value(plane, linear, w)
-            monitor.offer(w, reached)
-            promised, serious = value - expected, value - reached >= 0.1 * (value - expected)
-            if adaptive:
-                bundle.adapt(promised / max(value - monitor.lower_bound, 1e-300), serious)
-            if serious:
-                centre, value = w, reached
+            return shared_out(self.cache_mb, d, self.max_planes)
+        return Shares(dense_planes(self.cache_mb, d, self.max_planes), None)
 
     def _bundle(self, objective: Objective, linear: Plane, state: PlaneBundle | None) -> PlaneBundle:
         """Go on with an earlier bundle if the examples' weights changed only by a factor, else begin anew."""
         weights = objective.plus.weights
-        if state is None or not state.rescale(weights):
-            state = PlaneBundle(linear, self.proximity, self.max_planes, weights)
+        most = self._shares(objective).planes
+        if state is None or state.most > most or not state.rescale(weights):
+            state = PlaneBundle(linear, self.proximity, most, weights)
         state.linear = linear
         return state
 
@@ -285,6 +319,83 @@ class Bundle(BaseSolver):
         bundle.remembered = store
         return bundle
 
-    @staticmethod
-    def _value(plane: Plane, linear: Plane, w: Vector) -> float:
-        return 0.5 * float(w @ w) + plane(w) - linear(w)
+
+class _Descent:
+    """One run of `Bundle`: the centre with its value, the next point w, and the planes."""
+
+    def __init__(self, settings: Bundle, objective: Objective, monitor: Monitor) -> None:
+        self.settings, self.objective, self.monitor = settings, objective, monitor
+        self.oracle: Any = objective.plus
+        self.progress = Progress()
+        self.adaptive = objective.n_examples == 1 if settings.adaptive is None else settings.adaptive
+        monitor.snapshot = self.tree
+
+    def begin(self, w: Vector, bundle: PlaneBundle) -> None:
+        """Ask at the first weights."""
+        self._take(bundle, w)
+        self.centre, plane = w, self.oracle.total(w)
+        self.value = self._value(plane, w)
+        self.monitor.offer(w, self.value)
+        self._improve(plane)
+
+    def _take(self, bundle: PlaneBundle, w: Vector) -> None:
+        """Go on with a bundle and the planes of single examples that it remembers."""
+        self.bundle = self.monitor.state = bundle
+        most = self.settings.cached_planes
+        if most:
+            first, most_bytes = self.objective.minus.planes(w), in_bytes(self.settings._shares(self.objective).store_mb)
+            self.oracle = CachedOracle(self.oracle, first, most, bundle.remembered, most_bytes)
+            bundle.remembered = self.oracle.store
+
+    def tree(self) -> Tree:
+        """Return the state after a round."""
+        return {
+            "bundle": self.bundle.tree(),
+            "centre": self.centre,
+            "value": self.value,
+            "w": self.w,
+            "best_gap": self.progress.best,
+            "idle": self.progress.idle,
+        }
+
+    def go_on(self, saved: Saved) -> None:
+        """Take over the state of an earlier run."""
+        d = self.objective.n_features
+        with self.monitor.restoring():
+            bundle = PlaneBundle.restored(saved.part("bundle"), self.objective)
+            self.centre, self.value, self.w = saved.vector("centre", d), saved.real("value"), saved.vector("w", d)
+            self.progress = Progress(saved.real("best_gap"), saved.whole("idle"))
+        self._take(bundle, self.centre)
+
+    def _improve(self, plane: Plane) -> None:
+        """Close a round: add a plane and find the next point."""
+        bundle, monitor = self.bundle, self.monitor
+        monitor.certified = monitor.certified and plane.exact
+        bundle.add(plane)
+        bundle.solve(self.centre, QP_SHARE * self.settings.tol * abs(monitor.objective))
+        monitor.current = self.w = bundle.point(self.centre)
+        monitor.bound(bundle.bound())
+        if self.progress.stalled(monitor.gap):
+            monitor.reason = "stalled"
+        monitor.close_round()
+
+    def step(self) -> None:
+        """Ask at the next point, and move the centre there if that keeps enough of what the model promised."""
+        w, expected = self.w, self.bundle.model(self.w)
+        if self.settings.cached_planes:
+            plane = self.oracle.remembered_total(w)
+            if self._value(plane, w) - expected >= 0.1 * self.monitor.gap:
+                self._improve(plane)
+                return
+        plane = self.oracle.total(w)
+        reached = self._value(plane, w)
+        self.monitor.offer(w, reached)
+        promised, serious = self.value - expected, self.value - reached >= 0.1 * (self.value - expected)
+        if self.adaptive:
+            self.bundle.adapt(promised / max(self.value - self.monitor.lower_bound, 1e-300), serious)
+        if serious:
+            self.centre, self.value = w, reached
+        self._improve(plane)
+
+    def _value(self, plane: Plane, w: Vector) -> float:
+        return 0.5 * float(w @ w) + (plane(w) - self.bundle.linear(w))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
+from latentstruct.checkpoints import Keeper, Nested, restoring
 from latentstruct.checks import is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
@@ -16,9 +16,13 @@ from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.auto import HingeSolver, choose_solver
-from latentstruct.solvers.base import ENDINGS, LAST, BaseSolver
+from latentstruct.solvers.base import ENDINGS, LAST, BaseSolver, least_scale, memory_of, recall, run_solver, solving
+from latentstruct.solvers.caches import bounded
+from latentstruct.solvers.handed_on import is_known, restored_state, state_tree
+from latentstruct.solvers.kept import linear_tree, restored_linear, restored_result, result_tree
 from latentstruct.solvers.lbfgs import LBFGS
 from latentstruct.solvers.proximal import Proximal, wants_proximal
+from latentstruct.state_trees import Saved, Tree, history_tree, restored_history
 
 # Rounds of block ascent in one convex problem before a bundle takes over, and where its dense planes are long.
 PATIENCE, LONG_PATIENCE = 40, 1000
@@ -61,6 +65,8 @@ class CCCP(BaseSolver):
         Relative precision of the first convex problem.
     keep_planes : bool, default=True
         Whether inner solvers go on with the planes of earlier rounds and starts; False serves comparisons.
+    cache_mb : float, optional
+        Megabytes that the inner solver may keep planes in; by default its own bound.
 
     Notes
     -----
@@ -78,6 +84,7 @@ class CCCP(BaseSolver):
         restarts: int = 1,
         first_tol: float = 0.1,
         keep_planes: bool = True,
+        cache_mb: float | None = None,
     ) -> None:
         self.inner = inner
         self.tol = tol
@@ -86,6 +93,7 @@ class CCCP(BaseSolver):
         self.restarts = restarts
         self.first_tol = first_tol
         self.keep_planes = keep_planes
+        self.cache_mb = cache_mb
 
     def check(self, objective: Objective) -> None:
         """Raise unless the inner solver fits the convex problems and the parameters make sense."""
@@ -99,7 +107,13 @@ class CCCP(BaseSolver):
             )
 
     def minimize(
-        self, objective: Objective, w0: Vector | None = None, *, state: Any = None, callback: Callback | None = None
+        self,
+        objective: Objective,
+        w0: Vector | None = None,
+        *,
+        state: Any = None,
+        callback: Callback | None = None,
+        keeper: Keeper | None = None,
     ) -> Result:
         """Minimise the objective from w0, or from its first planes where w0 is None; see `BaseSolver.minimize`.
 
@@ -109,13 +123,12 @@ class CCCP(BaseSolver):
         if "convex" in objective.properties:
             inner = self._convex_solver(objective)
             inner.set_params(tol=self.tol, max_seconds=self.max_seconds)
-            return inner.minimize(objective, w0, state=state, callback=callback)
-        # As in all solvers: threads of BLAS that wait for each other cost more than they bring.
-        with threadpool_limits(limits=1, user_api="blas"):
-            return _Descent(self, objective.counted(), state, callback).run(w0)
+            return run_solver(inner, objective, w0, keeper, state=state, callback=callback)
+        with solving():
+            return _Descent(self, objective.counted(), state, callback, keeper).run(w0)
 
     def _convex_solver(self, convex: Objective) -> Any:
-        return choose_solver(convex) if self.inner is None else clone(self.inner)
+        return bounded(choose_solver(convex) if self.inner is None else clone(self.inner), self.cache_mb)
 
     def _inner(self, convex: Objective) -> Any:
         inner = self._convex_solver(convex)
@@ -127,95 +140,206 @@ class CCCP(BaseSolver):
         return inner
 
 
+@dataclass
+class Closed:
+    """What a round has told that is over."""
+
+    solved: str
+    """Why the solver of its convex problem stopped."""
+    bound: float
+    decrease: float
+    small: bool
+    precise: bool
+
+    def tree(self) -> Tree:
+        """Return all of it."""
+        return dict(vars(self))
+
+    @classmethod
+    def restored(cls, saved: Saved) -> "Closed":
+        """Undo `tree`."""
+        small, precise = saved.flag("small"), saved.flag("precise")
+        return cls(saved.text("solved"), saved.real("bound"), saved.real("decrease"), small, precise)
+
+
 class _Descent:
     """One call of `CCCP.minimize`: all starts, their history and the planes they share."""
 
-    def __init__(self, settings: CCCP, objective: Objective, state: Any, callback: Callback | None) -> None:
+    def __init__(
+        self, settings: CCCP, objective: Objective, state: Any, callback: Callback | None, keeper: Keeper | None
+    ) -> None:
         self.settings, self.objective, self.state, self.callback = settings, objective, state, callback
+        self.keeper, self.least = keeper, least_scale(objective.plus.weights)
         self.began = time.perf_counter()
         self.history: list[Round] = []
-        self.start = 0
+        self.reached: list[float] = []
+        self.best: Result | None = None
+        self.n_starts, self.start, self.rounds = 1, 0, 0
+        self.at: Iterate | None = None
+        self.closed: Closed | None = None
+        """Of the last round, as long as it is not known whether another one follows."""
+        self.inner: Tree = None
+        """The state of the solver of the present convex problem, if that is to go on."""
+        self.asked_to_stop = False
+        self.precision = self.sharper = self.at_zero = self.round_began = 0.0
+        if keeper is not None and keeper.saved is not None:
+            with restoring(keeper):
+                self._restore(Saved(keeper.saved))
+
+    def _tree(self) -> Tree:
+        """Return the state, but for the planes that are handed on."""
+        assert self.at is not None
+        return {
+            "at": {"w": self.at.w, "value": self.at.value, "linear": linear_tree(self.at.convex.minus)},
+            "history": history_tree(self.history),
+            "reached": np.array(self.reached),
+            "best": None if self.best is None else result_tree(self.best),
+            "start": self.start,
+            "rounds": self.rounds,
+            "numbers": np.array([self.precision, self.sharper, self.at_zero, self.round_began]),
+            "calls": self.objective.plus.tally.calls,
+            "seconds": self._seconds(),
+        }
+
+    def _closed_tree(self) -> Tree:
+        """Return the state between two rounds."""
+        assert self.closed is not None
+        more = {"state": state_tree(self.state), "memory": memory_of(self.objective), "closed": self.closed.tree()}
+        return {**self._tree(), **more}
+
+    def _restore(self, saved: Saved) -> None:
+        d, at = self.objective.n_features, saved.part("at")
+        self.at = Iterate(at.vector("w", d), at.real("value"), restored_linear(at.part("linear"), self.objective))
+        self.history, self.reached = restored_history(saved.part("history")), saved.numbers("reached")
+        self.best = restored_result(saved.part("best"), d) if "best" in saved else None
+        self.start, self.rounds = saved.whole("start", 0, self.settings.restarts - 1), saved.whole("rounds")
+        self.precision, self.sharper, self.at_zero, self.round_began = saved.vector("numbers", 4).tolist()
+        self.objective.plus.tally.calls = saved.whole("calls")
+        self.began = time.perf_counter() - saved.real("seconds")
+        if "closed" in saved:
+            self.closed = Closed.restored(saved.part("closed"))
+            self.state = restored_state(saved.tree["state"], self.at.convex)
+            recall(self.objective, saved.tree["memory"])
+        else:
+            self.inner = saved.tree["inner"]
 
     def run(self, w0: Vector | None) -> Result:
-        several = w0 is None and self.objective.first is not None
-        best: Result | None = None
-        reached: list[float] = []
-        for start in range(self.settings.restarts if several else 1):
-            self.start = start
+        if w0 is None and self.objective.first is not None:
+            self.n_starts = self.settings.restarts
+        reason = ""
+        for start in range(self.start, self.n_starts):
+            if start > self.start:
+                self.start, self.rounds, self.at = start, 0, None
             found = self._one_start(w0)
-            reached.append(found.objective)
-            if best is None or found.objective < best.objective:
-                best = found
+            self.reached.append(found.objective)
+            if self.best is None or found.objective < self.best.objective:
+                self.best = found
             if found.reason in LAST:
-                best = replace(best, reason=found.reason)
+                reason = found.reason
                 break
-        assert best is not None
-        calls = self.objective.plus.tally.calls
-        return replace(best, oracle_calls=calls, history=self.history, state=self.state, start_objectives=reached)
+        assert self.best is not None
+        return replace(
+            self.best,
+            reason=reason or self.best.reason,
+            oracle_calls=self.objective.plus.tally.calls,
+            history=self.history,
+            state=self.state,
+            start_objectives=self.reached,
+        )
 
     def _one_start(self, w0: Vector | None) -> Result:
-        self.at: Iterate | None = None
-        rounds = len(self.history)
+        rounds = len(self.history) - self.rounds
         try:
-            return self._descend(self._begin(w0))
+            if self.at is None:
+                self._begin(w0)
+            return self._descend()
         except KeyboardInterrupt:
-            w = np.zeros(self.objective.n_features) if self.at is None else self.at.w
-            value = self.objective.value(w) if self.at is None else self.at.value
+            known = self.at is not None and math.isfinite(self.at.value)
+            w = self.at.w if self.at is not None and known else np.zeros(self.objective.n_features)
+            value = self.at.value if self.at is not None and known else self.objective.value(w)
             return Result(w, value, -math.inf, 0, len(self.history) - rounds, "interrupted", False, [])
 
-    def _begin(self, w0: Vector | None) -> Iterate:
+    def _begin(self, w0: Vector | None) -> None:
         w = np.zeros(self.objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+        self.precision = max(self.settings.tol, self.settings.first_tol)
         if w0 is None and self.objective.first is not None:
             # Planes below f⁻ that touch it nowhere in particular: the objective is known after the first round.
-            return Iterate(w, math.inf, self.objective.linearized_with(self.objective.first(self.start)))
-        convex = self.objective.linearized_at(w)
-        return Iterate(w, convex.value(w), convex)
+            convex = self.objective.linearized_with(self.objective.first(self.start))
+            self.at_zero, self.sharper = convex.value(w), self.precision
+            self.at = Iterate(w, math.inf, convex)
+        else:
+            convex = self.objective.linearized_at(w)
+            self.at = Iterate(w, convex.value(w), convex)
 
-    def _descend(self, at: Iterate) -> Result:
+    def _descend(self) -> Result:
         """Go down from one start."""
-        rounds, final = 0, self.settings.tol
-        precision = max(final, self.settings.first_tol)
+        final = self.settings.tol
         while True:
-            known = math.isfinite(at.value)
-            solved, reached = self._round(at, precision) if known else self._first_round(at, precision)
-            rounds += 1
-            decrease = at.value - reached.value
-            small = known and decrease <= final * max(abs(at.value), 1e-12)
-            # A loosely solved problem may end above where it began: then the same one is solved more precisely.
-            self.at = at = reached if decrease > 0 else at
-            bound = min(solved.lower_bound, at.value)
-            asked_to_stop = self._close_round(rounds, at.value, bound)
-            reason = self._reason(solved, small, precision <= final, asked_to_stop, rounds)
+            if self.closed is None:
+                self._close(*self._solve())
+            closed, at = self.closed, self.at
+            assert closed is not None
+            assert at is not None
+            reason = self._reason(closed)
             if reason:
+                self.closed = None
                 # What was bounded is the convex problem, which lies above the objective.
-                return Result(at.w, at.value, bound, 0, rounds, reason, False, [])
-            precision = self._next_precision(precision, final, decrease / max(abs(at.value), 1e-12))
+                return Result(at.w, at.value, closed.bound, 0, self.rounds, reason, False, [])
+            self.precision = self._next_precision(
+                self.precision, final, closed.decrease / max(abs(at.value), self.least)
+            )
+            self.closed = None
 
-    def _reason(self, solved: Result, small: bool, precise: bool, asked_to_stop: bool, rounds: int) -> str:
+    def _solve(self) -> tuple[Result, Iterate]:
+        """Solve the convex problem of a round.
+
+        The first one is solved until it is known to say more than w = 0. There all latents are equally good, so what
+        the first ones told would be lost.
+        """
+        assert self.at is not None
+        if math.isfinite(self.at.value):
+            return self._round(self.at, self.precision)
+        while True:
+            solved, reached = self._round(self.at, self.sharper)
+            told = self.at_zero - solved.objective >= solved.gap
+            if told or self.sharper <= self.settings.tol or solved.reason != "converged":
+                return solved, reached
+            self.sharper = max(self.settings.tol, 0.3 * self.sharper)
+
+    def _close(self, solved: Result, reached: Iterate) -> None:
+        """End a round: go on from where its convex problem has led, if that is lower."""
+        at, final = self.at, self.settings.tol
+        assert at is not None
+        self.rounds += 1
+        decrease = at.value - reached.value
+        small = math.isfinite(at.value) and decrease <= final * max(abs(at.value), self.least)
+        # A loosely solved problem may end above where it began: then the same one is solved more precisely.
+        self.at = at = reached if decrease > 0 else at
+        bound = min(solved.lower_bound, at.value)
+        self.closed = Closed(solved.reason, bound, decrease, small, self.precision <= final)
+        self.asked_to_stop = self._close_round(self.rounds, at.value, bound)
+        reason = self._reason(self.closed)
+        # A convex problem that was cut short has been kept as it was then.
+        cut_short = solved.reason in LAST and reason in LAST
+        if self.keeper is not None and not cut_short and is_known(self.state):
+            self.keeper.offer(self._closed_tree, reason if self._is_last(reason) else "")
+
+    def _is_last(self, reason: str) -> bool:
+        """Tell whether a reason to end a start ends all."""
+        return bool(reason) and (reason in LAST or self.start + 1 == self.n_starts)
+
+    def _reason(self, closed: Closed) -> str:
         """Return why to stop, or nothing."""
-        if solved.reason in ENDINGS:
-            return solved.reason
-        if asked_to_stop:
+        if closed.solved in ENDINGS:
+            return closed.solved
+        if self.asked_to_stop:
             return "callback"
-        if self._seconds() >= self.settings.max_seconds:
+        if self.history[-1].seconds >= self.settings.max_seconds:
             return "max_seconds"
         # A problem that its solver gave up will not be solved by asking again.
-        if small and (precise or solved.reason != "converged"):
-            return solved.reason
-        return "max_rounds" if rounds >= self.settings.max_rounds else ""
-
-    def _first_round(self, at: Iterate, precision: float) -> tuple[Result, Iterate]:
-        """Solve the first convex problem until it is known to say more than w = 0.
-
-        At w = 0 all latents are equally good, so what the first ones told would be lost.
-        """
-        at_zero = at.convex.value(np.zeros_like(at.w))
-        while True:
-            solved, reached = self._round(at, precision)
-            told = at_zero - solved.objective >= solved.gap
-            if told or precision <= self.settings.tol or solved.reason != "converged":
-                return solved, reached
-            precision = max(self.settings.tol, 0.3 * precision)
+        if closed.small and (closed.precise or closed.solved != "converged"):
+            return closed.solved
+        return "max_rounds" if self.rounds >= self.settings.max_rounds else ""
 
     @staticmethod
     def _next_precision(precision: float, final: float, share: float) -> float:
@@ -225,11 +349,17 @@ class _Descent:
         return final if wanted < 2.0 * final else wanted
 
     def _round(self, at: Iterate, precision: float) -> tuple[Result, Iterate]:
-        inner = self.settings._inner(at.convex)
-        left = max(self.settings.max_seconds - self._seconds(), 1e-3)
+        inner, saved = self.settings._inner(at.convex), self.inner
+        self.inner = None
+        if saved is None:
+            self.round_began = self._seconds()
+        left = max(self.settings.max_seconds - self.round_began, 1e-3)
         inner.set_params(tol=precision, max_seconds=min(left, inner.max_seconds))
         state = self.state if self.settings.keep_planes else None
-        solved = inner.minimize(at.convex, at.w, state=state, callback=self._watch(at))
+        keeper = None
+        if self.keeper is not None:
+            keeper = Nested(self.keeper, lambda tree: {**self._tree(), "inner": tree}, saved)
+        solved = run_solver(inner, at.convex, at.w, keeper, state=state, callback=self._watch(at))
         self.state = solved.state
         w = solved.w
         touching = self.objective.linearized_at(w)

@@ -10,6 +10,7 @@ from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor
+from latentstruct.solvers.caches import in_bytes
 from latentstruct.solvers.dual import DualPoint
 
 
@@ -32,6 +33,9 @@ class CuttingPlane(BaseSolver):
         Sweeps over all working sets for one QP at most.
     max_planes : int, default=500
         Size of an example's working set.
+    cache_mb : float, optional
+        Megabytes that kept planes may take. Where there is no room for `max_planes` the least useful ones are given
+        up, which costs rounds; with two or three an example the gap may stay open. By default there is no bound.
     """
 
     needs = frozenset({"convex", "planes", "l2"})
@@ -44,6 +48,7 @@ class CuttingPlane(BaseSolver):
         inner_tol: float = 0.1,
         max_sweeps: int = 1000,
         max_planes: int = 500,
+        cache_mb: float | None = None,
     ) -> None:
         self.tol = tol
         self.max_rounds = max_rounds
@@ -51,6 +56,7 @@ class CuttingPlane(BaseSolver):
         self.inner_tol = inner_tol
         self.max_sweeps = max_sweeps
         self.max_planes = max_planes
+        self.cache_mb = cache_mb
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -63,12 +69,22 @@ class CuttingPlane(BaseSolver):
             )
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        point = DualPoint(objective, monitor, w, state, self.max_planes)
-        while True:
+        if monitor.resumed is None:
+            point = DualPoint(objective, monitor, w, state, self.max_planes, in_bytes(self.cache_mb))
+        else:
+            point = DualPoint.restored(objective, monitor)
+        gap = 0.0
+        monitor.snapshot = lambda: {"point": point.tree(), "gap": gap}
+        if monitor.resumed is None:
             gap = float(point.certify().sum())
-            if monitor.close_round():
-                return
+            monitor.close_round()
+        else:
+            with monitor.restoring():
+                gap = monitor.resumed.real("gap")
+        while not monitor.reason:
             violated = np.flatnonzero(point.oracle.weights > 0)
             for _ in range(self.max_sweeps):
                 if point.ascend(violated, steps=100).sum() <= self.inner_tol * gap:
                     break
+            gap = float(point.certify().sum())
+            monitor.close_round()

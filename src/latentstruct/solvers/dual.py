@@ -11,6 +11,8 @@ from latentstruct.objective import Objective
 from latentstruct.planes import Planes, PlaneStore
 from latentstruct.ragged import Indices, Vector
 from latentstruct.solvers.base import Monitor
+from latentstruct.solvers.kept import planes_at_zero, restored_store, store_tree
+from latentstruct.state_trees import Tree
 
 
 class DualPoint:
@@ -28,17 +30,29 @@ class DualPoint:
         Planes and masses of an earlier call on the same data; they hold for any linear part and any weights c_i.
     most : int
         Planes kept for an example.
+    most_bytes : float, optional
+        Bytes that all of them may take. An earlier store with another bound is left aside.
     """
 
-    def __init__(self, objective: Objective, monitor: Monitor, w0: Vector, store: PlaneStore | None, most: int) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        monitor: Monitor,
+        w0: Vector,
+        store: PlaneStore | None,
+        most: int,
+        most_bytes: float | None = None,
+    ) -> None:
         self.oracle = objective.plus
         self.monitor = monitor
         self.every = np.arange(objective.n_examples)
         self.linear = objective.minus.total(w0)
+        if store is not None and store.most_bytes != most_bytes:
+            store = None
         ask_at_start = store is None and bool(w0.any())
         if store is None:
             # A plane of the clamped side is below the augmented side too, and starts at w = 0 when it is linear.
-            store = PlaneStore(objective.minus.planes(w0), self.oracle.weights, most)
+            store = PlaneStore(objective.minus.planes(w0), self.oracle.weights, most, most_bytes=most_bytes)
         else:
             store.weights = self.oracle.weights
         self.store = monitor.state = store
@@ -47,6 +61,24 @@ class DualPoint:
         monitor.closing = self.certify
         if ask_at_start:
             self.store.append(self.every, self.oracle.planes(w0), self.w)
+
+    def tree(self) -> Tree:
+        """Return the state, with w as many small updates have left it."""
+        return {"store": store_tree(self.store), "w": self.w, "offset": self.offset}
+
+    @classmethod
+    def restored(cls, objective: Objective, monitor: Monitor) -> "DualPoint":
+        """Return the point that `tree` was taken from, where it is "point" of what the solver kept."""
+        nothing = np.zeros(objective.n_features)
+        assert monitor.resumed is not None
+        with monitor.restoring():
+            saved = monitor.resumed.part("point")
+            store = restored_store(saved.part("store"), planes_at_zero(objective), objective.plus.weights)
+            w, offset = saved.vector("w", objective.n_features), saved.real("offset")
+        point = cls(objective, monitor, nothing, store, store.most, store.most_bytes)
+        point.w, point.offset = w, offset
+        monitor.current = point.w
+        return point
 
     def refresh(self) -> None:
         """Compute w and Σ c α b afresh from the masses, clearing the rounding of many small updates."""

@@ -8,7 +8,9 @@ from latentstruct.checks import check_choice
 from latentstruct.objective import Objective
 from latentstruct.ragged import Indices, Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
+from latentstruct.solvers.caches import in_bytes
 from latentstruct.solvers.dual import DualPoint
+from latentstruct.state_trees import Tree, generator_tree, restored_generator
 
 
 class FrankWolfe(BaseSolver):
@@ -35,6 +37,9 @@ class FrankWolfe(BaseSolver):
         Planes kept for an example.
     random_state : int, default=0
         Seed.
+    cache_mb : float, optional
+        Megabytes that kept planes may take. Where there is no room for `max_planes` the least useful ones are given
+        up, which costs rounds; with two or three an example the gap may stay open. By default there is no bound.
     """
 
     needs = frozenset({"convex", "planes", "l2"})
@@ -51,6 +56,7 @@ class FrankWolfe(BaseSolver):
         certify_every: int = 10,
         max_planes: int = 50,
         random_state: int = 0,
+        cache_mb: float | None = None,
     ) -> None:
         self.tol = tol
         self.max_rounds = max_rounds
@@ -62,6 +68,7 @@ class FrankWolfe(BaseSolver):
         self.certify_every = certify_every
         self.max_planes = max_planes
         self.random_state = random_state
+        self.cache_mb = cache_mb
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -71,11 +78,26 @@ class FrankWolfe(BaseSolver):
         self._check_at_least(2, "max_planes")
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        rng = np.random.default_rng(self.random_state)
-        point = DualPoint(objective, monitor, w, state, self.max_planes)
-        gaps = point.certify()
-        mean_w, mean_offset, steps = point.w.copy(), point.offset, 0
-        while True:
+        rng, due = np.random.default_rng(self.random_state), True
+        if monitor.resumed is None:
+            point = DualPoint(objective, monitor, w, state, self.max_planes, in_bytes(self.cache_mb))
+            gaps = point.certify()
+            mean_w, mean_offset, steps = point.w.copy(), point.offset, 0
+        else:
+            point = DualPoint.restored(objective, monitor)
+            with monitor.restoring():
+                saved = monitor.resumed
+                rng, due = restored_generator(saved.tree["rng"]), saved.flag("due")
+                gaps = saved.array("gaps", np.float64, len(point.every))
+                mean_w = saved.array("mean_w", np.float64, objective.n_features)
+                mean_offset, steps = saved.real("mean_offset"), saved.whole("steps")
+
+        def snapshot() -> Tree:
+            means = {"mean_w": mean_w, "mean_offset": mean_offset, "steps": steps}
+            return {"point": point.tree(), "rng": generator_tree(rng), "gaps": gaps, "due": due, **means}
+
+        monitor.snapshot = snapshot
+        while not monitor.reason:
             point.store.tick()
             for rows in self._parts(point, rng, gaps):
                 self._ask(point, rows)
@@ -90,8 +112,7 @@ class FrankWolfe(BaseSolver):
             due = (len(monitor.history) + 1) % self.certify_every == 0 or gap <= self.tol * abs(bound + gap)
             if due:
                 self._certify(objective, monitor, point, gaps, mean_w, mean_offset)
-            if monitor.close_round(None if due else (bound + gap, bound)):
-                break
+            monitor.close_round(None if due else (bound + gap, bound))
         if not due:
             self._certify(objective, monitor, point, gaps, mean_w, mean_offset)
 

@@ -2,7 +2,6 @@
 
 import math
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +13,17 @@ from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
-from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
+from latentstruct.solvers.base import BaseSolver, Monitor, first_weights, least_scale
+from latentstruct.state_trees import Saved, Tree
 
+Pairs = deque[tuple[Vector, Vector, float]]
+"""Differences s of points and y of gradients with 1/s·y, the oldest first."""
 ARMIJO, CURVATURE = 1e-4, 0.9
 MAX_TRIALS = 40
+# Trials of ordinary steps, and the ratio of two steps between which the right one is looked for by its order only.
+PATIENT_TRIALS, FAR_APART = 12, 1e3
+# Share of the objective that a gradient may still promise where annealing is said to have converged.
+HOPELESS = 1e6
 # Below it the smoothed objective is as hard for L-BFGS as the hinge itself.
 SMALLEST_TEMPERATURE = 1e-5
 # Rounds between two looks at the hard objective, where no bound says how far a stage has come.
@@ -46,13 +52,13 @@ def evaluate(objective: Objective, w: Vector) -> Point:
     # In the order that reads each long vector the least often.
     gradient = plus.slope
     gradient -= minus.slope
-    value = objective.regularizer.value(w) + plus.offset - minus.offset + float(gradient @ w)
+    value = objective.regularizer.value(w) + (plus.offset - minus.offset + float(gradient @ w))
     gradient += objective.regularizer.gradient(w)
     return Point(w, value, gradient, plus.entropy, plus.exact and minus.exact)
 
 
-def find_direction(gradient: Vector, pairs: deque[tuple[Vector, Vector, float]]) -> Vector:
-    """Return −H∇ by the two-loop recursion; pairs are (s, y, 1/s·y), the oldest first."""
+def find_direction(gradient: Vector, pairs: Pairs) -> Vector:
+    """Return −H∇ by the two-loop recursion."""
     direction = -gradient
     factors = []
     for s, y, inverse in reversed(pairs):
@@ -71,7 +77,9 @@ def search_line(objective: Objective, start: Point, direction: Vector, step: flo
     slope = float(start.gradient @ direction)
     low, low_value, low_slope = 0.0, start.value, slope
     high, high_value = np.inf, np.inf
-    for _ in range(MAX_TRIALS):
+    for trial_number in range(MAX_TRIALS):
+        # A first step that is wrong by many orders of magnitude is put right by factors that grow.
+        haste = 2.0 ** min(max(0, trial_number - PATIENT_TRIALS), 6)
         w = step * direction
         w += start.w
         trial = evaluate(objective, w)
@@ -83,39 +91,106 @@ def search_line(objective: Objective, start: Point, direction: Vector, step: flo
         else:
             return trial
         if not np.isfinite(high):
-            step *= 2.0
+            step *= 2.0**haste
+            continue
+        if high > FAR_APART * low and trial_number >= PATIENT_TRIALS:
+            step = math.sqrt(low) * math.sqrt(high) if low > 0 else 0.1**haste * high
             continue
         width = high - low
         bend = high_value - low_value - low_slope * width
-        inner = -low_slope * width * width / (2.0 * bend) if np.isfinite(bend) and bend > 0 else 0.5 * width
+        # The quotient first: a product of three such numbers may overflow.
+        inner = (-low_slope * width / (2.0 * bend) if np.isfinite(bend) and bend > 0 else 0.5) * width
         step = low + min(max(inner, 0.1 * width), 0.9 * width)
     return None
 
 
-def descend(
-    objective: Objective, w: Vector, memory: int, pairs: deque[tuple[Vector, Vector, float]] | None = None
-) -> Iterator[Point]:
-    """Yield w and the points after it, each lower than the one before, until rounding leaves no better one.
+class Descent:
+    """Points of a smooth objective, each lower than the one before.
 
-    `pairs` are differences of points and gradients to begin with; new ones are added to them.
+    Parameters
+    ----------
+    objective : Objective
+        What goes down.
+    start : Point or ndarray
+        Where to begin.
+    memory : int
+        Pairs kept.
+    pairs : deque, optional
+        Differences of points and gradients to begin with; new ones are added to them.
     """
-    pairs = deque() if pairs is None else pairs
-    point = evaluate(objective, w)
-    while True:
-        yield point
+
+    def __init__(self, objective: Objective, start: Point | Vector, memory: int, pairs: Pairs | None = None) -> None:
+        self.objective, self.memory = objective, memory
+        self.pairs: Pairs = deque() if pairs is None else pairs
+        self.point = start if isinstance(start, Point) else evaluate(objective, start)
+
+    def advance(self) -> bool:
+        """Go to the next point; tell whether there is one, which rounding may forbid."""
+        point, pairs = self.point, self.pairs
         direction = find_direction(point.gradient, pairs)
         step = 1.0 if pairs else 1.0 / max(1e-12, float(np.linalg.norm(point.gradient)))
-        new = search_line(objective, point, direction, step)
+        new = search_line(self.objective, point, direction, step)
         if new is None:
-            return
+            return False
         # The oldest pair's memory serves the newest: fresh vectors of this size cost more than the subtraction.
-        room = pairs.popleft() if len(pairs) == memory else (None, None, 0.0)
+        room = pairs.popleft() if len(pairs) == self.memory else (None, None, 0.0)
         s = np.subtract(new.w, point.w, out=room[0])
         y = np.subtract(new.gradient, point.gradient, out=room[1])
         curvature = float(s @ y)
         if curvature > 0:
             pairs.append((s, y, 1.0 / curvature))
-        point = new
+        self.point = new
+        return True
+
+    def tree(self) -> Tree:
+        """Return where it is."""
+        point = self.point
+        return {
+            "w": point.w,
+            "value": point.value,
+            "gradient": point.gradient,
+            "entropy": point.entropy,
+            "exact": point.exact,
+            "pairs": [{"s": s, "y": y, "inverse": inverse} for s, y, inverse in self.pairs],
+        }
+
+    @classmethod
+    def restored(cls, saved: Saved, objective: Objective, memory: int) -> "Descent":
+        """Undo `tree`."""
+        d = objective.n_features
+        pairs = deque((pair.vector("s", d), pair.vector("y", d), pair.real("inverse")) for pair in saved.parts("pairs"))
+        if len(pairs) > memory:
+            raise ValueError(f"there are {len(pairs)} pairs, more than {memory}")
+        w, gradient = saved.vector("w", d), saved.vector("gradient", d)
+        point = Point(w, saved.real("value"), gradient, saved.real("entropy"), saved.flag("exact"))
+        return cls(objective, point, memory, pairs)
+
+
+@dataclass
+class Stage:
+    """A descent at one temperature, and what its rounds have told."""
+
+    temperature: float
+    descent: Descent
+    number: int = 0
+    looked: bool = False
+    """Whether the hard objective is known at the present point."""
+    finished: bool = False
+    before: float = math.inf
+    price: float = 0.0
+
+    def tree(self) -> Tree:
+        """Return where it is."""
+        names = ("temperature", "number", "looked", "finished", "before", "price")
+        return {"descent": self.descent.tree(), **{name: getattr(self, name) for name in names}}
+
+    @classmethod
+    def restored(cls, saved: Saved, hard: Objective, memory: int) -> "Stage":
+        """Undo `tree` for the same objective."""
+        temperature = saved.real("temperature")
+        descent = Descent.restored(saved.part("descent"), hard.smoothed(temperature), memory)
+        flags = saved.flag("looked"), saved.flag("finished")
+        return cls(temperature, descent, saved.whole("number"), *flags, saved.real("before"), saved.real("price"))
 
 
 class LBFGS(BaseSolver):
@@ -195,19 +270,49 @@ class LBFGS(BaseSolver):
 
     def _descend_smooth(self, objective: Objective, monitor: Monitor, w: Vector) -> None:
         recent: deque[float] = deque(maxlen=10)
-        for point in descend(objective, w, self.memory):
-            monitor.current = point.w
-            monitor.offer(point.w, point.value, copy=False)
-            if "convex" in objective.properties:
-                monitor.bound(point.bound, point.exact)
-            elif len(recent) == 10 and recent[0] - point.value <= 0.01 * self.tol * abs(point.value):
-                monitor.reason = "converged"
-            recent.append(point.value)
-            if monitor.close_round() or monitor.reason:
+        if monitor.resumed is None:
+            descent = Descent(objective, w, self.memory)
+        else:
+            with monitor.restoring():
+                descent = Descent.restored(monitor.resumed.part("descent"), objective, self.memory)
+                recent.extend(monitor.resumed.numbers("recent"))
+        monitor.snapshot = lambda: {"descent": descent.tree(), "recent": np.array(recent)}
+        if monitor.resumed is None:
+            self._close_smooth(objective, monitor, descent.point, recent)
+        while not monitor.reason:
+            if not descent.advance():
+                # With approximate answers, whose values and slopes need not agree, a search may also fail far from any
+                # minimum.
+                point, convex = descent.point, "convex" in objective.properties
+                least = least_scale(objective.plus.weights)
+                flat = point.value - point.bound <= self.tol * max(abs(point.value), least)
+                monitor.finish("converged" if not convex and point.exact and flat else "stalled")
                 return
-        # With approximate answers, whose values and slopes need not agree, a search may also fail far from any minimum.
-        if "convex" not in objective.properties and point.exact:
+            self._close_smooth(objective, monitor, descent.point, recent)
+
+    def _close_smooth(self, objective: Objective, monitor: Monitor, point: Point, recent: deque[float]) -> None:
+        monitor.current = point.w
+        monitor.offer(point.w, point.value, copy=False)
+        if "convex" in objective.properties:
+            monitor.bound(point.bound, point.exact)
+        elif len(recent) == 10 and recent[0] - point.value <= 0.01 * self.tol * abs(point.value):
             monitor.reason = "converged"
+        recent.append(point.value)
+        monitor.close_round()
+
+    def _resumed_stage(self, hard: Objective, monitor: Monitor) -> Stage | None:
+        """Return the stage to go on with, if the state of an earlier run is there."""
+        if monitor.resumed is None:
+            return None
+        with monitor.restoring():
+            return Stage.restored(monitor.resumed, hard, self.memory)
+
+    def _begin_stage(
+        self, hard: Objective, monitor: Monitor, w: Vector, temperature: float, pairs: Pairs | None = None
+    ) -> Stage:
+        stage = Stage(temperature, Descent(hard.smoothed(temperature), w, self.memory, pairs))
+        monitor.snapshot = stage.tree
+        return stage
 
     def _certify_hard(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
         """Lower the temperature until the gap of a convex objective with a hard max is certified.
@@ -215,63 +320,92 @@ class LBFGS(BaseSolver):
         The soft objective is above the hard one, and without its entropy the soft dual point is a hard one. A stage
         ends when what is left to gain in it is small against the entropy, the price of its smoothness.
         """
-        temperature = self.smoothing
-        while not monitor.reason and temperature > SMALLEST_TEMPERATURE:
-            offered = False
-            for point in descend(hard.smoothed(temperature), w, self.memory):
-                w = monitor.current = point.w
-                monitor.bound(point.bound - point.entropy, point.exact)
-                finished = point.value - point.bound <= 0.1 * point.entropy
-                offered = finished or monitor.is_small(point.value - monitor.lower_bound)
-                if offered:
-                    monitor.offer(w, hard.value(w))
-                if monitor.close_round(None if offered else (point.value, monitor.lower_bound)) or finished:
-                    break
-            if not offered:
+        stage = self._resumed_stage(hard, monitor)
+        temperature = self.smoothing if stage is None else stage.temperature
+        while stage is not None or (not monitor.reason and temperature > SMALLEST_TEMPERATURE):
+            if stage is None:
+                stage = self._begin_stage(hard, monitor, w, temperature)
+                self._close_bounded(hard, monitor, stage)
+            monitor.snapshot = stage.tree
+            while not (monitor.reason or stage.finished) and stage.descent.advance():
+                self._close_bounded(hard, monitor, stage)
+            w = stage.descent.point.w
+            if not stage.looked:
                 monitor.offer(w, hard.value(w))
+                stage.looked = True
             temperature /= 3.0
+            stage = None
+        if not monitor.reason:
+            monitor.finish("stalled")
+
+    @staticmethod
+    def _close_bounded(hard: Objective, monitor: Monitor, stage: Stage) -> None:
+        """Close a round of a stage whose points give bounds."""
+        point = stage.descent.point
+        monitor.current = point.w
+        monitor.bound(point.bound - point.entropy, point.exact)
+        stage.finished = point.value - point.bound <= 0.1 * point.entropy
+        stage.looked = stage.finished or monitor.is_small(point.value - monitor.lower_bound)
+        if stage.looked:
+            monitor.offer(point.w, hard.value(point.w))
+        monitor.close_round(None if stage.looked else (point.value, monitor.lower_bound))
 
     def _anneal(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
         """Lower the temperature until the soft objective of a non-convex one is within `tol` of it.
 
         The difference of the two is the price of smoothness. A stage ends when `LOOKS` rounds bring little against it.
         """
-        temperature = self.smoothing
-        pairs: deque[tuple[Vector, Vector, float]] = deque()
-        monitor.offer(w, hard.value(w))
-        while not monitor.reason:
-            w, price = self._stage(hard, monitor, w, temperature, pairs)
-            if abs(price) <= self.tol * abs(monitor.objective):
-                monitor.reason = monitor.reason or "converged"
+        self._lower_price(hard, monitor, w)
+        if not monitor.reason:
+            monitor.finish("stalled")
+
+    def _lower_price(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
+        """Make the stages of annealing that are left."""
+        stage = self._resumed_stage(hard, monitor)
+        pairs: Pairs = deque() if stage is None else stage.descent.pairs
+        temperature = self.smoothing if stage is None else stage.temperature
+        if stage is None:
+            monitor.offer(w, hard.value(w))
+        while stage is not None or not monitor.reason:
+            if stage is None:
+                stage = self._begin_stage(hard, monitor, w, temperature, pairs)
+                self._close_priced(hard, monitor, stage)
+            monitor.snapshot = stage.tree
+            while not (monitor.reason or stage.finished) and stage.descent.advance():
+                self._close_priced(hard, monitor, stage)
+            w = stage.descent.point.w
+            if not stage.looked:
+                self._look(hard, monitor, stage)
+            point = stage.descent.point
+            if point.value - point.bound > HOPELESS * max(abs(point.value), least_scale(hard.plus.weights)):
+                # No step of any length led down from so steep a place: rounding hides where the minimum lies.
+                return
+            if abs(stage.price) <= self.tol * abs(monitor.objective):
+                if not monitor.reason:
+                    monitor.finish("converged")
             elif temperature <= SMALLEST_TEMPERATURE:
                 return
             temperature /= 3.0
+            stage = None
 
-    def _stage(
-        self,
-        hard: Objective,
-        monitor: Monitor,
-        w: Vector,
-        temperature: float,
-        pairs: deque[tuple[Vector, Vector, float]],
-    ) -> tuple[Vector, float]:
-        """Descend at one temperature; return the last weights and the price of smoothness there."""
+    def _close_priced(self, hard: Objective, monitor: Monitor, stage: Stage) -> None:
+        """Close a round of a stage; each few rounds the hard objective is looked at."""
+        stage.number += 1
+        point = stage.descent.point
+        monitor.current = point.w
+        stage.looked = False
+        if stage.number % LOOKS:
+            monitor.close_round((point.value, -math.inf))
+            return
+        self._look(hard, monitor, stage)
+        stage.finished = stage.before - point.value <= 0.1 * max(stage.price, self.tol * abs(point.value))
+        stage.before = point.value
+        monitor.close_round()
 
-        def look(point: Point) -> float:
-            value = hard.value(point.w)
-            monitor.offer(point.w, value)
-            return point.value - value
-
-        before = math.inf
-        for number, point in enumerate(descend(hard.smoothed(temperature), w, self.memory, pairs), start=1):
-            monitor.current = point.w
-            if number % LOOKS:
-                if monitor.close_round((point.value, -math.inf)):
-                    break
-                continue
-            price = look(point)
-            finished = before - point.value <= 0.1 * max(price, self.tol * abs(point.value))
-            before = point.value
-            if monitor.close_round() or finished:
-                return point.w, price
-        return point.w, look(point)
+    @staticmethod
+    def _look(hard: Objective, monitor: Monitor, stage: Stage) -> None:
+        """Ask for the hard objective, and note what smoothness costs."""
+        point = stage.descent.point
+        value = hard.value(point.w)
+        monitor.offer(point.w, value)
+        stage.price, stage.looked = point.value - value, True

@@ -2,29 +2,25 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from latentstruct.checks import is_ordered, is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
 from latentstruct.planes import Plane
-from latentstruct.protocols import Regularizer
 from latentstruct.ragged import Vector
 from latentstruct.regularizers import L2, NoRegularizer
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
+from latentstruct.solvers.caches import dense_planes
+from latentstruct.solvers.kept import plane_tree, restored_plane
+from latentstruct.solvers.plane_model import PlaneModel
+from latentstruct.solvers.spectral import SPAN, Descent, Point, Stage
+from latentstruct.state_trees import Saved, Tree
 
-# A step is accepted if it lowers the highest of the last values by this share of what its length promises.
-SUFFICIENT = 1e-3
-REMEMBERED_VALUES = 5
-MAX_TRIALS = 40
-# Rounds over which a decrease is judged, and between two looks at the hard objective.
-SPAN = 10
 # Share of the temperature that remains after each stage, and where the hard objective takes over.
 COOLING = 1.0 / 3.0
 COLDEST = 0.003
@@ -32,195 +28,10 @@ COLDEST = 0.003
 SERIOUS, GOOD = 0.1, 0.5
 # Null steps after which steps are made shorter.
 NULL_STEPS = 4
-# Rounds without dual mass after which a plane is dropped.
-IDLE = 20
 # The proximal term is taken for gone at this share of its first weight.
 LOOSEST = 1e-3
-INNER_STEPS = 1000
 # The bundle ends when its model promises less than this share of the tolerance.
 PRECISION = 0.1
-# Largest squared slope of planes that are taken for level.
-FLAT = 1e-200
-
-
-@dataclass
-class Point:
-    """Ω + f⁺ − f⁻ at w, with the gradient of f⁺ − f⁻ alone."""
-
-    w: Vector
-    value: float
-    gradient: Vector
-    exact: bool
-    stiffness: float = 0.0
-    """Curvature met on the way here; a proximal step has the length 1/stiffness."""
-
-
-def evaluate(objective: Objective, w: Vector) -> Point:
-    """Ask both sides of the objective at w."""
-    plus, minus = objective.plus.total(w), objective.minus.total(w)
-    value = objective.regularizer.value(w) + plus(w) - minus(w)
-    return Point(w, value, plus.slope - minus.slope, plus.exact and minus.exact)
-
-
-def first_stiffness(point: Point) -> float:
-    """Return the curvature at which a plain step would bring the value to about zero."""
-    return max(float(point.gradient @ point.gradient) / max(abs(point.value), 1e-300), 1e-12)
-
-
-def descend(objective: Objective, w: Vector, stiffness: float | None = None) -> Iterator[Point]:
-    """Yield w and the points that proximal steps of spectral length lead to, until none goes on.
-
-    The curvature along the last step, s·y/s·s (Barzilai & Borwein), sets the length of the next: as fast as accelerated
-    schemes without asking a second point a step. A point may lie above the one before it, not above all of the last
-    five (Wright, Nowak & Figueiredo 2009).
-    """
-    point = evaluate(objective, w)
-    point.stiffness = first_stiffness(point) if stiffness is None else stiffness
-    recent = deque([point.value], maxlen=REMEMBERED_VALUES)
-    while True:
-        yield point
-        new = _step(objective, point, max(recent))
-        if new is None:
-            return
-        moved = new.w - point.w
-        bend = float(moved @ (new.gradient - point.gradient))
-        square = float(moved @ moved)
-        # A concave stretch tells no length: the next step may be longer.
-        new.stiffness = bend / square if bend > 0 else new.stiffness / 4.0
-        recent.append(new.value)
-        point = new
-
-
-def _step(objective: Objective, point: Point, highest: float) -> Point | None:
-    """Return where a proximal step leads, shortened until it goes down; None if w is stationary, but for rounding."""
-    stiffness = point.stiffness
-    for _ in range(MAX_TRIALS):
-        w = objective.regularizer.prox(point.w - point.gradient / stiffness, 1.0 / stiffness)
-        moved = w - point.w
-        square = float(moved @ moved)
-        if square <= 1e-32 * float(point.w @ point.w):
-            return None
-        new = evaluate(objective, w)
-        if new.value <= highest - 0.5 * SUFFICIENT * stiffness * square:
-            new.stiffness = stiffness
-            return new
-        stiffness *= 3.0
-    return None
-
-
-def project_to_simplex(point: Vector) -> Vector:
-    """Return the nearest point whose entries are ≥ 0 and sum to 1."""
-    descending = np.sort(point)[::-1]
-    # A shift of all entries changes nothing, but beside large ones the 1 would be lost in rounding.
-    highest = descending[0]
-    descending = descending - highest
-    excess = (descending.cumsum() - 1.0) / np.arange(1, len(point) + 1)
-    last = np.count_nonzero(descending > excess) - 1
-    return np.maximum(point - highest - excess[last], 0.0)
-
-
-class PlaneModel:
-    """Total planes (g_k, b_k) of the plus side, valid for all w, and multipliers α of the last proximal step.
-
-    The step minimises Ω(w) + max_k (b_k + g_k·w) − l·w + ρ/2‖w − v‖². For α in the simplex its answer is
-    w(α) = prox_{Ω/ρ}(v − (Σ α_k g_k − l)/ρ); the α that maximises the dual is found by accelerated projected ascent,
-    whose gradient is b + G w(α). So any Ω with a proximal map serves.
-    """
-
-    def __init__(self, most: int, weights: Vector) -> None:
-        self.most, self.weights = most, weights
-        self.slopes: NDArray[np.float64] | None = None
-        self.offsets, self.alpha, self.idle = np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64)
-
-    def rescale(self, weights: Vector) -> bool:
-        """Follow weights c_i that are a multiple of the earlier ones; tell whether they are."""
-        factor = weights.sum() / self.weights.sum()
-        if len(weights) != len(self.weights) or not np.allclose(weights, factor * self.weights, rtol=1e-12, atol=0.0):
-            return False
-        if self.slopes is not None:
-            self.slopes *= factor
-        self.offsets *= factor
-        self.weights = weights
-        return True
-
-    def add(self, plane: Plane) -> None:
-        """Add a plane; those long idle go, and all without mass are merged into one if there are too many."""
-        if self.slopes is None:
-            self.slopes, self.offsets = plane.slope[None].copy(), np.array([plane.offset])
-            self.alpha, self.idle = np.ones(1), np.zeros(1, dtype=np.int64)
-            return
-        self._drop()
-        self.slopes = np.vstack([self.slopes, plane.slope])
-        self.offsets = np.append(self.offsets, plane.offset)
-        self.alpha, self.idle = np.append(self.alpha, 0.0), np.append(self.idle, 0)
-
-    def _drop(self) -> None:
-        kept = self.idle <= IDLE
-        if kept.sum() >= self.most:
-            # The heaviest half stays, and with it the combination of all, which is what the last step rested on.
-            kept = np.zeros(len(self.alpha), dtype=bool)
-            kept[np.argsort(-self.alpha, kind="stable")[: self.most // 2]] = True
-        if kept.all():
-            return
-        assert self.slopes is not None
-        slopes, offsets, alpha, idle = self.slopes[kept], self.offsets[kept], self.alpha[kept], self.idle[kept]
-        lost = float(self.alpha[~kept].sum())
-        if lost > 0:
-            combined = self.combination()
-            slopes, offsets = np.vstack([slopes, combined.slope]), np.append(offsets, combined.offset)
-            alpha, idle = np.append(alpha, lost), np.append(idle, 0)
-        self.slopes, self.offsets, self.alpha, self.idle = slopes, offsets, alpha, idle
-
-    def combination(self) -> Plane:
-        """Return Σ α_k (b_k + g_k·w) as one plane."""
-        assert self.slopes is not None
-        return Plane(self.alpha @ self.slopes, float(self.alpha @ self.offsets))
-
-    def height(self, w: Vector) -> float:
-        """Return max_k (b_k + g_k·w)."""
-        assert self.slopes is not None
-        return float((self.offsets + self.slopes @ w).max())
-
-    def step(self, regularizer: Regularizer, linear: Vector, centre: Vector, proximity: float, gap: float) -> Vector:
-        """Return the minimiser of the model near the centre, where its value is known to this gap."""
-        assert self.slopes is not None
-        slopes, offsets = self.slopes, self.offsets
-        pull = centre + linear / proximity
-
-        def minimiser(alpha: Vector) -> Vector:
-            return regularizer.prox(pull - (alpha @ slopes) / proximity, 1.0 / proximity)
-
-        bend = float(np.linalg.eigvalsh(slopes @ slopes.T)[-1])
-        if bend < FLAT:
-            # Level planes: the highest is the model, wherever w goes.
-            alpha = np.zeros(len(offsets))
-            alpha[offsets.argmax()] = 1.0
-            return self._settle(alpha, minimiser)
-        length = proximity / bend
-        alpha, ahead, momentum = self.alpha, self.alpha, 1.0
-        w = minimiser(alpha)
-        for number in range(INNER_STEPS):
-            heights = offsets + slopes @ minimiser(ahead)
-            new = project_to_simplex(ahead + length * heights)
-            grown = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
-            if float(heights @ (new - alpha)) < 0:
-                # The momentum leads down: begin anew.
-                ahead, momentum = new, 1.0
-            else:
-                ahead, momentum = new + (momentum - 1.0) / grown * (new - alpha), grown
-            alpha = new
-            if number % SPAN == SPAN - 1:
-                w = minimiser(alpha)
-                heights = offsets + slopes @ w
-                if heights.max() - float(alpha @ heights) <= gap:
-                    break
-        return self._settle(alpha, minimiser)
-
-    def _settle(self, alpha: Vector, minimiser: Callable[[Vector], Vector]) -> Vector:
-        """Keep the multipliers, and return the weights that follow from them."""
-        self.alpha = alpha
-        self.idle = np.where(alpha > 0, 0, self.idle + 1)
-        return minimiser(alpha)
 
 
 class Proximal(BaseSolver):
@@ -253,6 +64,8 @@ class Proximal(BaseSolver):
     direct : bool, default=True
         Whether a descent by the bundle at once follows the soft ones. It takes the most time, and is seldom the
         one that finds the lowest result where w0 comes from a similar objective.
+    cache_mb : float, optional
+        Megabytes that kept planes may take; fewer are then kept, four at least. By default there is no bound.
 
     Notes
     -----
@@ -271,6 +84,7 @@ class Proximal(BaseSolver):
         max_planes: int = 60,
         restarts: int = 1,
         direct: bool = True,
+        cache_mb: float | None = None,
     ) -> None:
         self.tol = tol
         self.max_rounds = max_rounds
@@ -279,6 +93,7 @@ class Proximal(BaseSolver):
         self.max_planes = max_planes
         self.restarts = restarts
         self.direct = direct
+        self.cache_mb = cache_mb
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -299,18 +114,14 @@ class Proximal(BaseSolver):
         if "smooth" in objective.properties:
             self._descend_smooth(objective, monitor, w)
             return
-        model = state if isinstance(state, PlaneModel) and state.rescale(objective.plus.weights) else None
-        model = PlaneModel(self.max_planes, objective.plus.weights) if model is None else model
-        monitor.state = model
-        direct = self.direct
-        for temperature in () if "convex" in objective.properties else self.smoothing:
-            cooled = None if monitor.reason else self._cool(objective, monitor, w, temperature)
-            direct = direct or cooled is None
-            if cooled is not None and not monitor.reason:
-                self._descend_hard(objective, monitor, cooled, model)
-        if not monitor.reason and (direct or "convex" in objective.properties or not len(self.smoothing)):
-            self._descend_hard(objective, monitor, w, model)
-        monitor.reason = monitor.reason or ("stalled" if math.isfinite(monitor.gap) else "converged")
+        # A plane more or less is a new array of all.
+        most = dense_planes(self.cache_mb, objective.n_features, self.max_planes, least=4, copies=2)
+        fits = isinstance(state, PlaneModel) and state.most <= most
+        model = state if fits and state.rescale(objective.plus.weights) else None
+        model = PlaneModel(most, objective.plus.weights) if model is None else model
+        _Run(self, objective, monitor, w, model).run()
+        if not monitor.reason:
+            monitor.finish("stalled" if math.isfinite(monitor.gap) else "converged")
 
     def _bound(self, objective: Objective, monitor: Monitor, slope: Vector, offset: float, exact: bool) -> None:
         """Report what a plane below f⁺ − f⁻ says about the minimum of a convex objective."""
@@ -320,56 +131,121 @@ class Proximal(BaseSolver):
 
     def _descend_smooth(self, objective: Objective, monitor: Monitor, w: Vector) -> None:
         recent: deque[float] = deque(maxlen=SPAN)
-        for point in descend(objective, w):
-            monitor.current = point.w
-            monitor.offer(point.w, point.value, copy=False)
-            height = point.value - objective.regularizer.value(point.w) - float(point.gradient @ point.w)
-            self._bound(objective, monitor, point.gradient, height, point.exact)
-            if monitor.close_round():
+        if monitor.resumed is None:
+            descent = Descent.begun(objective, w)
+        else:
+            with monitor.restoring():
+                descent = Descent.restored(monitor.resumed.part("descent"), objective)
+                recent.extend(monitor.resumed.numbers("recent"))
+        monitor.snapshot = lambda: {"descent": descent.tree(), "recent": np.array(recent)}
+        if monitor.resumed is None:
+            self._close_smooth(objective, monitor, descent.point, recent)
+        while not monitor.reason:
+            if not descent.advance():
+                monitor.finish("converged" if not math.isfinite(monitor.lower_bound) else "stalled")
                 return
-            unbounded = not math.isfinite(monitor.lower_bound)
-            recent.append(monitor.objective)
-            if unbounded and len(recent) == SPAN and recent[0] - recent[-1] <= 0.01 * self.tol * abs(recent[-1]):
-                break
-        monitor.reason = "converged" if not math.isfinite(monitor.lower_bound) else "stalled"
+            self._close_smooth(objective, monitor, descent.point, recent)
 
-    def _cool(self, hard: Objective, monitor: Monitor, w: Vector, temperature: float) -> Vector | None:
+    def _close_smooth(self, objective: Objective, monitor: Monitor, point: Point, recent: deque[float]) -> None:
+        monitor.current = point.w
+        monitor.offer(point.w, point.value, copy=False)
+        height = point.value - objective.regularizer.value(point.w) - float(point.gradient @ point.w)
+        self._bound(objective, monitor, point.gradient, height, point.exact)
+        recent.append(monitor.objective)
+        unbounded = not math.isfinite(monitor.lower_bound)
+        if unbounded and len(recent) == SPAN and recent[0] - recent[-1] <= 0.01 * self.tol * abs(recent[-1]):
+            monitor.reason = "converged"
+        monitor.close_round()
+
+
+class _Run:
+    """One start on a hard objective: descents through soft ones, the bundle after each, and the bundle at once."""
+
+    def __init__(
+        self, settings: Proximal, objective: Objective, monitor: Monitor, w: Vector, model: PlaneModel
+    ) -> None:
+        self.settings, self.objective, self.monitor = settings, objective, monitor
+        self.w, self.model, self.direct = w, model, settings.direct
+        self.temperatures = () if "convex" in objective.properties else tuple(settings.smoothing)
+        self.place = 0
+        """Which of the first temperatures it is at; past the last one, at the bundle at once."""
+        self.stage: Stage | None = None
+        self.bundle: _BundleDescent | None = None
+        if monitor.resumed is not None:
+            with monitor.restoring():
+                self._restore(monitor.resumed)
+        monitor.state, monitor.snapshot = self.model, self._tree
+
+    def _tree(self) -> Tree:
+        return {
+            "w": self.w,
+            "model": self.model.tree(),
+            "direct": self.direct,
+            "place": self.place,
+            "stage": None if self.stage is None else self.stage.tree(),
+            "bundle": None if self.bundle is None else self.bundle.tree(),
+        }
+
+    def _restore(self, saved: Saved) -> None:
+        objective, d = self.objective, self.objective.n_features
+        self.w, self.direct = saved.vector("w", d), saved.flag("direct")
+        self.model = PlaneModel.restored(saved.part("model"), objective.n_examples, d)
+        self.place = saved.whole("place", 0, len(self.temperatures))
+        if "stage" in saved:
+            self.stage = Stage.restored(saved.part("stage"), lambda temperature: soft_form(objective, temperature))
+        if "bundle" in saved:
+            self.bundle = _BundleDescent(self.settings, objective, self.monitor, self.model)
+            self.bundle.restore(saved.part("bundle"))
+
+    def run(self) -> None:
+        """Make all descents that are left."""
+        while self.place < len(self.temperatures) and (self.stage or self.bundle or not self.monitor.reason):
+            w = self.w if self.bundle is not None else self._cool(self.temperatures[self.place])
+            self.direct = self.direct or w is None
+            if self.bundle is not None or (w is not None and not self.monitor.reason):
+                self._descend_hard(w)
+            self.place += 1
+        convex = "convex" in self.objective.properties
+        wanted = self.direct or convex or not len(self.settings.smoothing)
+        if self.bundle is not None or (wanted and not self.monitor.reason):
+            self._descend_hard(self.w)
+
+    def _cool(self, temperature: float) -> Vector | None:
         """Descend soft objectives of falling temperature; None if the task has no soft inference."""
-        if monitor.best is None:
+        hard, monitor, w, stiffness = self.objective, self.monitor, self.w, None
+        if self.stage is not None:
+            temperature = self.stage.temperature
+        elif monitor.best is None:
             monitor.offer(w, hard.value(w))
-        stiffness = None
-        while temperature > COLDEST and not monitor.reason:
-            soft = softened(hard, temperature)
-            if soft is None:
-                return None
-            w, stiffness = self._stage(soft, hard, monitor, w, stiffness)
+        while temperature > COLDEST and (self.stage is not None or not monitor.reason):
+            if self.stage is None:
+                soft = softened(hard, temperature)
+                if soft is None:
+                    return None
+                self.stage = Stage(temperature, Descent.begun(soft, w, stiffness))
+                self.stage.close_round(hard, monitor, self.settings.tol)
+            w, stiffness = self._descend_softly(self.stage)
+            self.stage = None
             temperature *= COOLING
             stiffness /= COOLING
         return w
 
-    def _stage(
-        self, soft: Objective, hard: Objective, monitor: Monitor, w: Vector, stiffness: float | None
-    ) -> tuple[Vector, float]:
-        """Descend at one temperature until ten rounds bring little; return the lowest point and its curvature."""
-        values: list[float] = []
-        best: Point | None = None
-        for number, point in enumerate(descend(soft, w, stiffness), start=1):
-            if best is None or point.value < best.value:
-                best = point
-            values.append(best.value)
-            if number % SPAN == 0:
-                monitor.offer(best.w, hard.value(best.w))
-            if monitor.close_round():
-                break
-            if number > SPAN and values[-1 - SPAN] - values[-1] <= 10.0 * self.tol * abs(values[-1]):
-                break
-        assert best is not None
-        monitor.offer(best.w, hard.value(best.w))
-        return best.w, point.stiffness
+    def _descend_softly(self, stage: Stage) -> tuple[Vector, float]:
+        """Descend at one temperature until ten rounds bring little; return the lowest point and the last curvature."""
+        hard, monitor = self.objective, self.monitor
+        while not (monitor.reason or stage.finished) and stage.descent.advance():
+            stage.close_round(hard, monitor, self.settings.tol)
+        monitor.offer(stage.best.w, hard.value(stage.best.w))
+        return stage.best.w, stage.descent.point.stiffness
 
-    def _descend_hard(self, objective: Objective, monitor: Monitor, w: Vector, model: PlaneModel) -> None:
+    def _descend_hard(self, w: Vector | None) -> None:
         """Descend the objective itself by a proximal bundle, until the model promises little."""
-        _BundleDescent(self, objective, monitor, model).run(w)
+        if self.bundle is None:
+            assert w is not None
+            self.bundle = _BundleDescent(self.settings, self.objective, self.monitor, self.model)
+            self.bundle.begin(w)
+        self.bundle.run()
+        self.bundle = None
 
 
 def wants_proximal(objective: Objective) -> bool:
@@ -379,7 +255,7 @@ def wants_proximal(objective: Objective) -> bool:
 
 def softened(objective: Objective, temperature: float) -> Objective | None:
     """Take hard maxima of both sides at this temperature; None if the task cannot."""
-    soft = replace(objective.smoothed(temperature), minus=_soft_minus(objective.minus, temperature))
+    soft = soft_form(objective, temperature)
     try:
         soft.minus.total(np.zeros(objective.n_features))
     except InputError:
@@ -387,8 +263,10 @@ def softened(objective: Objective, temperature: float) -> Objective | None:
     return soft
 
 
-def _soft_minus(minus: Any, temperature: float) -> Any:
-    return minus.smoothed(temperature) if hasattr(minus, "smoothed") else minus
+def soft_form(objective: Objective, temperature: float) -> Objective:
+    """Take hard maxima of both sides at this temperature, whether the task can or not."""
+    minus = objective.minus.smoothed(temperature) if hasattr(objective.minus, "smoothed") else objective.minus
+    return replace(objective.smoothed(temperature), minus=minus)
 
 
 class _BundleDescent:
@@ -401,40 +279,61 @@ class _BundleDescent:
         """Add the plane of f⁺ at w; return the objective there and the plane of f⁻."""
         plus, minus = self.objective.plus.total(w), self.objective.minus.total(w)
         self.exact = plus.exact and minus.exact
-        value = self.objective.regularizer.value(w) + plus(w) - minus(w)
+        value = self.objective.regularizer.value(w) + (plus(w) - minus(w))
         self.monitor.offer(w, value)
         self.model.add(plus)
         return value, minus
 
-    def run(self, w: Vector) -> None:
-        """Descend from w."""
+    def begin(self, w: Vector) -> None:
+        """Begin at w."""
+        self.centre, self.nulls, self.quiet, self.over = w, 0, 0, False
+        self.value, self.minus = self._ask(w)
+        self.proximity = self.first = max(self._first_proximity(w, self.value, self.minus), 1e-12)
+
+    def tree(self) -> Tree:
+        """Return where it is."""
+        names = ("centre", "nulls", "quiet", "over", "value", "proximity", "first", "exact")
+        return {"minus": plane_tree(self.minus), **{name: getattr(self, name) for name in names}}
+
+    def restore(self, saved: Saved) -> None:
+        """Undo `tree`."""
+        d = self.objective.n_features
+        self.centre, self.minus = saved.vector("centre", d), restored_plane(saved.part("minus"), d)
+        self.nulls, self.quiet = saved.whole("nulls"), saved.whole("quiet", 0, SPAN)
+        self.over, self.exact = saved.flag("over"), saved.flag("exact")
+        self.value, self.proximity, self.first = (saved.real(name) for name in ("value", "proximity", "first"))
+
+    def run(self) -> None:
+        """Go down until there is a reason to stop, or the model promises little."""
         tol = PRECISION * self.settings.tol
-        centre, nulls, quiet = w, 0, 0
-        value, minus = self._ask(w)
-        proximity = first = max(self._first_proximity(centre, value, minus), 1e-12)
-        while True:
-            w, promised = self._promise(centre, value, minus, proximity, 0.1 * tol * abs(value))
-            if self._bound_closes(minus):
+        while not (self.over or self.monitor.reason):
+            value = self.value
+            w, promised = self._promise(self.centre, value, self.minus, self.proximity, 0.1 * tol * abs(value))
+            if self._bound_closes(self.minus):
                 return
             if promised <= tol * abs(value):
-                if proximity > LOOSEST * first:
-                    proximity *= 0.1
+                if self.proximity > LOOSEST * self.first:
+                    self.proximity *= 0.1
                     continue
-                if not math.isfinite(self.monitor.lower_bound) or quiet == SPAN:
+                if not math.isfinite(self.monitor.lower_bound) or self.quiet == SPAN:
+                    self.over = True
                     self.monitor.close_round()
                     return
                 # Short steps, whose multipliers are found the most precisely, and more planes may close the bound.
-                quiet, proximity = quiet + 1, first * 10.0**quiet
-            reached, new_minus = self._ask(w)
-            if self.monitor.close_round():
-                return
-            if value - reached >= SERIOUS * promised:
-                proximity *= 0.5 if value - reached >= GOOD * promised else 1.0
-                centre, value, minus, nulls = w, reached, new_minus, 0
-                continue
-            nulls += 1
-            if reached - value > 2.0 * promised or nulls >= NULL_STEPS:
-                proximity *= 2.0
+                self.quiet, self.proximity = self.quiet + 1, self.first * 10.0**self.quiet
+            self._move(w, promised)
+            self.monitor.close_round()
+
+    def _move(self, w: Vector, promised: float) -> None:
+        """Ask at w, and go there if that keeps enough of the promise."""
+        reached, new_minus = self._ask(w)
+        if self.value - reached >= SERIOUS * promised:
+            self.proximity *= 0.5 if self.value - reached >= GOOD * promised else 1.0
+            self.centre, self.value, self.minus, self.nulls = w, reached, new_minus, 0
+            return
+        self.nulls += 1
+        if reached - self.value > 2.0 * promised or self.nulls >= NULL_STEPS:
+            self.proximity *= 2.0
 
     def _first_proximity(self, centre: Vector, value: float, minus: Plane) -> float:
         combined = self.model.combination()

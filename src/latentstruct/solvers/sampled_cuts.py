@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
+from latentstruct.checkpoints import Keeper
 from latentstruct.checks import is_real
 from latentstruct.exceptions import InputError
 from latentstruct.kernel_maps import KernelRows
@@ -18,7 +18,7 @@ from latentstruct.objective import Objective
 from latentstruct.protocols import Callback, Result
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
-from latentstruct.solvers.base import LAST, BaseSolver, Monitor
+from latentstruct.solvers.base import LAST, BaseSolver, Monitor, solving
 from latentstruct.solvers.bundle import Progress
 
 Table = NDArray[np.float64]
@@ -236,7 +236,13 @@ class SampledCuts(BaseSolver):
             self._check_at_least(0, "random_state")
 
     def minimize(
-        self, objective: Objective, w0: Vector | None = None, *, state: Any = None, callback: Callback | None = None
+        self,
+        objective: Objective,
+        w0: Vector | None = None,
+        *,
+        state: Any = None,
+        callback: Callback | None = None,
+        keeper: Keeper | None = None,
     ) -> Result:
         """Minimise a function of the scores, from the `Function` that is an earlier result's state; see `descend`.
 
@@ -244,6 +250,8 @@ class SampledCuts(BaseSolver):
         """
         if w0 is not None:
             raise InputError("w0 is given, but sampled cuts go on from a state only: leave it out")
+        if keeper is not None:
+            raise InputError("a checkpoint is given, but sampled cuts cannot keep their state: leave it out")
         return self.descend(objective, state, callback)[1]
 
     def descend(
@@ -275,7 +283,7 @@ class SampledCuts(BaseSolver):
         nothing = np.zeros((self.rows.n_rows, n_vectors))
         self.best = Function(nothing, nothing.copy()) if start is None else start
         try:
-            with threadpool_limits(limits=1, user_api="blas"):
+            with solving():
                 self._rounds(counted, monitor)
         except KeyboardInterrupt:
             monitor.reason = "interrupted"

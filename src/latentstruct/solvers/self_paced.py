@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from latentstruct.checkpoints import Keeper, Nested, restoring
 from latentstruct.checks import is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
@@ -14,7 +15,13 @@ from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import LAST, BaseSolver
+from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
+from latentstruct.solvers.kept import restored_result, result_tree
+from latentstruct.state_trees import Saved, Tree, history_tree, restored_history
+
+# What a start does: one loose round with all examples, rounds with some of them, and CCCP with all.
+LOOSE, PACING, WHOLE = PHASES = ("loose", "pacing", "whole")
 
 
 class SelfPaced(BaseSolver):
@@ -39,6 +46,8 @@ class SelfPaced(BaseSolver):
         Share of the examples with a loss above 0 that the first round begins with, besides those without one.
     growth : float, default=1.3
         Factor of 1/K.
+    cache_mb : float, optional
+        Megabytes that the inner solver may keep planes in; by default its own bound.
 
     Notes
     -----
@@ -46,7 +55,9 @@ class SelfPaced(BaseSolver):
     all of them, as all losses are equal at w = 0. Planes are kept between rounds.
     """
 
-    needs = frozenset({"difference"})
+    needs = frozenset({"difference", "planes"})
+    # More rounds of self-pacing would come before the last one, so that they lead elsewhere.
+    limits = ("max_seconds",)
 
     def __init__(
         self,
@@ -56,6 +67,7 @@ class SelfPaced(BaseSolver):
         max_seconds: float = float("inf"),
         first_share: float = 0.5,
         growth: float = 1.3,
+        cache_mb: float | None = None,
     ) -> None:
         self.inner = inner
         self.tol = tol
@@ -63,9 +75,11 @@ class SelfPaced(BaseSolver):
         self.max_seconds = max_seconds
         self.first_share = first_share
         self.growth = growth
+        self.cache_mb = cache_mb
 
     def check(self, objective: Objective) -> None:
-        """Raise unless the parameters make sense."""
+        """Raise unless the objective has what is needed and the parameters make sense."""
+        super().check(objective)
         if self.inner is not None and not isinstance(self.inner, CCCP):
             raise InputError(f"inner must be a CCCP solver, found {show(self.inner)}: give one such as CCCP(Bundle())")
         if not (is_real(self.first_share) and 0 < self.first_share <= 1):
@@ -79,10 +93,16 @@ class SelfPaced(BaseSolver):
 
     def _cccp(self) -> CCCP:
         cccp = CCCP() if self.inner is None else clone(self.inner)
-        return cccp.set_params(tol=self.tol, max_seconds=self.max_seconds)
+        return bounded(cccp, self.cache_mb).set_params(tol=self.tol, max_seconds=self.max_seconds)
 
     def minimize(
-        self, objective: Objective, w0: Vector | None = None, *, state: Any = None, callback: Callback | None = None
+        self,
+        objective: Objective,
+        w0: Vector | None = None,
+        *,
+        state: Any = None,
+        callback: Callback | None = None,
+        keeper: Keeper | None = None,
     ) -> Result:
         """Minimise the objective; see `CCCP.minimize`. Each restart of the inner CCCP is paced on its own."""
         self.check(objective)
@@ -91,8 +111,20 @@ class SelfPaced(BaseSolver):
         best: Result | None = None
         past: list[Round] = []
         reached: list[float] = []
-        for start in range(cccp.restarts if several else 1):
+        begins, saved = 0, None
+        if keeper is not None and keeper.saved is not None:
+            with restoring(keeper):
+                saved = Saved(keeper.saved)
+                best = restored_result(saved.part("best"), objective.n_features) if "best" in saved else None
+                begins, reached = saved.whole("start", 0, cccp.restarts - 1), saved.numbers("reached")
+        n_starts = cccp.restarts if several else 1
+        for start in range(begins, n_starts):
             run = _Pacing(self, clone(cccp).set_params(restarts=1), past, start, callback)
+            run.keep_in(keeper, best, reached, last=start + 1 == n_starts)
+            if saved is not None and keeper is not None:
+                with restoring(keeper):
+                    run.restore(saved, objective)
+                saved = None
             found = run.minimize(_only(objective, start), w0, state)
             past, state = found.history, found.state
             reached.append(found.objective)
@@ -102,7 +134,8 @@ class SelfPaced(BaseSolver):
                 best = replace(best, reason=found.reason)
                 break
         assert best is not None
-        return replace(best, history=past, oracle_calls=past[-1].oracle_calls, start_objectives=reached, state=state)
+        calls = past[-1].oracle_calls if past else best.oracle_calls
+        return replace(best, history=past, oracle_calls=calls, start_objectives=reached, state=state)
 
 
 def _only(objective: Objective, start: int) -> Objective:
@@ -121,37 +154,83 @@ class _Pacing:
         self.history = list(past)
         self.n_rounds = 0
         self.calls = past[-1].oracle_calls if past else 0
+        self.phase, self.paces, self.limit = LOOSE, 0, 0.0
+        self.found: Result | None = None
+        self.losses = np.zeros(0)
+        self.keeper: Keeper | None = None
+        self.is_last = True
+        self.inner: Tree = None
+
+    def keep_in(self, keeper: Keeper | None, best: Result | None, reached: list[float], last: bool) -> None:
+        """Offer states to a keeper, together with what earlier starts reached."""
+        self.keeper, self.best, self.reached, self.is_last = keeper, best, list(reached), last
+
+    def _tree(self, inner: Tree) -> Tree:
+        """Return the state while CCCP runs, whose own state is given."""
+        return {
+            "start": self.start,
+            "best": None if self.best is None else result_tree(replace(self.best, history=[])),
+            "reached": np.array(self.reached),
+            "history": history_tree(self.history),
+            "phase": self.phase,
+            "paces": self.paces,
+            "limit": self.limit,
+            "losses": self.losses,
+            "found": None if self.found is None else result_tree(replace(self.found, history=[])),
+            "n_rounds": self.n_rounds,
+            "calls": self.calls,
+            "rounds_before": len(self.history),
+            "inner": inner,
+        }
+
+    def restore(self, saved: Saved, objective: Objective) -> None:
+        """Undo `_tree`."""
+        self.history = restored_history(saved.part("history"))
+        self.phase, self.paces, self.limit = saved.text("phase"), saved.whole("paces"), saved.real("limit")
+        if self.phase not in PHASES:
+            raise ValueError(f"the phase is {show(self.phase)}")
+        self.losses = saved.vector("losses", 0 if self.phase == LOOSE else objective.n_examples)
+        self.found = None if self.phase == LOOSE else restored_result(saved.part("found"), objective.n_features)
+        self.n_rounds, self.calls, self.inner = saved.whole("n_rounds"), saved.whole("calls"), saved.tree["inner"]
 
     def minimize(self, objective: Objective, w0: Vector | None, state: Any) -> Result:
         weights = objective.plus.weights
-        loose = clone(self.cccp).set_params(max_rounds=1)
-        found = self._call(loose, objective, w0, state)
-        losses = self._losses(objective, found)
-        positive = losses[losses > 0]
-        limit = float(np.quantile(positive, self.settings.first_share)) if len(positive) else 0.0
-        for _ in range(self.settings.max_rounds):
-            chosen = losses <= limit
-            if chosen.all() or found.reason in LAST:
+        if self.phase == LOOSE:
+            self._call(clone(self.cccp).set_params(max_rounds=1), objective, w0, state)
+            self.losses = self._losses(objective)
+            positive = self.losses[self.losses > 0]
+            self.limit = float(np.quantile(positive, self.settings.first_share)) if len(positive) else 0.0
+            self.phase = PACING
+        assert self.found is not None
+        while self.phase == PACING and self.paces < self.settings.max_rounds:
+            chosen = self.losses <= self.limit
+            if chosen.all() or self.found.reason in LAST:
                 break
             if chosen.any() and (weights * chosen).any():
-                found = self._call(self.cccp, objective.reweighted(weights * chosen), found.w, found.state)
-                losses = self._losses(objective, found)
-            limit *= self.settings.growth
-        if found.reason not in LAST:
-            found = self._call(self.cccp, objective, found.w, found.state)
+                self._call(self.cccp, objective.reweighted(weights * chosen), self.found.w, self.found.state)
+                self.losses = self._losses(objective)
+            self.limit *= self.settings.growth
+            self.paces += 1
+        if self.found.reason not in LAST:
+            self.phase = WHOLE
+            self._call(self.cccp, objective, self.found.w, self.found.state)
         else:
             # The objective of the chosen examples only says nothing about all of them.
-            value = objective.value(found.w)
-            found = replace(found, objective=value, lower_bound=-math.inf)
-            self.history[-1] = replace(self.history[-1], objective=value, lower_bound=-math.inf, gap=math.inf)
-        return replace(found, history=self.history, n_rounds=self.n_rounds)
+            value = objective.value(self.found.w)
+            self.found = replace(self.found, objective=value, lower_bound=-math.inf)
+            if self.history:
+                self.history[-1] = replace(self.history[-1], objective=value, lower_bound=-math.inf, gap=math.inf)
+        return replace(self.found, history=self.history, n_rounds=self.n_rounds)
 
-    def _losses(self, objective: Objective, found: Result) -> Vector:
+    def _losses(self, objective: Objective) -> Vector:
+        found = self.found
+        assert found is not None
         self.calls += objective.n_examples
         plus, minus = objective.plus.planes(found.w).values, objective.minus.planes(found.w).values
         return objective.plus.weights * (plus - minus)
 
-    def _call(self, cccp: CCCP, objective: Objective, w: Vector | None, state: Any) -> Result:
+    def _call(self, cccp: CCCP, objective: Objective, w: Vector | None, state: Any) -> None:
+        """Let CCCP run, and note what it found."""
         seconds = self.history[-1].seconds if self.history else 0.0
         rounds, calls = self.n_rounds, self.calls
         cccp.set_params(max_seconds=max(self.settings.max_seconds - seconds, 1e-3))
@@ -166,10 +245,18 @@ class _Pacing:
             )
 
         callback = self.callback
+        keeper = None
+        if self.keeper is not None:
+            keeper = Nested(self.keeper, self._tree, self.inner, lasting=self.is_last and self.phase == WHOLE)
+        self.inner = None
         found = cccp.minimize(
-            objective, w, state=state, callback=None if callback is None else lambda line: callback(renumbered(line))
+            objective,
+            w,
+            state=state,
+            callback=None if callback is None else lambda line: callback(renumbered(line)),
+            keeper=keeper,
         )
         self.history += [renumbered(line) for line in found.history]
         self.n_rounds = rounds + found.n_rounds
         self.calls = calls + found.oracle_calls
-        return found
+        self.found = found

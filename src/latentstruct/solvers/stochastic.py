@@ -7,9 +7,10 @@ import numpy as np
 from latentstruct.checks import check_choice, is_real
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
-from latentstruct.ragged import Vector
+from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
+from latentstruct.state_trees import Tree, generator_tree, restored_generator
 
 
 class Subgradient(BaseSolver):
@@ -26,7 +27,8 @@ class Subgradient(BaseSolver):
     learning_rate : float, default=1.0
         For plain and fixed steps.
     batch_size : int, optional
-        Examples a step, drawn without replacement; by default n/20. n itself gives the full subgradient.
+        Examples a step, drawn without replacement; by default n/20. n itself gives the full subgradient. Where
+        examples are in shards elsewhere each step waits for answers from there, so that large ones pay.
     average : bool, default=True
         Report the average of the iterates with weights growing as t.
     patience : int, default=20
@@ -65,9 +67,22 @@ class Subgradient(BaseSolver):
             raise InputError(f"learning_rate must be above 0, found {show(self.learning_rate)}: choose one such as 0.1")
         if self.batch_size is not None:
             self._check_at_least(1, "batch_size")
+        in_parts = "planes" in objective.properties or all(
+            hasattr(side, "part_total") for side in (objective.plus, objective.minus)
+        )
+        if self._size(objective) < objective.n_examples and not in_parts:
+            raise InputError(
+                f"batch_size is {show(self.batch_size)}, but this objective knows the sum over all "
+                f"{objective.n_examples} examples only: give batch_size={objective.n_examples}, or use solver='bundle'"
+            )
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
         return first_weights(objective, attempt)
+
+    def _size(self, objective: Objective) -> int:
+        """Return how many examples a step asks about."""
+        n = objective.n_examples
+        return min(n, self.batch_size or max(1, n // 20))
 
     def _rate(self, t: int) -> float:
         if self.step == "fixed":
@@ -77,33 +92,56 @@ class Subgradient(BaseSolver):
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         rng = np.random.default_rng(self.random_state)
         n, weights = objective.n_examples, objective.plus.weights
-        size = min(n, self.batch_size or max(1, n // 20))
+        size = self._size(objective)
         mean, t = w.copy(), 0
-        monitor.offer(w, objective.value(w))
         best_values: list[float] = []
-        while True:
+        if monitor.resumed is None:
+            monitor.offer(w, objective.value(w))
+        else:
+            with monitor.restoring():
+                saved, d = monitor.resumed, objective.n_features
+                rng, t = restored_generator(saved.tree["rng"]), saved.whole("t")
+                w, mean, best_values = saved.vector("w", d), saved.vector("mean", d), saved.numbers("best_values")
+
+        def snapshot() -> Tree:
+            values = np.array(best_values[-1 - self.patience :])
+            return {"rng": generator_tree(rng), "t": t, "w": w, "mean": mean, "best_values": values}
+
+        monitor.snapshot = snapshot
+        while not monitor.reason:
             for rows in np.array_split(rng.permutation(n), max(1, n // size)):
                 t += 1
                 rate = self._rate(t)
                 # The part's planes stand for those of all examples.
                 scale = rate * n / len(rows)
                 gradient = objective.regularizer.gradient(w)
-                plus, minus = objective.plus.planes(w, rows), objective.minus.planes(w, rows)
-                w = w - rate * gradient
-                plus.add_to(w, -scale * weights[rows])
-                minus.add_to(w, scale * weights[rows])
+                if "planes" in objective.properties:
+                    plus, minus = objective.plus.planes(w, rows), objective.minus.planes(w, rows)
+                    w = w - rate * gradient
+                    plus.add_to(w, -scale * weights[rows])
+                    minus.add_to(w, scale * weights[rows])
+                else:
+                    w = w - rate * gradient - scale * _slope_of_part(objective, w, rows)
                 mean += (2.0 / (t + 1)) * (w - mean)
             monitor.current = w
             reported = mean if self.average else w
             monitor.offer(reported, objective.value(reported))
-            if monitor.close_round():
-                return
             best_values.append(monitor.objective)
             if len(best_values) > self.patience:
                 before = best_values[-1 - self.patience]
                 if before - monitor.objective <= self.tol * abs(before):
                     monitor.reason = "stalled"
-                    return
+            monitor.close_round()
+
+
+def _slope_of_part(objective: Objective, w: Vector, rows: Indices) -> Vector:
+    """Return the slope of the sum of some examples' f⁺ − f⁻, where the planes of single ones are not known."""
+    sides = (objective.plus, objective.minus)
+    if len(rows) == objective.n_examples:
+        plus, minus = (side.total(w) for side in sides)
+    else:
+        plus, minus = (side.part_total(w, rows) for side in sides)
+    return plus.slope - minus.slope
 
 
 class Perceptron(BaseSolver):
@@ -146,7 +184,13 @@ class Perceptron(BaseSolver):
         # The mean of w over time is w − late/t, where late adds each update times the steps before it.
         late, t = np.zeros_like(w), 0
         monitor.bound(0.0)
-        while True:
+        if monitor.resumed is not None:
+            with monitor.restoring():
+                saved, d = monitor.resumed, objective.n_features
+                rng, t = restored_generator(saved.tree["rng"]), saved.whole("t")
+                w, late = saved.vector("w", d), saved.vector("late", d)
+        monitor.snapshot = lambda: {"rng": generator_tree(rng), "t": t, "w": w, "late": late}
+        while not monitor.reason:
             total, before = 0.0, w.copy()
             for i in rng.permutation(objective.n_examples):
                 rows = np.array([i])
@@ -162,8 +206,7 @@ class Perceptron(BaseSolver):
             # Equal scores alone do not make a prediction right (all are equal at w = 0): w must have come to rest.
             if total <= 0.0 and np.array_equal(w, before):
                 monitor.reason = "converged"
-            if monitor.close_round() or monitor.reason:
-                return
+            monitor.close_round()
 
     @staticmethod
     def _keep_last(monitor: Monitor, w: Vector, objective: Objective) -> None:

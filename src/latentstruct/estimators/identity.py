@@ -1,0 +1,54 @@
+"""What a training is of, so that a checkpoint of another one is told apart in words."""
+
+from typing import Any
+
+import numpy as np
+
+from latentstruct.digests import digest
+from latentstruct.estimators.stored import learned_state
+
+Identity = dict[str, dict[str, str]]
+# Parameters of estimators that do not change the weights which training goes through, or are parameters of the solver.
+FREE = ("n_jobs", "executor", "verbose", "warm_start")
+OF_THE_SOLVER = ("task", "solver", "tol", "max_rounds", "max_seconds", "restarts", "cache_mb")
+
+
+def training_identity(estimator: Any, solver: Any, task: Any, data: dict[str, Any]) -> Identity:
+    """Return, by subject and name, all that decides which weights a training goes through.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose parameters count, but for those that only say how it is run.
+    solver : solver
+        Chosen for it.
+    task : Task
+        A task that has learned its data.
+    data : dict of str to object
+        What `fit` was given; None is left out.
+    """
+    params, limits = estimator.get_params(deep=False), getattr(solver, "limits", ())
+    settings = {name: as_text(value) for name, value in params.items() if name not in FREE + OF_THE_SOLVER}
+    return {
+        "data": {name: digest(value) for name, value in data.items() if value is not None},
+        "task": {**described(task), "learned state": digest(learned_state(task))},
+        "estimator": {"kind": type(estimator).__name__, **settings},
+        "solver": {name: text for name, text in described(solver).items() if name not in limits},
+    }
+
+
+def described(part: Any) -> dict[str, str]:
+    """Return the kind and all parameters of a task or solver, those of the parts inside it too."""
+    params = part.get_params(deep=True) if hasattr(part, "get_params") else {}
+    return {"kind": type(part).__name__, **{name: as_text(value) for name, value in params.items()}}
+
+
+def as_text(value: Any) -> str:
+    """Return a parameter as a short text that differs where it does."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if hasattr(value, "get_params"):
+        return type(value).__name__
+    return digest(value)

@@ -1,0 +1,142 @@
+"""Where the examples of a fit are: in one batch in this process, or in shards here or on the workers of a cluster."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from latentstruct.exceptions import InputError
+from latentstruct.objective import Objective
+from latentstruct.planes import Plane
+from latentstruct.ragged import Vector
+from latentstruct.sharded_data import ShardedData
+from latentstruct.shards import LocalShards, data_recipes, length_of
+from latentstruct.short_repr import show
+from latentstruct.solvers.auto import choose_solver
+
+FIRST_TOL = 0.1
+"""Relative precision to which the problem of the first shard is solved, whose weights complete all others."""
+
+
+@dataclass
+class Place:
+    """The examples of a fit.
+
+    Attributes
+    ----------
+    batch : Batch or Shards
+        What an objective is composed of.
+    whole : Batch, optional
+        All examples in one batch in this process, if they are.
+    sample : callable, optional
+        Opens the batch of the first shard here, where there is no whole.
+    """
+
+    batch: Any
+    whole: Any = None
+    sample: Callable[[], Any] | None = None
+
+    @property
+    def sharded(self) -> bool:
+        """Whether the examples are in shards."""
+        return self.batch is not self.whole
+
+
+@contextmanager
+def placed(executor: Any, task: Any, examples: Any, X: Any, Y: Any) -> Iterator[Place]:
+    """Put the examples of a fit where the executor says, for as long as they are needed.
+
+    Parameters
+    ----------
+    executor : "dask", distributed.Client, "local" or None
+        None is this process; "local" is too, with the shards and so with the results of a cluster.
+    task : Task
+        A task that has learned its data.
+    examples : Batch or LocalShards
+        The examples in this process. Those in memory are prepared here in any case: errors then name an example by its
+        place, and first latents may depend on all examples.
+    X, Y : collections of length n, or ShardedData and None
+        The examples as they were given.
+    """
+    stored = examples.batches if isinstance(examples, LocalShards) else None
+    here = Place(examples, None if stored else examples, partial(stored.__getitem__, 0) if stored else None)
+    if executor is None or (stored and _is_local(executor)):
+        yield here
+        return
+    if _is_local(executor):
+        yield replace(here, batch=LocalShards(task, [recipe(task) for recipe in data_recipes(X, Y)]))
+        return
+    from latentstruct.dask_shards import DaskShards, opened
+    from latentstruct.held_values import stored_recipes
+
+    with opened(executor) as client:
+        shards = DaskShards(client, task, stored_recipes(X) if stored else data_recipes(X, Y))
+        try:
+            yield replace(here, batch=shards)
+        finally:
+            shards.close()
+
+
+def _is_local(executor: Any) -> bool:
+    return isinstance(executor, str) and executor == "local"
+
+
+def require_divisible(estimator: Any, task: Any, X: Any) -> None:
+    """Raise where examples are to be in shards, but cannot be trained on there."""
+    stored = isinstance(X, ShardedData)
+    if estimator.executor is None and not stored:
+        return
+    given = "X is ShardedData" if stored else f"executor is {show(estimator.executor)}"
+    cure = "give X and Y" if stored else "leave it out"
+    if not estimator.trains_in_shards:
+        raise InputError(f"{given}, but {type(estimator).__name__} needs all examples in this process: {cure}")
+    if getattr(task, "whole_set", False):
+        raise InputError(
+            f"{given}, but {type(task).__name__} takes the whole set for one example, which cannot be divided: {cure}"
+        )
+    if not stored and length_of(X) == 1:
+        raise InputError(f"{given}, but there is only one example, which cannot be divided: {cure}")
+
+
+def first_of_shards(
+    place: Place,
+    objective: Objective,
+    latents_of: Callable[[Any, Any], Callable[[int], Any]],
+    H: Any,
+    compose: Callable[[Any, Any, Vector], Any],
+) -> Callable[[int], Plane]:
+    """Return the sum of the planes of the latents that each start begins with.
+
+    Latents are given, or chosen for the whole by the task's rule. Where the whole is nowhere, the rule is followed for
+    the first shard only: its problem is solved loosely, and the weights found complete all shards.
+
+    Parameters
+    ----------
+    place : Place
+        The examples in shards.
+    objective : Objective
+        That of the shards.
+    latents_of : callable
+        Gives the latents of each start for a batch and latents of the user's own, or None.
+    H : sequence, optional
+        Latents of the user's own.
+    compose : callable
+        Makes the objective of a task, a batch and weights.
+    """
+    given = None if H is None else objective.minus.latents_total(H)
+    if place.whole is not None:
+        latents = latents_of(place.whole, H)
+        return lambda k: given if k == 0 and given is not None else objective.minus.latents_total(latents(k))
+
+    def first(attempt: int) -> Plane:
+        if attempt == 0 and given is not None:
+            return given
+        assert place.sample is not None
+        task, sample = place.batch.task, place.sample()
+        small = compose(task, sample, objective.plus.weights[: sample.n_examples])
+        guessed = small.linearized_with(task.completion_planes(sample, latents_of(sample, None)(attempt)))
+        found = choose_solver(guessed).set_params(tol=FIRST_TOL).minimize(guessed)
+        return objective.minus.total(found.w)
+
+    return first

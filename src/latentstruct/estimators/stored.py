@@ -1,0 +1,170 @@
+"""Estimators on examples that are stored in files: opened part by part, never all at once."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from latentstruct.checks import copied
+from latentstruct.exceptions import InputError
+from latentstruct.executors import effective_jobs, thread_map
+from latentstruct.sharded_data import ShardedData
+from latentstruct.shards import LocalShards
+from latentstruct.short_repr import show
+
+
+class StoredPart(NamedTuple):
+    """Examples that are prepared already, in the place of X."""
+
+    batch: Any
+
+
+class StoredExamples:
+    """What estimators do with `ShardedData` in the place of X and Y."""
+
+    task_: Any
+    n_jobs: int | None
+
+    def _prepared(self, X: Any, Y: Any = None) -> Any:
+        """Return examples as a batch of the trained task."""
+        return X.batch if isinstance(X, StoredPart) else self.task_.prepare(X, Y)
+
+    def _stored_batches(self, data: ShardedData) -> Sequence[Any]:
+        """Return the batches of a data set for the trained task, each opened when it is asked for."""
+        task = copied(self.task_)
+        if type(task) is type(data.task) and _is_pruned(task) and not _is_pruned(data.task):
+            raise InputError(
+                f"{data.folder} was prepared for all states, but the model was pruned, or trained, with states="
+                f"{show(task.states)}; expected data for these: prepare them with task=model.task_, or use the model "
+                "that is not pruned"
+            )
+        adopt(task, data)
+        if learned_state(task) != learned_state(self.task_):
+            raise InputError(
+                f"{data.folder} was prepared by a {type(task).__name__} that had learned something else than the model "
+                "has; expected the same labels and features: prepare the data with task=model.task_"
+            )
+        return data.batches_for(self.task_)
+
+    def _stored_parts(self, data: ShardedData) -> Iterator[StoredPart]:
+        """Open the parts of a data set one after the other."""
+        return map(StoredPart, self._stored_batches(data))
+
+    def _stored_answers(self, data: ShardedData, answer: Callable[[StoredPart], Any]) -> list[Any]:
+        """Return what a function that decodes answers for each part; threads share the parts where that serves."""
+        batches = self._stored_batches(data)
+
+        def answered(number: int) -> Any:
+            return answer(StoredPart(batches[number]))
+
+        if not getattr(self.task_, "decodes_in_threads", False):
+            return [answered(number) for number in range(len(batches))]
+        with threadpool_limits(limits=1, user_api="blas"):
+            return thread_map(answered, range(len(batches)), effective_jobs(self.n_jobs))
+
+    def _stored_outputs(self, data: ShardedData, Y: Any) -> Any:
+        """Return the outputs that are stored with the examples."""
+        require_outputs(data, Y, "compare with")
+        return joined([self.task_.true_outputs(part.batch) for part in self._stored_parts(data)])
+
+
+def require_outputs(data: ShardedData, Y: Any, purpose: str) -> None:
+    """Raise unless the outputs are those that are stored with the examples."""
+    if Y is not None:
+        raise InputError(
+            f"Y is {show(Y)}, but outputs are stored with the examples; expected none: leave out Y, or prepare the "
+            "data with it"
+        )
+    if not data.labelled:
+        raise InputError(f"{data.folder} has no outputs; expected some to {purpose}: prepare the data with Y")
+
+
+def _is_pruned(task: Any) -> bool:
+    return getattr(task, "states", None) is not None
+
+
+def learned_state(task: Any) -> Any:
+    """Return what fixes the meaning of a task's weights."""
+    if hasattr(task, "learned_state"):
+        return task.learned_state()
+    return task.state() if hasattr(task, "state") else None
+
+
+def by_parts(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Let a method of estimators that answers example by example take stored examples too."""
+
+    @wraps(method)
+    def answer(self: Any, X: Any) -> Any:
+        if not isinstance(X, ShardedData):
+            return method(self, X)
+        return joined([method(self, part) for part in self._stored_parts(X)])
+
+    return answer
+
+
+def joined(answers: Sequence[Any]) -> Any:
+    """Return answers of several parts as one: an array of arrays, else a list."""
+    if all(isinstance(answer, np.ndarray) for answer in answers):
+        return np.concatenate(answers)
+    return [item for answer in answers for item in answer]
+
+
+def stored_shards(task: Any, data: ShardedData, Y: Any) -> LocalShards:
+    """Return the shards that a task, which learns what the data tell, is trained on."""
+    require_outputs(data, Y, "train on")
+    adopt(task, data)
+    return LocalShards(task, data.batches_for(task), data.sizes)
+
+
+def adopt(task: Any, data: ShardedData) -> None:
+    """Let a task take over what that of the data learned, if their parameters allow that."""
+    known = data.task
+    if type(task) is not type(known):
+        raise InputError(
+            f"{data.folder} was prepared for {type(known).__name__}, but the task is {show(task)}: use task=data.task"
+        )
+    given, prepared = task.get_params(deep=False), known.get_params(deep=False)
+    for name in sorted(given.keys() - set(getattr(task, "late_parameters", ()))):
+        if not _alike(given[name], prepared[name]):
+            raise InputError(
+                f"{data.folder} was prepared with {name}={show(prepared[name])}, but the task has {show(given[name])}: "
+                "use task=data.task, or prepare the data again"
+            )
+    if hasattr(known, "state"):
+        getattr(task, "adopt", task.restore)(known.state())
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Tell whether two values of a parameter mean the same, whether lists or tuples, plain numbers or numpy's."""
+    if joblib.hash(one) == joblib.hash(other):
+        return True
+    from latentstruct.persistence import encode
+
+    try:
+        return _plain(encode(_plain(one), "")) == _plain(encode(_plain(other), ""))
+    except InputError:
+        return False
+
+
+def _plain(value: Any) -> Any:
+    """Return arrays, tuples and what stands for them in a file as lists."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        listed = value.keys() & {"$array", "$tuple"}
+        return _plain(value[listed.pop()]) if listed else {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def refuse_stored(estimator: Any, X: Any) -> None:
+    """Raise if an estimator that needs all examples at once is given stored ones."""
+    if isinstance(X, ShardedData):
+        raise InputError(
+            f"X is {show(X)}, but {type(estimator).__name__} needs all examples in memory: give X and Y, or use "
+            "StructuralSVM, CRF or LatentSSVM"
+        )

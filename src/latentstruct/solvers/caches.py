@@ -1,0 +1,60 @@
+"""How much memory the planes that solvers keep may take."""
+
+from typing import Any, NamedTuple
+
+from latentstruct.exceptions import InputError
+
+MEGABYTE = 1e6
+# Dense planes a bundle is given at least: two combinations of earlier ones, for steps and bound, and a new one.
+LEAST_PLANES = 3
+
+
+class Shares(NamedTuple):
+    """What a bundle may keep: dense planes, and megabytes of the planes of single examples (None: any number)."""
+
+    planes: int
+    store_mb: float | None
+
+
+def in_bytes(cache_mb: float | None) -> float | None:
+    """Return megabytes as bytes."""
+    return None if cache_mb is None else cache_mb * MEGABYTE
+
+
+def plane_bytes(n_features: int, most: int) -> int:
+    """Return the bytes of one of `most` dense planes, with its line of the Gram matrix and its numbers."""
+    return 8 * (n_features + most + 4)
+
+
+def dense_planes(cache_mb: float | None, n_features: int, most: int, least: int = LEAST_PLANES, copies: int = 1) -> int:
+    """Return how many dense planes fit, `most` at most, or raise if there is no room for a few.
+
+    `copies` tells how many arrays of them there are at a time.
+    """
+    if cache_mb is None:
+        return most
+    one = copies * plane_bytes(n_features, most)
+    least = min(least, most)
+    if cache_mb * MEGABYTE < least * one:
+        raise InputError(
+            f"cache_mb is {cache_mb:.3g}, but {least} planes of {n_features} weights need "
+            f"{least * one / MEGABYTE:.3g} MB: raise it, or use a solver that keeps none, such as Subgradient"
+        )
+    return min(most, int(cache_mb * MEGABYTE / one))
+
+
+def shared_out(cache_mb: float | None, n_features: int, most: int) -> Shares:
+    """Divide the room between dense planes, half of it where so many are wanted, and planes of single examples."""
+    if cache_mb is None:
+        return Shares(most, None)
+    one = plane_bytes(n_features, most)
+    fewest = min(LEAST_PLANES, most)
+    planes = min(dense_planes(cache_mb, n_features, most), max(fewest, int(0.5 * cache_mb * MEGABYTE / one)))
+    return Shares(planes, cache_mb - planes * one / MEGABYTE)
+
+
+def bounded(solver: Any, cache_mb: float | None) -> Any:
+    """Hand a bound on to a solver that keeps planes, in place, and return it."""
+    if cache_mb is not None and "cache_mb" in solver.get_params(deep=False):
+        solver.set_params(cache_mb=cache_mb)
+    return solver

@@ -1,0 +1,152 @@
+"""A model of the plus side by total planes, with steps for any regulariser that has a proximal map."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.planes import Plane
+from latentstruct.protocols import Regularizer
+from latentstruct.ragged import Vector
+from latentstruct.state_trees import Saved, Tree
+
+# Rounds without dual mass after which a plane is dropped.
+IDLE = 20
+INNER_STEPS = 1000
+# Inner steps between two looks at the gap.
+SPAN = 10
+# Largest squared slope of planes that are taken for level.
+FLAT = 1e-200
+
+
+def project_to_simplex(point: Vector) -> Vector:
+    """Return the nearest point whose entries are ≥ 0 and sum to 1."""
+    descending = np.sort(point)[::-1]
+    # A shift of all entries changes nothing, but beside large ones the 1 would be lost in rounding.
+    highest = descending[0]
+    descending = descending - highest
+    excess = (descending.cumsum() - 1.0) / np.arange(1, len(point) + 1)
+    last = np.count_nonzero(descending > excess) - 1
+    return np.maximum(point - highest - excess[last], 0.0)
+
+
+class PlaneModel:
+    """Total planes (g_k, b_k) of the plus side, valid for all w, and multipliers α of the last proximal step.
+
+    The step minimises Ω(w) + max_k (b_k + g_k·w) − l·w + ρ/2‖w − v‖². For α in the simplex its answer is
+    w(α) = prox_{Ω/ρ}(v − (Σ α_k g_k − l)/ρ); the α that maximises the dual is found by accelerated projected ascent,
+    whose gradient is b + G w(α). So any Ω with a proximal map serves.
+    """
+
+    def __init__(self, most: int, weights: Vector) -> None:
+        self.most, self.weights = most, weights
+        self.slopes: NDArray[np.float64] | None = None
+        self.offsets, self.alpha, self.idle = np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64)
+
+    def tree(self) -> Tree:
+        """Return all planes and multipliers."""
+        names = ("most", "weights", "slopes", "offsets", "alpha", "idle")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def restored(cls, saved: Saved, n_examples: int, n_features: int) -> "PlaneModel":
+        """Undo `tree`."""
+        model = cls(saved.whole("most", 1), saved.vector("weights", n_examples))
+        model.offsets = saved.vector("offsets")
+        k = len(model.offsets)
+        model.slopes = saved.finite("slopes", k, n_features) if "slopes" in saved else None
+        if (model.slopes is None) != (k == 0):
+            raise ValueError(f"{k} planes have no slopes")
+        model.alpha, model.idle = saved.vector("alpha", k), saved.array("idle", np.int64, k)
+        return model
+
+    def rescale(self, weights: Vector) -> bool:
+        """Follow weights c_i that are a multiple of the earlier ones; tell whether they are."""
+        factor = weights.sum() / self.weights.sum()
+        if len(weights) != len(self.weights) or not np.allclose(weights, factor * self.weights, rtol=1e-12, atol=0.0):
+            return False
+        if self.slopes is not None:
+            self.slopes *= factor
+        self.offsets *= factor
+        self.weights = weights
+        return True
+
+    def add(self, plane: Plane) -> None:
+        """Add a plane; those long idle go, and all without mass are merged into one if there are too many."""
+        if self.slopes is None:
+            self.slopes, self.offsets = plane.slope[None].copy(), np.array([plane.offset])
+            self.alpha, self.idle = np.ones(1), np.zeros(1, dtype=np.int64)
+            return
+        self._drop()
+        self.slopes = np.vstack([self.slopes, plane.slope])
+        self.offsets = np.append(self.offsets, plane.offset)
+        self.alpha, self.idle = np.append(self.alpha, 0.0), np.append(self.idle, 0)
+
+    def _drop(self) -> None:
+        kept = self.idle <= IDLE
+        if kept.sum() >= self.most:
+            # The heaviest half stays, and with it the combination of all, which is what the last step rested on.
+            kept = np.zeros(len(self.alpha), dtype=bool)
+            kept[np.argsort(-self.alpha, kind="stable")[: self.most // 2]] = True
+        if kept.all():
+            return
+        assert self.slopes is not None
+        slopes, offsets, alpha, idle = self.slopes[kept], self.offsets[kept], self.alpha[kept], self.idle[kept]
+        lost = float(self.alpha[~kept].sum())
+        if lost > 0:
+            combined = self.combination()
+            slopes, offsets = np.vstack([slopes, combined.slope]), np.append(offsets, combined.offset)
+            alpha, idle = np.append(alpha, lost), np.append(idle, 0)
+        self.slopes, self.offsets, self.alpha, self.idle = slopes, offsets, alpha, idle
+
+    def combination(self) -> Plane:
+        """Return Σ α_k (b_k + g_k·w) as one plane."""
+        assert self.slopes is not None
+        return Plane(self.alpha @ self.slopes, float(self.alpha @ self.offsets))
+
+    def height(self, w: Vector) -> float:
+        """Return max_k (b_k + g_k·w)."""
+        assert self.slopes is not None
+        return float((self.offsets + self.slopes @ w).max())
+
+    def step(self, regularizer: Regularizer, linear: Vector, centre: Vector, proximity: float, gap: float) -> Vector:
+        """Return the minimiser of the model near the centre, where its value is known to this gap."""
+        assert self.slopes is not None
+        slopes, offsets = self.slopes, self.offsets
+        pull = centre + linear / proximity
+
+        def minimiser(alpha: Vector) -> Vector:
+            return regularizer.prox(pull - (alpha @ slopes) / proximity, 1.0 / proximity)
+
+        bend = float(np.linalg.eigvalsh(slopes @ slopes.T)[-1])
+        if bend < FLAT:
+            # Level planes: the highest is the model, wherever w goes.
+            alpha = np.zeros(len(offsets))
+            alpha[offsets.argmax()] = 1.0
+            return self._settle(alpha, minimiser)
+        length = proximity / bend
+        alpha, ahead, momentum = self.alpha, self.alpha, 1.0
+        w = minimiser(alpha)
+        for number in range(INNER_STEPS):
+            heights = offsets + slopes @ minimiser(ahead)
+            new = project_to_simplex(ahead + length * heights)
+            grown = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
+            if float(heights @ (new - alpha)) < 0:
+                # The momentum leads down: begin anew.
+                ahead, momentum = new, 1.0
+            else:
+                ahead, momentum = new + (momentum - 1.0) / grown * (new - alpha), grown
+            alpha = new
+            if number % SPAN == SPAN - 1:
+                w = minimiser(alpha)
+                heights = offsets + slopes @ w
+                if heights.max() - float(alpha @ heights) <= gap:
+                    break
+        return self._settle(alpha, minimiser)
+
+    def _settle(self, alpha: Vector, minimiser: Callable[[Vector], Vector]) -> Vector:
+        """Keep the multipliers, and return the weights that follow from them."""
+        self.alpha = alpha
+        self.idle = np.where(alpha > 0, 0, self.idle + 1)
+        return minimiser(alpha)

@@ -1,0 +1,309 @@
+"""Examples in shards: sums that equal those of one batch, solvers that need no more, and refusals of all others."""
+
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+
+from latentstruct import (
+    CRF,
+    Chain,
+    LatentMulticlass,
+    LatentSSVM,
+    Measure,
+    MinEntropySSVM,
+    Multiclass,
+    StructuralSVM,
+    load,
+)
+from latentstruct.estimators.placing import Place, first_of_shards
+from latentstruct.exceptions import InputError
+from latentstruct.objective import build_objective
+from latentstruct.oracles import TaskOracle
+from latentstruct.planes import Plane
+from latentstruct.protocols import Temperature
+from latentstruct.regularizers import GroupNorm
+from latentstruct.shards import (
+    LEAST_SHARDS,
+    LENGTH_OF_SHARD,
+    MOST_SHARDS,
+    LocalShards,
+    ShardedOracle,
+    Shards,
+    add_up,
+    block_length,
+    group_size,
+    part_of,
+    places_of_blocks,
+    shard_bounds,
+)
+from latentstruct.solvers import CCCP, LBFGS, BlockAscent, Bundle, Proximal, SelfPaced, Subgradient
+from latentstruct.solvers.auto import choose_solver
+from latentstruct.solvers.cccp import choose_descent
+
+RNG = np.random.default_rng(7)
+LABELS = RNG.integers(0, 3, 40)
+POINTS = np.eye(3)[LABELS] + RNG.normal(size=(40, 3))
+LETTERS = [RNG.integers(0, 3, n) for n in RNG.integers(1, 7, 40)]
+ROWS = [np.eye(3)[y] + RNG.normal(size=(len(y), 3)) for y in LETTERS]
+STATES = RNG.normal(size=(40, 4, 2))
+STATES[np.arange(40), RNG.integers(0, 4, 40)] += 3.0 * (2 * (LABELS[:, None] > 0) - 1)
+SIGNS = (LABELS > 0).astype(int)
+
+PROBLEMS = {
+    "classes": (Multiclass(bias=1.0), POINTS, LABELS, [(0, 0), (1, 0)]),
+    "sparse": (Multiclass(), sparse.coo_array(POINTS), LABELS, [(0, 0)]),
+    "chains": (Chain(), ROWS, LETTERS, [(0, 0), (0.5, 0)]),
+    "sparse chains": (Chain(), [sparse.csr_array(x) for x in ROWS], LETTERS, [(1, 0)]),
+    "latent": (LatentMulticlass(), STATES, SIGNS, [(0, 0), (0, 1), (1, 1)]),
+}
+
+
+def learned(name):
+    task, X, Y, temperatures = PROBLEMS[name]
+    task = clone(task)
+    task.learn(X, Y)
+    return task, X, Y, temperatures
+
+
+def cut(task, X, Y, bounds):
+    return LocalShards(task, [task.prepare(part_of(X, a, b), part_of(Y, a, b)) for a, b in pairwise(bounds)])
+
+
+def sharded(name, temperature=(0, 0), margin=True, regularizer=None, bounds=(0, 7, 8, 30, 40)):
+    task, X, Y, _ = learned(name)
+    weights = np.full(40, 0.3)
+    made = [cut(task, X, Y, bounds), task.prepare(X, Y)]
+    return [
+        build_objective(task, part, weights, Temperature(*temperature), margin, regularizer=regularizer)
+        for part in made
+    ]
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_sums_are_those_of_one_batch(name, data):
+    task, X, Y, temperatures = learned(name)
+    inner = data.draw(st.sets(st.integers(1, 39), max_size=6))
+    shards = cut(task, X, Y, [0, *sorted(inner), 40])
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    weights = np.full(40, 0.7) if data.draw(st.booleans()) else rng.random(40)
+    w = rng.normal(size=task.n_features)
+    rows = rng.permutation(40)[: data.draw(st.integers(1, 40))]
+    for mode in ("free", "augmented", "clamped"):
+        temperature = Temperature(*data.draw(st.sampled_from(temperatures)))
+        one = TaskOracle(task, task.prepare(X, Y), weights, mode, temperature)
+        many = ShardedOracle(shards, weights, mode, temperature)
+        alike = [(many.total(w), one.total(w)), (many.part_total(w, rows), one.planes(w, rows).total(weights[rows]))]
+        for found, expected in alike:
+            np.testing.assert_allclose(found.slope, expected.slope, rtol=1e-10, atol=1e-10)
+            assert found(w) == pytest.approx(expected(w), rel=1e-10, abs=1e-10)
+            assert (found.entropy, found.exact) == (pytest.approx(expected.entropy, abs=1e-10), expected.exact)
+        assert (many.smooth, many.half_smooth, many.approximate) == (one.smooth, one.half_smooth, one.approximate)
+        assert many.smoothed(0.2).temperature == one.smoothed(0.2).temperature
+
+
+@settings(max_examples=40, deadline=None)
+@given(n=st.integers(1, 5 * MOST_SHARDS), n_parts=st.integers(1, 20), seed=st.integers(0, 99), ours=st.booleans())
+def test_order_of_sums_does_not_depend_on_where_they_are_made(n, n_parts, seed, ours):
+    rng = np.random.default_rng(seed)
+    slopes, offsets = rng.normal(size=(n, 2)) * 10.0 ** rng.integers(-8, 8, (n, 1)), rng.normal(size=n)
+
+    def planes():
+        return [Plane(slope.copy(), offset) for slope, offset in zip(slopes, offsets, strict=True)]
+
+    given_planes = planes()
+    running = add_up(iter(given_planes), n, ours=ours)
+    assert ours or np.array_equal(slopes, [plane.slope for plane in given_planes])
+    length, size = block_length(n, n_parts), group_size(n)
+    sums = [add_up(planes()[k : k + length], min(length, n - k), size, ours) for k in range(0, n, length)]
+    found = add_up(sums, len(sums), 1)
+    assert np.array_equal(running.slope, found.slope)
+    assert running.offset == found.offset
+    np.testing.assert_allclose(found.slope, slopes.sum(axis=0), rtol=1e-9, atol=1e-9 * abs(slopes).max())
+    places = places_of_blocks(n, length, n_parts)
+    assert (np.diff(places) >= 0).all()
+    assert places[-1] < n_parts
+    shares = np.bincount(places, minlength=n_parts)
+    assert shares.max() <= max(1.25 * n / n_parts, size * -(-n // size // n_parts) + size)
+
+
+@settings(max_examples=50, deadline=None)
+@given(lengths=st.lists(st.integers(0, 50), min_size=1, max_size=60), factor=st.sampled_from([1, 4000]))
+def test_bounds_of_shards(lengths, factor):
+    X = [range(n * factor) for n in lengths]
+    bounds = shard_bounds(X)
+    assert bounds == shard_bounds([sparse.csr_array((len(x), 2)) for x in X])
+    assert (bounds[0], bounds[-1]) == (0, len(X))
+    sizes = np.diff(bounds)
+    assert (sizes > 0).all()
+    assert len(sizes) <= MOST_SHARDS
+    total = sum(lengths) * factor + len(X)
+    most = min(len(X), max(LEAST_SHARDS, min(MOST_SHARDS, total // LENGTH_OF_SHARD)))
+    assert len(sizes) <= most
+    share = 2 * total / most
+    longest = max(lengths) * factor + 1
+    parts = [sum(len(x) + 1 for x in X[a:b]) for a, b in pairwise(bounds)]
+    assert max(parts) <= share + longest
+
+
+@pytest.mark.parametrize(
+    ("solver", "name", "temperature", "precision"),
+    [
+        (Bundle(tol=1e-6), "chains", (0, 0), 1e-9),
+        (LBFGS(tol=1e-6), "chains", (1, 0), 1e-9),
+        (LBFGS(tol=1e-4), "classes", (0, 0), 1e-9),
+        (Subgradient(max_rounds=30), "classes", (0, 0), 1e-9),
+        (Subgradient(batch_size=40, max_rounds=30), "sparse", (0, 0), 1e-9),
+        # Where a loosely solved problem ends depends on the last bit of sums; how precisely it is solved does not.
+        (CCCP(Bundle()), "latent", (0, 0), 1e-3),
+        (CCCP(Subgradient(batch_size=40, max_rounds=20)), "latent", (0, 0), 1e-9),
+        (LBFGS(), "latent", (1, 1), 1e-6),
+        (Subgradient(max_rounds=10), "latent", (0, 1), 1e-9),
+    ],
+    ids=repr,
+)
+def test_solvers_that_need_sums_only(solver, name, temperature, precision):
+    many, one = sharded(name, temperature)
+    w0 = np.random.default_rng(1).normal(size=one.n_features)
+    found, expected = (clone(solver).minimize(objective, w0) for objective in (many, one))
+    assert found.objective == pytest.approx(expected.objective, rel=precision)
+    assert many.value(found.w) == pytest.approx(found.objective, rel=1e-12)
+    if precision == 1e-9:
+        assert found.oracle_calls == expected.oracle_calls
+
+
+def test_proximal_descent_of_shards():
+    many, one = sharded("classes", regularizer=GroupNorm(np.repeat([0, 1], [9, 3]), 0.5))
+    found, expected = (Proximal().minimize(objective) for objective in (many, one))
+    assert found.objective == pytest.approx(expected.objective, rel=1e-6)
+
+
+def test_automatic_choice_is_one_that_needs_sums_only():
+    hinge, _ = sharded("chains")
+    assert isinstance(choose_solver(hinge), Bundle)
+    assert isinstance(choose_solver(sharded("chains", (1, 0))[0]), LBFGS)
+    latent, _ = sharded("latent")
+    descent = choose_descent(latent)
+    assert isinstance(descent, CCCP)
+    assert isinstance(descent._inner(latent.linearized_at(np.zeros(latent.n_features))), Bundle)
+    assert {"planes"} & hinge.properties == set()
+    assert {"convex", "difference", "l2"} <= hinge.properties
+
+
+@pytest.mark.parametrize(
+    ("solver", "words"),
+    [
+        (BlockAscent(), "solver='bundle'"),
+        (SelfPaced(), "solver='bundle'"),
+        (Bundle(cached_planes=5), "cached_planes is 5"),
+        (CCCP(Subgradient(batch_size=3)), "batch_size=40"),
+    ],
+)
+def test_solvers_that_need_single_planes_refuse(solver, words):
+    many, _ = sharded("latent" if isinstance(solver, CCCP | SelfPaced) else "classes")
+    with pytest.raises(InputError, match=words):
+        solver.minimize(many, np.zeros(many.n_features))
+
+
+def test_first_latents_of_shards():
+    many, one = sharded("latent")
+    task, shards = many.plus.shards.task, many.plus.shards
+    whole = one.plus.batch
+    latents = [task.random_latents(whole, np.random.default_rng(k)) for k in range(2)]
+    given = task.random_latents(whole, np.random.default_rng(5))
+
+    def chosen(batch, H):
+        return lambda attempt: H if H is not None and attempt == 0 else latents[attempt][: batch.n_examples]
+
+    def compose(task, batch, weights):
+        return build_objective(task, batch, weights, Temperature())
+
+    def slopes(place, H):
+        first = first_of_shards(place, many, chosen, H, compose)
+        return [first(attempt).slope for attempt in range(2)]
+
+    def expected(H):
+        return task.completion_planes(whole, H).total(one.plus.weights).slope
+
+    here = Place(shards, whole)
+    np.testing.assert_allclose(slopes(here, None), [expected(latents[0]), expected(latents[1])], atol=1e-12)
+    np.testing.assert_allclose(slopes(here, given), [expected(given), expected(latents[1])], atol=1e-12)
+    elsewhere = Place(shards, None, lambda: shards.batches[0])
+    np.testing.assert_allclose(slopes(elsewhere, given)[0], expected(given), atol=1e-12)
+    # Completed by the weights of the first shard: a supporting plane of the clamped side, as good as some completion.
+    plane = first_of_shards(elsewhere, many, chosen, None, compose)(0)
+    for w in np.random.default_rng(2).normal(size=(5, one.n_features)):
+        assert plane(w) <= one.minus.total(w)(w) + 1e-9
+
+
+def test_shards_are_known_by_what_they_do():
+    many, _ = sharded("classes")
+    assert isinstance(many.plus.shards, Shards)
+    assert many.plus.shards.map(
+        lambda task, batch, a, b: (batch.n_examples, a, b), ("x",), [(k,) for k in range(4)]
+    ) == [
+        (7, "x", 0),
+        (1, "x", 1),
+        (22, "x", 2),
+        (10, "x", 3),
+    ]
+    with pytest.raises(InputError, match="there are 3 weights, but the shards have 40 examples"):
+        replace(many.plus, weights=np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "Y", "words"),
+    [
+        (StructuralSVM(Measure("f1"), executor="dask"), POINTS, SIGNS, "whole set for one example"),
+        (CRF(Chain(), executor="dask"), ROWS[:1], LETTERS[:1], "only one example"),
+        (MinEntropySSVM(LatentMulticlass(), executor="dask"), STATES, SIGNS, "needs all examples in this process"),
+        (CRF(Chain(), executor="spark"), ROWS, LETTERS, "'dask', 'local' or a distributed.Client, found 'spark'"),
+        (CRF(Chain(), executor=3), ROWS, LETTERS, "found 3"),
+    ],
+)
+def test_executors_that_cannot_serve(model, X, Y, words):
+    with pytest.raises(InputError, match=words):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [CRF(Chain(), tol=1e-10), StructuralSVM(Chain(), solver="bundle", tol=1e-10)],
+    ids=lambda m: type(m).__name__,
+)
+def test_estimators_on_shards_in_this_process(model):
+    one, many = (clone(model).set_params(executor=executor).fit(ROWS, LETTERS) for executor in (None, "local"))
+    assert many.objective_ == pytest.approx(one.objective_, rel=1e-9)
+    assert many.predict(ROWS)[0].tolist() == one.predict(ROWS)[0].tolist()
+
+
+def test_latents_of_shards_in_this_process():
+    weights = 0.5 + SIGNS
+    models = [LatentSSVM(LatentMulticlass(), executor=executor) for executor in (None, "local")]
+    one, many = (model.fit(STATES, SIGNS, sample_weight=weights) for model in models)
+    assert many.objective_ == pytest.approx(one.objective_, rel=1e-2)
+    H = one.complete(STATES, SIGNS)
+    again = models[1].fit(STATES, SIGNS, sample_weight=weights, H=H)
+    assert again.objective_ <= one.objective_ * (1 + 1e-2)
+
+
+def test_slack_rescaling_is_refused():
+    task, X, Y, _ = learned("classes")
+    with pytest.raises(InputError, match="rescaling='margin'"):
+        build_objective(task, cut(task, X, Y, [0, 20, 40]), np.ones(40), Temperature(), rescaling="slack")
+
+
+def test_executor_is_shared_by_clones_and_left_out_of_files(tmp_path):
+    model = LatentSSVM(LatentMulticlass()).fit(STATES, SIGNS)
+    model.executor = SimpleNamespace(wire=(line for line in "a"))  # as little to be copied as a client is
+    assert clone(model).executor is model.executor
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").executor is None
