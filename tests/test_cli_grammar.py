@@ -80,6 +80,7 @@ def test_no_difference_is_excused_that_is_none():
 def test_every_training_has_the_same_frame(name):
     keys = named(name)
     frame = {"data", "output", "C", "tol", "max-rounds", "max-seconds", "seed", "valid", "report", "quiet", "json"}
+    frame |= {"jobs", "cache-mb", "checkpoint", "checkpoint-every", "executor", "scheduler"}
     assert frame <= set(keys)
     assert keys["data"].is_argument
     assert keys["output"].options == ("-o", "--output")
@@ -156,7 +157,7 @@ def test_help_fits_a_terminal_and_is_whole(name, monkeypatch):
     [
         (
             ["trian"],
-            r"latentstruct has no command trian; expected one of train, predict, .*: choose .*did you mean train",
+            r"latentstruct has no command trian; expected one of train, prepare, .*: choose .*did you mean train",
         ),
         (["train", "chian"], r"train has no command chian; expected one of chain, .*did you mean chain\?"),
         (["motif", "a"], r"latentstruct has no command motif; .*did you mean latentstruct train motif\?"),

@@ -49,6 +49,7 @@ PASSED_ON = {
     "token {.} of sentence {sentence} {problem}",
     "{name}:{line}: {problem}",
     "{folder}: {error}",
+    "{path}: {error}",
     "{name}[{k}], node {node}: {error}",
     "{.}{error}",
     "{name}: {message}",

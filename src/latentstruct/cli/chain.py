@@ -5,10 +5,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latentstruct.cli.chain_columns import ChainRecord, choose_columns, count_columns, parse_columns
+from latentstruct.cli.chain_options import (
+    AffixesOption,
+    BigramsOption,
+    ColumnsOption,
+    LabelColumnOption,
+    MinCountOption,
+    ShapeOption,
+    UnknownMarkOption,
+    WindowOption,
+)
 from latentstruct.cli.common import reported_errors, unknown_label
 from latentstruct.cli.description import show_weights, strongest_transitions, strongest_weights
 from latentstruct.cli.half_labels import EMPTY, labelled_runs, mark_unknown, warn_of_marks
@@ -33,6 +44,14 @@ from latentstruct.cli.options import (
     UnknownOption,
     ValidOption,
 )
+from latentstruct.cli.prepared import (
+    PreparedData,
+    PreparedTraining,
+    is_prepared,
+    open_for,
+    refuse_options,
+    refuse_prepared,
+)
 from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.progress import Progress, print_facts, print_table, show_percent
@@ -45,92 +64,12 @@ if TYPE_CHECKING:
 CONFUSIONS_SHOWN = 10
 
 
-@dataclass(frozen=True)
-class ChainRecord:
-    """What the command keeps beside a chain model: its features and the columns of its files.
-
-    Columns are counted from 0; `columns` are those the features use, the word first. `unknown` stands in the files
-    for labels that are not known.
-    """
-
-    features: dict[str, Any]
-    label_column: int
-    n_columns: int
-    columns: list[int]
-    n_examples: int
-    seconds: float
-    unknown: str | None = None
-    kind: Literal["chain"] = "chain"
-
-    def used_columns(self, sentences: "ColumnSentences", name: str) -> "ColumnSentences":
-        """Return the columns the features use, from a file with or without the labels."""
-        from latentstruct.formats import ColumnSentences
-
-        found = sentences.n_columns
-        if found not in (self.n_columns, self.n_columns - 1):
-            raise FormatError(
-                f"{name} has {count_columns(found)}; expected {self.n_columns} as in training, or "
-                f"{self.n_columns - 1} without {self.shown_label}: give one token a line, with the columns of the "
-                "training data"
-            )
-        shift = self.n_columns - found
-        positions = [k - shift * (k > self.label_column) for k in self.columns]
-        return ColumnSentences(tuple(sentences.columns[k] for k in positions), sentences.offsets)
-
-    @property
-    def shown_label(self) -> str:
-        """Where the labels are."""
-        last = self.label_column == self.n_columns - 1
-        return "the labels, which are in the last" if last else f"the labels in column {self.label_column} (from 0)"
-
-    @property
-    def blank(self) -> dict[int, str]:
-        """What empty labels are read as: unknown ones, if the model was trained with such."""
-        return {} if self.unknown is None else {self.label_column: self.unknown}
-
-
-def count_columns(n: int) -> str:
-    """Return a number of columns in words."""
-    return "1 column" if n == 1 else f"{n} columns"
-
-
-def parse_columns(text: str | None) -> list[int] | None:
-    """Read a list of column numbers such as 0,1."""
-    if text is None:
-        return None
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"--columns is {text!r}; expected numbers such as 0,1: correct it") from None
-
-
-def choose_columns(n_columns: int, label: int, asked: list[int] | None, name: str) -> tuple[int, list[int]]:
-    """Return the positions of the label column and of the columns the features use."""
-
-    def position(column: int, option: str) -> int:
-        if not -n_columns <= column < n_columns:
-            raise InputError(
-                f"{option} names column {column}, but {name} has {n_columns} columns: choose from 0 to "
-                f"{n_columns - 1}, or count back from -1"
-            )
-        return column % n_columns
-
-    if n_columns < 2:
-        raise FormatError(f"{name} has one column; expected at least the word and its label: add the labels")
-    at = position(label, "--label-column")
-    used = [k for k in range(n_columns) if k != at]
-    if asked is not None:
-        used = [position(column, "--columns") for column in asked]
-    if at in used:
-        raise InputError(
-            f"--columns holds the label column {at}, which is to be predicted; expected others: leave it out"
-        )
-    return at, used
-
-
 @reported_errors()
 def train_chain(
-    train: Annotated[str, typer.Argument(metavar="DATA", help="Tokens in columns; - is standard input.")],
+    train: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="Tokens in columns, or a folder of prepared ones; - is standard input."),
+    ],
     output: OutputOption = Path("model"),
     model: ModelOption = Model.crf,
     C: COption = None,
@@ -139,24 +78,14 @@ def train_chain(
     max_rounds: RoundsOption = None,
     max_seconds: SecondsOption = None,
     rescaling: RescalingOption = Rescaling.margin,
-    window: Annotated[int, typer.Option(help="Words on each side that features look at.")] = 2,
-    affixes: Annotated[int, typer.Option(help="Length of the longest prefix and suffix; 0 for none.")] = 3,
-    shape: Annotated[bool, typer.Option(help="Use the shape of the word.")] = True,
-    bigrams: Annotated[bool, typer.Option(help="Use pairs and triples of neighbours.")] = True,
-    min_count: Annotated[int, typer.Option(min=1, help="Tokens that must have a feature for it to be kept.")] = 1,
-    label_column: Annotated[int, typer.Option(help="Column of the labels, from 0; -1 is the last.")] = -1,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="LIST", show_default="all but the labels", help="Columns to use, as 0,1; word first."),
-    ] = None,
-    unknown: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MARK",
-            show_default="all labels are known",
-            help="What stands for an unknown label; '' if there is nothing after the tab.",
-        ),
-    ] = None,
+    window: WindowOption = 2,
+    affixes: AffixesOption = 3,
+    shape: ShapeOption = True,
+    bigrams: BigramsOption = True,
+    min_count: MinCountOption = 1,
+    label_column: LabelColumnOption = -1,
+    columns: ColumnsOption = None,
+    unknown: UnknownMarkOption = None,
     labelled_only: Annotated[
         bool,
         typer.Option("--labelled-only", help="Leave unknown tokens out of training, to see whether they help."),
@@ -189,9 +118,19 @@ def train_chain(
         raise InputError(
             "--labelled-only is given without --unknown; expected both: add --unknown MARK, or leave it out"
         )
+    progress = Progress(quiet)
+    if is_prepared(train):
+        settled: dict[str, Any] = {"--window": (window, 2), "--affixes": (affixes, 3), "--shape": (shape, True)}
+        settled |= {"--bigrams": (bigrams, True), "--min-count": (min_count, 1), "--columns": (columns, None)}
+        settled |= {"--label-column": (label_column, -1), "--unknown": (unknown, None)}
+        refuse_options(train, settled)
+        folder = PreparedTraining(
+            ChainKind(), choices, score_as_prepared, read_as_prepared, valid, allow_unknown, report
+        )
+        folder.run(train, lambda prepared: prepared.data.task, progress, json)
+        return
     unknown = EMPTY if unknown == "" else unknown
     asked = parse_columns(columns)
-    progress = Progress(quiet)
     template = WindowFeatures(window, affixes, shape, bigrams, min_count)
     blank = {} if unknown is None else {label_column: unknown}
     data = read_chains_to_train(train, label_column, asked, template, progress, report is not None, blank)
@@ -296,6 +235,7 @@ def read_labelled_chains(
     """Read features, labels and words of sentences for evaluation."""
     from latentstruct.formats import read_conll
 
+    refuse_prepared(name)
     sentences = read_conll(name, blank=record.blank)
     tokens = record.used_columns(sentences, name)
     if sentences.n_columns != record.n_columns:
@@ -312,6 +252,20 @@ def read_labelled_chains(
     return LabelledChains(template.transform(tokens), Y, tokens.column(0))
 
 
+def read_as_prepared(prepared: PreparedData, name: str, allow_unknown: bool) -> LabelledChains:
+    """Read sentences for evaluation with the features of prepared data."""
+    from latentstruct.features import WindowFeatures
+
+    template = WindowFeatures.from_state(prepared.record.features)
+    known = set(prepared.data.task.labels_.labels)
+    return read_labelled_chains(name, prepared.record, template, known, allow_unknown)
+
+
+def score_as_prepared(estimator: Any, data: LabelledChains, record: ChainRecord) -> dict[str, Any]:
+    """Return the quality of predictions of a model that was trained on prepared data."""
+    return score_chains(estimator, data, record.unknown)
+
+
 def are_chunk_tags(labels: Sequence[Any]) -> bool:
     """Tell whether labels look like BIO tags: O, or a position and a type, at least one of the latter."""
     typed = [str(label) for label in labels if label != "O"]
@@ -323,8 +277,18 @@ def score_chains(estimator: Any, data: LabelledChains, unknown: str | None = Non
     return compare_chains(estimator, data.Y, [labels.tolist() for labels in estimator.predict(data.X)], unknown)
 
 
+def score_stored(model: Trained, folder: str) -> dict[str, Any]:
+    """Return the quality of predictions for prepared sentences."""
+    from latentstruct.unknown import UNKNOWN
+
+    data = open_for(model, folder)
+    truth = [labels for batch in data.batches for labels in data.task.true_outputs(batch)]
+    guessed = [labels.tolist() for labels in model.estimator.predict(data)]
+    return compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
+
+
 def compare_chains(
-    estimator: Any, Y: list[list[str]], guessed: list[list[str]], unknown: str | None = None
+    estimator: Any, Y: list[list[str]], guessed: list[list[str]], unknown: str | int | None = None
 ) -> dict[str, Any]:
     """Return the quality of predictions, on tokens whose label is known."""
     from latentstruct.metrics import chunk_scores
@@ -422,6 +386,11 @@ class ChainKind(Kind):
         """Return the sentences of a file with or without labels, and their features."""
         from latentstruct.formats import read_conll
 
+        if is_prepared(data):
+            raise InputError(
+                f"{data} is a folder of prepared data, which has no words to write labels beside; expected a file of "
+                "tokens: predict from the plain file, or count right labels with latentstruct evaluate"
+            )
         record: ChainRecord = model.record
         # Without its labels a file has other columns at their place, unless that is the last.
         sentences = read_conll(data, blank=record.blank if record.label_column == record.n_columns - 1 else None)
@@ -429,6 +398,8 @@ class ChainKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return accuracies and, of BIO tags, the scores of the chunks."""
+        if held_out.data is not None and is_prepared(held_out.data):
+            return score_stored(model, held_out.data)
         return score_chains(model.estimator, self.read_held_out(model, held_out), model.record.unknown)
 
     def read_held_out(self, model: Trained, held_out: HeldOut) -> LabelledChains:

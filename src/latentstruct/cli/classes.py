@@ -31,6 +31,14 @@ from latentstruct.cli.options import (
     UnknownOption,
     ValidOption,
 )
+from latentstruct.cli.prepared import (
+    PreparedData,
+    PreparedTraining,
+    is_prepared,
+    open_for,
+    refuse_options,
+    refuse_prepared,
+)
 from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.progress import Progress, print_facts, print_table, show_percent
@@ -70,7 +78,12 @@ class ClassesRecord:
 
 @reported_errors()
 def train_classes(
-    data: SamplesArgument,
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="A .csv or .tsv table, svmlight, or a folder of prepared samples; - is standard input."
+        ),
+    ],
     output: OutputOption = Path("model"),
     model: ModelOption = Model.svm,
     C: COption = None,
@@ -101,6 +114,13 @@ def train_classes(
     choices = Choices(output, model, C, solver, tol, max_rounds, max_seconds, rescaling, seed)
     choices.check(data, valid)
     progress = Progress(quiet)
+    if is_prepared(data):
+        refuse_options(data, {"--label": (label, None), "--zero-based": (zero_based, False)})
+        folder = PreparedTraining(
+            ClassesKind(), choices, score_as_prepared, read_as_prepared, valid, allow_unknown, report
+        )
+        folder.run(data, lambda prepared: prepared.data.task.set_params(bias=bias), progress, json)
+        return
     samples = read_classes(data, label=label, zero_based=zero_based)
     n_samples, n_features = samples.X.shape
     progress.say(f"read {n_samples} samples, {n_features} features from {data}")
@@ -172,6 +192,7 @@ def read_samples(name: str, record: ClassesRecord, n_features: int, labelled: bo
     from latentstruct.formats.tables import keep_samples
     from latentstruct.formats.text import extension
 
+    refuse_prepared(name)
     source = keep_samples(name)
     is_table = extension(source) in (".csv", ".tsv")
     if is_table and record.feature_names is not None:
@@ -194,6 +215,17 @@ def read_labelled_classes(
         if not allow_unknown and label not in known:
             raise unknown_label(f"{name}: sample {i}", label, known)
     return samples.X, y
+
+
+def read_as_prepared(prepared: PreparedData, name: str, allow_unknown: bool) -> tuple[Any, list[Any]]:
+    """Read samples for evaluation the way prepared data were read."""
+    task = prepared.data.task
+    return read_labelled_classes(name, prepared.record, task.n_inputs_, set(task.labels_.labels), allow_unknown)
+
+
+def score_as_prepared(estimator: Any, data: tuple[Any, list[Any]], _: ClassesRecord) -> dict[str, Any]:
+    """Return the quality of predictions of a model that was trained on prepared data."""
+    return score_classes(estimator, *data)
 
 
 def score_classes(estimator: Any, X: Any, y: list[Any]) -> dict[str, Any]:
@@ -248,11 +280,19 @@ class ClassesKind(Kind):
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         """Write one label a line."""
-        samples = read_samples(data, model.record, model.estimator.task_.n_inputs_, labelled=False)
-        write_lines(output, [str(label) for label in model.estimator.predict(samples.X).tolist()])
+        X: Any
+        if is_prepared(data):
+            X = open_for(model, data)
+        else:
+            X = read_samples(data, model.record, model.estimator.task_.n_inputs_, labelled=False).X
+        write_lines(output, [str(label) for label in model.estimator.predict(X).tolist()])
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return the accuracy, and precision and recall of each class."""
+        if held_out.data is not None and is_prepared(held_out.data):
+            data = open_for(model, held_out.data)
+            truth = [label for batch in data.batches for label in data.task.true_outputs(batch).tolist()]
+            return score_classes(model.estimator, data, truth)
         return score_classes(model.estimator, *self.read_held_out(model, held_out))
 
     def read_held_out(self, model: Trained, held_out: HeldOut) -> tuple[Any, list[Any]]:

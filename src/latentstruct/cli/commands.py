@@ -16,7 +16,7 @@ from latentstruct.cli.common import (
     say_warnings,
 )
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
-from latentstruct.cli.grammar import App
+from latentstruct.cli.grammar import App, TrainCommand
 from latentstruct.cli.infer import infer
 from latentstruct.cli.kinds import HeldOut
 from latentstruct.cli.options import (
@@ -30,6 +30,8 @@ from latentstruct.cli.options import (
     SkipBadOption,
     UnknownOption,
 )
+from latentstruct.cli.prepare import prepare_app
+from latentstruct.cli.prepared import is_prepared, tell_prepared
 from latentstruct.cli.registry import KINDS, find_kind, load_trained
 from latentstruct.cli.report import report
 from latentstruct.cli.reproduce import reproduce
@@ -40,8 +42,9 @@ from latentstruct.progress import Progress, caught_warnings, print_facts, print_
 app = App(name="latentstruct")
 train_app = App()
 app.add_typer(train_app, name="train", help="Train a model and save it.")
+app.add_typer(prepare_app, name="prepare", help="Prepare data that need not fit into memory for training.")
 for _name, _kind in KINDS.items():
-    train_app.command(_name)(_kind.train)
+    train_app.command(_name, cls=TrainCommand)(_kind.train)
 
 
 def print_version(asked: bool) -> None:
@@ -109,6 +112,8 @@ def predict(
 
     Items: the columns group, if DATA has it, and cluster.
 
+    Classes and motifs: DATA may be a folder of latentstruct prepare, if the model was trained with its features.
+
     Example: latentstruct predict MODEL new.fa -o sites.tsv
     """
     from latentstruct.persistence import SETTINGS, WEIGHTS
@@ -168,6 +173,9 @@ def evaluate(
 
     Diversity: the subtopics that are missed, beside a random choice, unweighted words and the best choice.
 
+    Chains, classes and motifs: DATA may be a folder of latentstruct prepare, if the model was trained with its
+    features.
+
     Examples: latentstruct evaluate MODEL test.txt; latentstruct evaluate MODEL --positive p.fa --negative n.fa
     """
     kind, trained = load_trained(model)
@@ -189,10 +197,16 @@ def info(
 ) -> None:
     """Show what a model is: how it was trained, how well the training is certified, its strongest weights.
 
+    MODEL may also be a folder of latentstruct prepare, of which its sizes are shown.
+
     Example: latentstruct info MODEL --top 20
     """
     from latentstruct.persistence import load, read_settings
+    from latentstruct.sharded_data import ShardedData
 
+    if is_prepared(model):
+        tell_prepared(ShardedData(model), json)
+        return
     settings = read_settings(model)
     result: dict[str, Any] = {"model": str(model)}
     kind = find_kind(settings.extra)

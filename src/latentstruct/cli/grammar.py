@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -17,6 +17,7 @@ from latentstruct.at_work import Remarks
 from latentstruct.cli.common import reported_errors
 from latentstruct.cli.config import check_saving, read_options, suggest, write_options
 from latentstruct.cli.parameters import Parameter, list_parameters, walk_commands
+from latentstruct.cli.running import declare, running
 from latentstruct.cli.usage import usage_error
 from latentstruct.exceptions import InputError
 from latentstruct.progress import say
@@ -81,6 +82,14 @@ def shared_parameters() -> tuple[Any, ...]:
     return tuple(typer.main.get_command(probe).params)
 
 
+@cache
+def running_parameters() -> tuple[Any, ...]:
+    """Return the options of every training that say how it is run."""
+    probe = typer.Typer(add_completion=False)
+    probe.command()(declare)
+    return tuple(typer.main.get_command(probe).params)
+
+
 @contextmanager
 def worded_mistakes(context: Any, args: Sequence[str]) -> Iterator[None]:
     """Tell mistakes of the command line in one line, as all other errors are told."""
@@ -129,9 +138,16 @@ def first_paragraph(text: str | None) -> str:
 class Command(TyperCommand):
     """A command whose options may stand in a file."""
 
+    added: ClassVar[tuple[Callable[..., Any], ...]] = ()
+    """Functions whose parameters a command has besides those of its own."""
+
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.params = [*self.params, *shared_parameters()]
+        self.params = [*self.params, *self.added_parameters(), *shared_parameters()]
+
+    def added_parameters(self) -> tuple[Any, ...]:
+        """Return further options, which its function is not given."""
+        return ()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read arguments, or tell in one line why they cannot be read."""
@@ -142,11 +158,15 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command, then save its options if asked to."""
         with Remarks(say, quiet=bool(ctx.params.get("quiet"))):
-            result = super().invoke(ctx)
+            result = self.call(ctx)
         if "save_config" in ctx.meta:
             with reported_errors():
                 write_options(ctx.meta["save_config"], words_of(ctx), self, ctx.params)
         return result
+
+    def call(self, ctx: Any) -> Any:
+        """Call the function of the command."""
+        return super().invoke(ctx)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what follows the name in the line on usage."""
@@ -160,6 +180,26 @@ class Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options."""
         write_parameters(formatter, list_parameters(self))
+
+
+class TrainCommand(Command):
+    """A training, which has options that say how it is run."""
+
+    added = (declare,)
+
+    def added_parameters(self) -> tuple[Any, ...]:
+        """Return the options of every training."""
+        return running_parameters()
+
+    def call(self, ctx: Any) -> Any:
+        """Train as the options say."""
+        given = dict(ctx.params)
+        options = {param.name: ctx.params.pop(param.name) for param in running_parameters()}
+        with reported_errors(), running(options):
+            result = super().call(ctx)
+        # Saved options are those that were given.
+        ctx.params = given
+        return result
 
 
 def write_parameters(formatter: Any, parameters: Sequence[Parameter]) -> None:

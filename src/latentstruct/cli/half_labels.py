@@ -16,7 +16,11 @@ LABELS_SHOWN = 10
 
 def warn_of_marks(Y: Sequence[Sequence[str]], name: str) -> None:
     """Tell of labels that look like marks of unknown ones, though training takes them for labels."""
-    counts = Counter(chain.from_iterable(Y))
+    warn_of_counts(Counter(chain.from_iterable(Y)), name)
+
+
+def warn_of_counts(counts: Counter[str], name: str) -> None:
+    """Do so for labels of which is known how often they occur."""
     total = counts.total()
     say_warnings(
         f"{n} of {total} tokens of {name} are labelled {label!r}, which is taken for a label like any other: add "
@@ -28,7 +32,12 @@ def warn_of_marks(Y: Sequence[Sequence[str]], name: str) -> None:
 
 def mark_unknown(Y: Sequence[Sequence[str]], unknown: str, name: str) -> list[list[Any]]:
     """Return the labels with −1 for unknown ones."""
-    counts = Counter(chain.from_iterable(Y))
+    check_mark(Counter(chain.from_iterable(Y)), unknown, name)
+    return [[-1 if label == unknown else label for label in labels] for labels in Y]
+
+
+def check_mark(counts: Counter[str], unknown: str, name: str) -> None:
+    """Raise unless some labels are marked as unknown, and some are not."""
     if unknown not in counts:
         shown = ", ".join(label for label, _ in counts.most_common(LABELS_SHOWN))
         raise InputError(
@@ -38,7 +47,6 @@ def mark_unknown(Y: Sequence[Sequence[str]], unknown: str, name: str) -> list[li
         )
     if len(counts) == 1:
         raise InputError(f"all labels of {name} are {unknown!r}, which stands for unknown ones: label some tokens")
-    return [[-1 if label == unknown else label for label in labels] for labels in Y]
 
 
 def labelled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:

@@ -1,6 +1,7 @@
 """Models that find a motif in DNA sequences."""
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,12 +13,17 @@ from latentstruct.cli.common import reported_errors, say_warnings
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.motif_files import (
     JudgedSequences,
+    MotifData,
     MotifFiles,
+    MotifParts,
+    check_negatives,
+    check_one_form,
     read_judged,
     read_known_sites,
     read_sequences,
     share_of_sites_hit,
 )
+from latentstruct.cli.motif_folders import StoredMotifs, judge_stored
 from latentstruct.cli.options import (
     JsonOption,
     LatentChoices,
@@ -31,6 +37,7 @@ from latentstruct.cli.options import (
     TolOption,
     ValidOption,
 )
+from latentstruct.cli.prepared import is_prepared, refuse_options, refuse_prepared
 from latentstruct.cli.training import Training, source_of
 from latentstruct.progress import Progress, caught_warnings, print_facts, print_table, show_percent
 
@@ -63,6 +70,13 @@ class MotifRecord:
     kind: Literal["motif"] = "motif"
 
 
+PositivesOption = Annotated[str | None, typer.Option(metavar="FASTA", help="Sequences that hold the motif.")]
+NegativesOption = Annotated[str | None, typer.Option(metavar="FASTA", help="Sequences that do not, at full weight.")]
+BackgroundOption = Annotated[
+    str | None, typer.Option(metavar="FASTA", help="Many sequences that hardly do, at --background-weight.")
+]
+
+
 @reported_errors()
 def train_motif(
     data: Annotated[
@@ -70,16 +84,13 @@ def train_motif(
         typer.Argument(
             metavar="DATA",
             show_default="--positive and others",
-            help="FASTA with label=1 or label=-1 in its headers; - is standard input.",
+            help="FASTA with label=1 or label=-1 in its headers, or a folder of prepared sequences; - is standard "
+            "input.",
         ),
     ] = None,
-    positive: Annotated[str | None, typer.Option(metavar="FASTA", help="Sequences that hold the motif.")] = None,
-    negative: Annotated[
-        str | None, typer.Option(metavar="FASTA", help="Sequences that do not, at full weight.")
-    ] = None,
-    background: Annotated[
-        str | None, typer.Option(metavar="FASTA", help="Many sequences that hardly do, at --background-weight.")
-    ] = None,
+    positive: PositivesOption = None,
+    negative: NegativesOption = None,
+    background: BackgroundOption = None,
     width: Annotated[int, typer.Option(min=1, help="Letters of the motif.")] = 11,
     order: Annotated[int, typer.Option(min=0, max=5, help="Order of the Markov background.")] = 3,
     strands: Annotated[int, typer.Option(min=1, max=2, help="2 if the motif may lie on the other strand.")] = 1,
@@ -126,24 +137,20 @@ def train_motif(
     choices = LatentChoices(output, C, tol, max_rounds, max_seconds, seed, restarts, init)
     files = MotifFiles(data, positive, negative, background)
     choices.check(data, positive, negative, background, valid)
-    files.check(background_weight)
     progress = Progress(quiet, n_starts=restarts)
-    parts = files.read(width, progress)
-    with caught_warnings() as warned:
-        parts.check_apart()
-    say_warnings(warned)
+    parts = read_parts(files, background_weight, width, progress)
     weight = parts.even_weight() if background_weight is None else background_weight
     X, Y, weights = parts.training(weight)
-    shown = parts.judged()
+    shown = parts.judged() if isinstance(parts, MotifData) else None
     if valid is not None:
         shown = JudgedSequences(*read_judged(HeldOut(valid), width, "give --valid FASTA"))
 
     def record(estimator: Any, seconds: float) -> MotifRecord:
-        consensus = find_motif(estimator, parts.positive).consensus
+        consensus = find_motif(estimator, parts).consensus
         return MotifRecord(consensus, weight, *parts.counts, len(X), seconds)
 
     def finish(estimator: Any) -> dict[str, Any]:
-        found = find_motif(estimator, parts.positive)
+        found = find_motif(estimator, parts)
         told = {"consensus": found.consensus, "background_weight": weight}
         errors = parts.errors(estimator)
         parts.warn_if_one_sided(errors)
@@ -153,11 +160,32 @@ def train_motif(
     estimator = choices.estimator(Motif(width, background_order=order, strands=strands))
     training = Training(MotifKind(), output, estimator, X, Y, sizes, record, finish=finish)
     training.fit_params = {"sample_weight": weights}
-    training.score = None if valid is None else lambda trained: score_motif(trained, shown)
     training.report = report
     source = source_of(valid, data or positive or "")
-    training.examples = lambda trained: MotifKind().examples(trained, shown, source)
+    if shown is not None:
+        judged = shown
+        training.score = None if valid is None else lambda trained: score_motif(trained, judged)
+        training.examples = lambda trained: MotifKind().examples(trained, judged, source)
     training.run(progress, json)
+
+
+def read_parts(files: MotifFiles, background_weight: float | None, width: int, progress: Progress) -> MotifParts:
+    """Read the sequences to train on, or open a folder of them."""
+    files.check(background_weight)
+    if files.data is not None and is_prepared(files.data):
+        refuse_options(files.data, {"--background": (files.background, None)})
+        stored = StoredMotifs.open(files.data, width)
+        _, n_negative, n_background = stored.counts
+        there = files.data
+        check_negatives(there if n_negative else None, there if n_background else None, background_weight)
+        progress.say(f"found {sum(stored.counts)} sequences in {len(stored.data.sizes)} files of {files.data}")
+        return stored
+    refuse_prepared(files.positive, files.negative, files.background)
+    parts = files.read(width, progress)
+    with caught_warnings() as warned:
+        parts.check_apart()
+    say_warnings(warned)
+    return parts
 
 
 @dataclass(frozen=True)
@@ -184,13 +212,16 @@ class FoundMotif:
         return {what: str(path) for what, path in files.items()}
 
 
-def find_motif(estimator: Any, positive: "Sequences") -> FoundMotif:
+def find_motif(estimator: Any, parts: MotifParts) -> FoundMotif:
     """Return the best site of each positive sequence, their matrix and its consensus."""
     from latentstruct.motifs import consensus, find_sites, site_matrix
 
-    sites = find_sites(estimator, positive)
+    sites, counts = [], [1, 1, 1, 1]
+    for positive in parts.positives():
+        sites += find_sites(estimator, positive)
+        for k, letter in enumerate("ACGT"):
+            counts[k] += sum(sequence.upper().count(letter) for sequence in positive.sequences)
     matrix = site_matrix([site.site for site in sites])
-    counts = [1 + sum(sequence.upper().count(letter) for sequence in positive.sequences) for letter in "ACGT"]
     background = [count / sum(counts) for count in counts]
     return FoundMotif(sites, matrix, consensus(matrix), background, estimator.task_.strands)
 
@@ -270,9 +301,14 @@ class MotifKind(Kind):
         from latentstruct.formats.text import write_text
         from latentstruct.motifs import find_sites
 
-        sequences = read_sequences(data, model.estimator.task_.width, Progress(quiet=True))
+        width = model.estimator.task_.width
+        parts: Iterator[Sequences]
+        if is_prepared(data):
+            parts = (sequences for sequences, _ in StoredMotifs.open(data, width).parts())
+        else:
+            parts = iter([read_sequences(data, width, Progress(quiet=True))])
         lines = ["sequence\tlabel\tscore\tstart\tend\tstrand\tsite\n"]
-        for site in find_sites(model.estimator, sequences):
+        for site in (site for sequences in parts for site in find_sites(model.estimator, sequences)):
             label, strand = "+1" if site.score > 0 else "-1", "+" if site.strand > 0 else "-"
             cells = (site.sequence, label, f"{site.score:.6g}", site.start, site.end, strand, site.site)
             lines.append("\t".join(map(str, cells)) + "\n")
@@ -281,6 +317,9 @@ class MotifKind(Kind):
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return errors and, if sites are known, the share that was hit."""
+        if held_out.data is not None and is_prepared(held_out.data):
+            check_one_form(held_out.data, held_out.positive, held_out.negative)
+            return judge_stored(model.estimator, held_out.data, held_out, compare_scores)
         return score_motif(model.estimator, self.read_held_out(model, held_out))
 
     def read_held_out(self, model: Trained, held_out: HeldOut) -> JudgedSequences:

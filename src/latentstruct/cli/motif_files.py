@@ -2,11 +2,14 @@
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from latentstruct.cli.kinds import HeldOut
+from latentstruct.cli.prepared import refuse_prepared
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, show_percent
 
@@ -19,30 +22,30 @@ ONE_SIDED = 0.95
 KnownSites = dict[str, list[tuple[int, int]]]
 
 
-@dataclass(frozen=True)
-class MotifData:
-    """Sequences to train on, in the order positive, negative, background."""
-
-    positive: "Sequences"
-    negative: "Sequences | None"
-    background: "Sequences | None"
+class MotifParts(ABC):
+    """Sequences to train on: positive ones, negative ones and background."""
 
     @property
+    @abstractmethod
     def counts(self) -> tuple[int, int, int]:
         """How many there are of each."""
-        parts = (self.positive, self.negative, self.background)
-        n_positive, n_negative, n_background = (0 if part is None else len(part.sequences) for part in parts)
-        return n_positive, n_negative, n_background
 
+    @abstractmethod
+    def positives(self) -> "Iterator[Sequences]":
+        """Yield the positive sequences, all at once or some at a time."""
+
+    @abstractmethod
     def errors(self, estimator: Any) -> dict[str, float]:
         """Return the share that a model gets wrong of each part there is."""
-        wrong = {}
-        for name in ("positive", "negative", "background"):
-            part = getattr(self, name)
-            if part is not None:
-                scores = estimator.decision_function(part.sequences)
-                wrong[name] = float(((scores > 0) != (name == "positive")).mean())
-        return wrong
+
+    @abstractmethod
+    def training(self, background_weight: float) -> tuple[Any, Any, Any]:
+        """Return sequences, labels and weights."""
+
+    def even_weight(self) -> float:
+        """Return the weight of a background sequence with which all of them weigh as much as the positive ones."""
+        n_positive, _, n_background = self.counts
+        return min(1.0, n_positive / max(n_background, 1))
 
     def warn_if_one_sided(self, errors: dict[str, float]) -> None:
         """Warn of a model that calls nearly all sequences positive, or nearly all negative."""
@@ -64,6 +67,36 @@ class MotifData:
                 stacklevel=2,
             )
 
+
+@dataclass(frozen=True)
+class MotifData(MotifParts):
+    """Sequences in memory, in the order positive, negative, background."""
+
+    positive: "Sequences"
+    negative: "Sequences | None"
+    background: "Sequences | None"
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many there are of each."""
+        parts = (self.positive, self.negative, self.background)
+        n_positive, n_negative, n_background = (0 if part is None else len(part.sequences) for part in parts)
+        return n_positive, n_negative, n_background
+
+    def positives(self) -> "Iterator[Sequences]":
+        """Yield the positive sequences."""
+        yield self.positive
+
+    def errors(self, estimator: Any) -> dict[str, float]:
+        """Return the share that a model gets wrong of each part there is."""
+        wrong = {}
+        for name in ("positive", "negative", "background"):
+            part = getattr(self, name)
+            if part is not None:
+                scores = estimator.decision_function(part.sequences)
+                wrong[name] = float(((scores > 0) != (name == "positive")).mean())
+        return wrong
+
     def judged(self) -> "JudgedSequences":
         """Return them as sequences with the motif and without it, background among the latter."""
         from latentstruct.formats import Sequences
@@ -79,23 +112,7 @@ class MotifData:
         """Warn of sequences that are positive and negative at once; raise if all positive ones are."""
         both = {sequence.upper() for part in (self.negative, self.background) if part for sequence in part.sequences}
         pairs = zip(self.positive.names, self.positive.sequences, strict=True)
-        twice = [name for name, sequence in pairs if sequence.upper() in both]
-        if len(twice) == len(self.positive):
-            raise InputError(
-                f"all {len(twice)} positive sequences are among the negative ones too; expected other sequences there: "
-                "give another file if the same one is given twice"
-            )
-        if twice:
-            warnings.warn(
-                f"{len(twice)} of {len(self.positive)} positive sequences are among the negative ones too, the first "
-                f"is {twice[0]!r}: remove them from one of the two",
-                stacklevel=2,
-            )
-
-    def even_weight(self) -> float:
-        """Return the weight of a background sequence with which all of them weigh as much as the positive ones."""
-        n_positive, _, n_background = self.counts
-        return min(1.0, n_positive / max(n_background, 1))
+        warn_of_twice([name for name, sequence in pairs if sequence.upper() in both], len(self.positive))
 
     def training(self, background_weight: float) -> tuple[list[str], list[int], list[float]]:
         """Return sequences, labels and weights."""
@@ -104,6 +121,21 @@ class MotifData:
         labels = [1] * n_positive + [-1] * (n_negative + n_background)
         weights = [1.0] * (n_positive + n_negative) + [background_weight] * n_background
         return [sequence for part in parts for sequence in part.sequences], labels, weights
+
+
+def warn_of_twice(twice: Sequence[str], n_positive: int) -> None:
+    """Warn of the named positive sequences that are negative too; raise if all positive ones are."""
+    if len(twice) == n_positive:
+        raise InputError(
+            f"all {len(twice)} positive sequences are among the negative ones too; expected other sequences there: "
+            "give another file if the same one is given twice"
+        )
+    if twice:
+        warnings.warn(
+            f"{len(twice)} of {n_positive} positive sequences are among the negative ones too, the first is "
+            f"{twice[0]!r}: remove them from one of the two",
+            stacklevel=2,
+        )
 
 
 @dataclass(frozen=True)
@@ -206,17 +238,28 @@ def read_sequences(name: str, width: int, progress: Progress) -> "Sequences":
 def check_room(sequences: "Sequences", name: str, width: int) -> None:
     """Raise if a motif of the given width has no room in a sequence."""
     for title, sequence in zip(sequences.names, sequences.sequences, strict=True):
-        room = max(map(len, sequence.upper().split("N")))
+        room = room_of(sequence)
         if room < width:
-            raise InputError(
-                f"{name}: the sequence {title!r} has at most {room} letters in a row without N; expected at least "
-                f"{width}, the width of the motif: remove it or train with a smaller --width"
-            )
+            raise too_narrow(name, title, room, width)
+
+
+def room_of(sequence: str) -> int:
+    """Return the width of the widest motif that a sequence has room for."""
+    return max(map(len, sequence.upper().split("N")))
+
+
+def too_narrow(name: str, title: str, room: int, width: int) -> InputError:
+    """Return the error of a sequence that has no room for a motif."""
+    return InputError(
+        f"{name}: the sequence {title!r} has at most {room} letters in a row without N; expected at least {width}, the "
+        "width of the motif: remove it or train with a smaller --width"
+    )
 
 
 def read_judged(held_out: HeldOut, width: int, hint: str) -> "tuple[Sequences, Sequences]":
     """Read sequences with the motif and without it for evaluation; `hint` says what to give."""
     check_one_form(held_out.data, held_out.positive, held_out.negative)
+    refuse_prepared(held_out.data, held_out.positive, held_out.negative)
     quiet = Progress(quiet=True)
     if held_out.data is not None:
         positive, negative = read_both(held_out.data, width, quiet)

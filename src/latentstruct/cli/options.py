@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from latentstruct.cli.common import check_folder, check_one_stream, reported_errors
+from latentstruct.cli.running import PRESENT
 from latentstruct.exceptions import InputError
 
 
@@ -232,7 +233,9 @@ class Choices:
         from latentstruct.estimators import SOLVERS
 
         name = self.solver.value
-        if self.seed and name == "auto" and self.model is Model.svm and n_examples > 1:
+        # On a cluster there are sums over examples only, which no seed has a part in.
+        whole = PRESENT.get().executor is None
+        if self.seed and name == "auto" and self.model is Model.svm and n_examples > 1 and whole:
             name = "block_ascent"
         if not self.seed or name == "auto":
             return name

@@ -111,6 +111,8 @@ class Parameter:
 def list_parameters(command: Any) -> list[Parameter]:
     """Return the arguments and options of a command as plain data, without those of the help."""
     hints = get_type_hints(command.callback) if command.callback else {}
+    for function in getattr(command, "added", ()):
+        hints |= get_type_hints(function)
     return [
         describe_parameter(param, hints.get(param.name, Path if param.name in SHARED else bool))
         for param in command.params

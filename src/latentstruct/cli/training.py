@@ -12,6 +12,7 @@ import typer
 from latentstruct.cli.common import STANDARD_STREAM, say_warnings
 from latentstruct.cli.interrupts import INTERRUPTED, on_interrupt
 from latentstruct.cli.kinds import Kind, Trained
+from latentstruct.cli.running import PRESENT
 from latentstruct.cli.wording import in_words_of_the_command
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, fit_facts, print_facts, print_json, say
@@ -74,8 +75,13 @@ class Training:
         progress.say(f"training {name}: " + ", ".join(f"{self.sizes[k]} {k[2:]}" for k in self.sizes))
         began = time.perf_counter()
         # Training takes Ctrl-C for a wish to stop early; what it has is then saved in any case.
-        with caught_warnings() as warned, on_interrupt(signal.default_int_handler), progress:
-            self.estimator.fit(self.X, self.Y, callback=progress.callback, **self.fit_params)
+        with (
+            caught_warnings() as warned,
+            on_interrupt(signal.default_int_handler),
+            progress,
+            PRESENT.get().prepared(self.estimator) as further,
+        ):
+            self.estimator.fit(self.X, self.Y, callback=progress.callback, **self.fit_params, **further)
         seconds = time.perf_counter() - began
         interrupted = self.estimator.stop_reason_ == "interrupted"
         if interrupted:
