@@ -2,15 +2,14 @@
 
 import argparse
 import importlib
-import json
-import platform
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+from benchmarks.common import Line
+from benchmarks.page import PAGE, keep_results
 from latentstruct.exceptions import InputError
 
 SUITES = (
@@ -26,7 +25,13 @@ SUITES = (
     "alignment",
     "parsing",
     "startup",
+    "threads",
     "peers",
+    "sweeps",
+    "memory_curves",
+    "larger_than_memory",
+    "dask_scaling",
+    "counts",
 )
 
 
@@ -34,10 +39,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="which to run (default: all)")
     parser.add_argument("--quick", action="store_true", help="leave out the largest problems")
+    parser.add_argument("--write", action="store_true", help="write the counts of the suite counts down anew")
     arguments = parser.parse_args()
+    if arguments.write:
+        importlib.import_module("benchmarks.counts").write()
     console = Console()
     table = Table("work", "ours (CPU s)", "peer (CPU s)", "ratio", "at most", "reached", title="ours / peer, one run")
-    results = []
+    results: dict[str, list[Line]] = {}
     for name in arguments.suites or SUITES:
         suite = importlib.import_module(f"benchmarks.{name}")
         try:
@@ -47,6 +55,7 @@ def main() -> None:
         except InputError as error:
             console.print(f"{name}: left out ({error})")
             continue
+        results[name] = lines
         for line in lines:
             mark = "" if line.at_most is None or line.ratio <= line.at_most else " !"
             limit = "–" if line.at_most is None else f"{line.at_most:g}"
@@ -58,14 +67,11 @@ def main() -> None:
                 limit,
                 line.reached,
             )
-            results.append({**asdict(line), "ratio": line.ratio})
             console.print(f"{line.what}: {line.ratio:.3f} (at most {limit}) {line.reached}")
     console.print(table)
     folder = Path("results")
-    folder.mkdir(exist_ok=True)
-    machine = platform.processor() or platform.machine()
-    record = {"machine": machine, "python": platform.python_version(), "lines": results}
-    (folder / "benchmarks.json").write_text(json.dumps(record, indent=2))
+    keep_results(folder, results)
+    console.print(f"all results so far, with the machine described: {folder / PAGE}")
 
 
 if __name__ == "__main__":
