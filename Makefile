@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
-.PHONY: demo test check lint bench docs pictures reproduce clean
+.PHONY: install demo test check lint bench soak fuzz kills docs pictures reproduce clean
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
@@ -32,11 +32,16 @@ $(VENV)/.docs: $(VENV)/.run
 	$(PIP) -e '.[docs]'
 	touch $@
 
+# What all of docs, lint and test need, by one call of pip instead of three.
+install: $(VENV)/.made
+	$(PIP) -e '.[test,check,docs]'
+	touch $(VENV)/.run $(VENV)/.test $(VENV)/.check $(VENV)/.docs
+
 demo: $(VENV)/.run
 	$(BIN)/latentstruct demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TESTS)
 
 lint: $(VENV)/.check
 	$(BIN)/ruff check .
@@ -47,6 +52,19 @@ check: lint test
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
+
+# Random tasks, data, solvers and faults for so many minutes.
+MINUTES ?= 10
+soak: $(VENV)/.run
+	$(BIN)/python -m soak --minutes $(MINUTES)
+
+# Damaged files for all readers.
+fuzz: $(VENV)/.test
+	$(BIN)/python -m fuzz
+
+# Trainings that are killed and go on; the part with a full disk needs root.
+kills: $(VENV)/.run
+	$(BIN)/python -m benchmarks.kills
 
 # Tutorials on real data run where LATENTSTRUCT_DATA names their folder; the others always do.
 docs: $(VENV)/.docs

@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -56,10 +57,17 @@ def train(files, out, *options, **keywords):
     return run("train", "motif", *data, "--width", 8, "--order", 1, "-C", 1, "-o", out, *options, **keywords)
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A model of files like those of each test, trained once."""
+    folder = tmp_path_factory.mktemp("trained")
+    train(Files(folder), folder / "model", "--quiet")
+    return folder / "model"
+
+
 @pytest.fixture
-def model(files, tmp_path):
-    train(files, tmp_path / "model", "--quiet")
-    return tmp_path / "model"
+def model(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "model")
 
 
 def test_from_training_to_evaluation(files, tmp_path):
@@ -331,8 +339,8 @@ def test_damaged_record(field, value, model, files):
 
 def test_interrupted_training_is_saved(tmp_path):
     rng = np.random.default_rng(0)
-    positive = write_fasta(tmp_path / "positive.fa", random_sequences(300, 200, rng))
-    negative = write_fasta(tmp_path / "negative.fa", random_sequences(300, 200, rng))
+    positive = write_fasta(tmp_path / "positive.fa", random_sequences(100, 100, rng))
+    negative = write_fasta(tmp_path / "negative.fa", random_sequences(100, 100, rng))
     out = tmp_path / "model"
     data = ("--positive", positive, "--negative", negative)
     options = ("--restarts", 50, "--tol", 1e-9, "--start", "random", "-o", out, "--json")
