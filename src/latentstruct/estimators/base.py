@@ -1,7 +1,7 @@
 """What all estimators share: fitting, predicting, and reporting what was reached."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -12,11 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, Tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
-from latentstruct.at_work import each
 from latentstruct.checkpoints import as_keeper
 from latentstruct.checks import as_reals, check_flag, copied
 from latentstruct.digests import digest
@@ -24,21 +21,17 @@ from latentstruct.estimators.identity import training_identity
 from latentstruct.estimators.notebook import FittedRepr
 from latentstruct.estimators.outlook import announce
 from latentstruct.estimators.placing import Place, first_of_shards, placed, require_divisible
+from latentstruct.estimators.predicting import Predicting
 from latentstruct.estimators.reports import RoundPrinter, tell_of_checkpoint, warn_of
 from latentstruct.estimators.states import StateSelection
 from latentstruct.estimators.stored import (
-    StoredExamples,
-    StoredPart,
-    by_parts,
-    joined,
     learned_state,
-    require_outputs,
     stored_shards,
 )
 from latentstruct.exceptions import InputError
-from latentstruct.executors import effective_jobs, thread_map
+from latentstruct.executors import effective_jobs
 from latentstruct.objective import Objective, build_objective
-from latentstruct.protocols import Callback, Prediction, Result, Temperature
+from latentstruct.protocols import Callback, Result
 from latentstruct.ragged import Vector
 from latentstruct.sharded_data import ShardedData
 from latentstruct.short_repr import show
@@ -58,7 +51,7 @@ from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import choose_descent
 from latentstruct.solvers.dissimilarity import Alternation
 from latentstruct.solvers.proximal import Proximal, wants_proximal
-from latentstruct.tasks.base import check_examples, require_one_latent_each
+from latentstruct.tasks.base import require_one_latent_each
 from latentstruct.tasks.inputs import check_matrix
 
 SOLVERS: dict[str, type[BaseSolver]] = {
@@ -79,19 +72,7 @@ STATE_FREE = (
 )
 
 
-DECODED_TOGETHER, BLOCKS_OF_THREAD = 256, 8
-
-
-def _is_latent(estimator: Any) -> bool:
-    task = getattr(estimator, "task_", estimator.task)
-    return bool(getattr(task, "latent", False)) or not hasattr(estimator, "task_")
-
-
-def _has(name: str) -> Any:
-    return available_if(lambda self: hasattr(getattr(self, "task_", self.task), name))
-
-
-class BaseStructuredEstimator(FittedRepr, StateSelection, StoredExamples, BaseEstimator):
+class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstimator):
     """Common part of all estimators; subclasses fix temperature, margin and regulariser.
 
     Fitted attributes
@@ -167,9 +148,6 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, StoredExamples, BaseEs
         if not (hasattr(self, "task_") and getattr(self.task_, "classifies", False)):
             raise AttributeError(f"{type(self).__name__} has no classes_: it is not fitted, or gives no labels")
         return self.task_.classes_
-
-    def _temperature(self) -> Temperature:
-        return Temperature()
 
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
         return build_objective(task, batch, weights, self._temperature())
@@ -465,163 +443,12 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, StoredExamples, BaseEs
     def _warn(self, result: Result, solver: BaseSolver) -> None:
         warn_of(self, result, solver)
 
-    def _decoded(self, X: Any) -> Sequence[Prediction]:
-        check_is_fitted(self, "coef_")
-        if isinstance(X, ShardedData):
-            return [found for block in self._stored_answers(X, self._decode_block) for found in block]
-        if isinstance(X, StoredPart) or hasattr(X, "shape") or not hasattr(X, "__len__") or len(X) <= DECODED_TOGETHER:
-            return self._decode_block(X)
-        # Laid out block by block, the inputs stay in the cache between copying, checking and scoring.
-        blocks = [X[start : start + DECODED_TOGETHER] for start in range(0, len(X), DECODED_TOGETHER)]
-        try:
-            if not getattr(self.task_, "decodes_in_threads", False):
-                decoded = list(_counted(map(self._decode_block, blocks), len(X)))
-            else:
-                with threadpool_limits(limits=1, user_api="blas"):
-                    decoded = list(_counted(self._decode_in_threads(blocks), len(X)))
-        except InputError:
-            # Asked for all at once, the error names the example by its place in X.
-            self.task_.prepare(X)
-            raise
-        return [prediction for block in decoded for prediction in block]
-
-    def _decode_in_threads(self, blocks: Sequence[Any]) -> Iterator[Sequence[Prediction]]:
-        """Decode blocks, some for each thread at a time, so that their number can be told on the way."""
-        n_jobs = effective_jobs(self.n_jobs)
-        together = BLOCKS_OF_THREAD * n_jobs
-        for start in range(0, len(blocks), together):
-            yield from thread_map(self._decode_block, blocks[start : start + together], n_jobs)
-
-    def _decode_block(self, X: Any) -> Sequence[Prediction]:
-        return self.task_.decode(self._prepared(X), self.coef_, self._temperature())
-
-    def predict(self, X: Any) -> Any:
-        """Return the best output of each example."""
-        if isinstance(X, ShardedData):
-            return joined(self._stored_answers(X, lambda part: self._outputs(self._decode_block(part))))
-        return self._outputs(self._decoded(X))
-
-    def _outputs(self, decoded: Any) -> Any:
-        """Return the outputs of predictions."""
-        if hasattr(decoded, "outputs"):
-            # Some tasks decode into arrays, which is faster than a prediction for each example.
-            return decoded.outputs
-        outputs = [prediction.y for prediction in decoded]
-        collect = getattr(self.task_, "collect", None)
-        return outputs if collect is None else collect(outputs)
-
-    @available_if(_is_latent)
-    def predict_latent(self, X: Any) -> list[Any]:
-        """Return the latent h that goes with the predicted output of each example."""
-        return [prediction.h for prediction in self._decoded(X)]
-
-    @available_if(_is_latent)
-    def complete(self, X: Any, Y: Any = None) -> list[Any]:
-        """Return the best latent h of each example given its known output y, which `ShardedData` have with them."""
-        check_is_fitted(self, "coef_")
-        if isinstance(X, ShardedData):
-            require_outputs(X, Y, "complete")
-            return joined([list(self.task_.complete(part.batch, self.coef_)) for part in self._stored_parts(X)])
-        if Y is None:
-            raise InputError("Y is missing: use predict_latent where the outputs are not known")
-        return list(self.task_.complete(self.task_.prepare(X, Y), self.coef_))
-
-    @_has("scores")
-    @by_parts
-    def decision_function(self, X: Any) -> Any:
-        """Return the scores by which the task decides, in its own shape: (n, S) where it lists S outputs.
-
-        Latents are maximised or summed out as in `predict`.
-        """
-        check_is_fitted(self, "coef_")
-        return self._scores(self._prepared(X))
-
-    def _scores(self, batch: Any) -> Any:
-        latent = self._temperature().latent if self.task_.latent else 0.0
-        pooling = {"latent_temperature": latent} if latent else {}
-        return self.task_.scores(batch, self.coef_, **pooling)
-
-    @_has("marginals")
-    @by_parts
-    def marginals(self, X: Any) -> Any:
-        """Return the probabilities of the labels or parts of outputs, in the form of the task.
-
-        They are those of P(y, h | x) at the model's temperatures. Where outputs are maximised but latents summed out at
-        ε_h, as in `MarginalSSVM`, both are taken at ε_h; where both are maximised there are no probabilities.
-        """
-        check_is_fitted(self, "coef_")
-        return self.task_.marginals(self._prepared(X), self.coef_, self._soft_temperature())
-
-    @_has("pair_marginals")
-    @by_parts
-    def pair_marginals(self, X: Any) -> Any:
-        """Return the probabilities of the labels of neighbours, by the same P(y, h | x) as `marginals`."""
-        check_is_fitted(self, "coef_")
-        return self.task_.pair_marginals(self._prepared(X), self.coef_, self._soft_temperature())
-
-    @_has("confidence")
-    @by_parts
-    def confidence(self, X: Any) -> list[Vector]:
-        """Return the probability of the predicted label of each node or token, by the same P(y, h | x)."""
-        check_is_fitted(self, "coef_")
-        predictions, temperature = self._decoded(X), self._soft_temperature()
-        return self.task_.confidence(self._prepared(X), self.coef_, temperature, predictions)
-
-    def _soft_temperature(self) -> Temperature:
-        temperature = self._temperature()
-        if temperature.output > 0:
-            return temperature
-        if temperature.latent > 0:
-            return Temperature(temperature.latent, temperature.latent)
-        raise InputError(
-            f"{type(self).__name__} maximises over outputs (output temperature 0) and has no probabilities: use "
-            "CRF, MarginalSSVM, or StructuredEstimator with a temperature above 0"
-        )
-
-    def loss(self, X: Any, Y: Any = None) -> Vector:
-        """Return the loss Δ(y_i, ŷ_i[, ĥ_i]) of each example's prediction; `ShardedData` have outputs of their own."""
-        check_is_fitted(self, "coef_")
-        Y = self._truth(X, Y)
-        if not self.task_.latent:
-            return self.task_.loss(Y, self._judged(X))
-        decoded = self._decoded(X)
-        return self.task_.loss(Y, [found.y for found in decoded], [found.h for found in decoded])
-
-    def score(self, X: Any, Y: Any = None, sample_weight: Any = None) -> float:
-        """Return the task's quality measure of the predictions (accuracy for labels).
-
-        `ShardedData` have outputs of their own, so that Y is left out.
-        """
-        check_is_fitted(self, "coef_")
-        return self.task_.score(self._truth(X, Y), self._judged(X), sample_weight)
-
-    def _truth(self, X: Any, Y: Any) -> Any:
-        """Return the outputs that predictions are compared with."""
-        if isinstance(X, ShardedData):
-            return self._stored_outputs(X, Y)
-        if Y is None:
-            raise InputError(
-                "Y is missing, but a score compares predictions with the true outputs: give them as the second argument"
-            )
-        check_examples(X, Y, rows=True)
-        return Y
-
-    def _judged(self, X: Any) -> Any:
-        """Return what losses and scores are taken from: the predictions, or the scores of a task that ranks."""
-        check_is_fitted(self, "coef_")
-        return self.decision_function(X) if getattr(self.task_, "judges_scores", False) else self.predict(X)
-
     def save(self, path: str | Path) -> None:
         """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`)."""
         from latentstruct.persistence import save_model
 
         check_is_fitted(self, "coef_")
         save_model(path, self)
-
-
-def _counted(decoded: Iterable[Any], n_examples: int) -> Iterator[Any]:
-    """Count the examples of decoded blocks for those who watch."""
-    return each(decoded, n_examples, "examples decoded", DECODED_TOGETHER)
 
 
 def _solver_names(solver: Any) -> str:
