@@ -1,8 +1,8 @@
 """Kills checkpointed trainings at random moments, and compares what they end with: ``python -m benchmarks.kills``.
 
 Each training runs in a process of its own with a checkpoint after every round. It is killed by SIGKILL at a random
-moment, begun again, killed again, …, until the asked number of kills is reached; then it may end. Its weights must be
-those of an undisturbed training, bit for bit. As root, a training on a file system that is too small is looked at too.
+moment, sometimes a second time when it goes on, and may then end. Its weights must be those of an undisturbed training,
+bit for bit. As root, a training on a file system that is too small is looked at too.
 """
 
 import argparse
@@ -50,10 +50,10 @@ def trainings() -> dict[str, tuple[Any, Callable[[], tuple[Any, Any]]]]:
     from latentstruct import CRF, BlockAscent, Bundle, Chain, LatentSSVM, Motif, StructuralSVM
 
     return {
-        "block ascent": (StructuralSVM(Chain(), C=1.0, solver=BlockAscent(tol=1e-6)), lambda: words(600)),
+        "block ascent": (StructuralSVM(Chain(), C=1.0, solver=BlockAscent(tol=1e-6)), lambda: words(200)),
         "bundle": (StructuralSVM(Chain(), C=0.1, solver=Bundle(tol=1e-5)), lambda: words(600)),
         "L-BFGS": (CRF(Chain(), C=10.0, tol=1e-10), lambda: words(2000)),
-        "CCCP": (LatentSSVM(Motif(6), C=1.0, restarts=4, tol=1e-4), lambda: sequences(200)),
+        "CCCP": (LatentSSVM(Motif(6), C=1.0, restarts=2, tol=1e-4), lambda: sequences(200)),
     }
 
 
@@ -109,17 +109,14 @@ def kill_and_resume(name: str, n_kills: int, folder: Path, rng: random.Random) -
     seconds = time.perf_counter() - began
     kills = ends = wrong = 0
     path = folder / "killed"
-    while kills < n_kills:
-        training = Training(name, path)
-        if training.killed(rng.uniform(0.0, 0.3 * seconds)):
-            kills += 1
+    while ends < n_kills:
+        path.unlink(missing_ok=True)
+        if not Training(name, path).killed(rng.uniform(0.0, seconds)):
+            # It ended before its kill.
             continue
-        # It ended before its kill: the next one is begun anew.
+        kills += 1 + (rng.random() < 0.3 and Training(name, path).killed(rng.uniform(0.0, 0.5 * seconds)))
         ends += 1
-        wrong += training.ended() != undisturbed
-        path.unlink()
-    ends += 1
-    wrong += Training(name, path).ended() != undisturbed
+        wrong += Training(name, path).ended() != undisturbed
     print(
         f"{name}: {kills} kills, {ends} ends, {wrong} of them with other weights ({undisturbed[1]}, "
         f"{seconds:.1f} s undisturbed)",
@@ -151,7 +148,7 @@ def fill_disk(name: str, folder: Path, size: int) -> bool:
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=__doc__)
-    parser.add_argument("--kills", type=int, default=20, help="of each training")
+    parser.add_argument("--kills", type=int, default=20, help="trainings of each kind that are killed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="names of trainings")
     given = parser.parse_args()
@@ -162,7 +159,7 @@ def main() -> None:
             folder.mkdir()
             fine &= kill_and_resume(training, given.kills, folder, random.Random(given.seed + number))
         if os.geteuid() == 0:
-            fine &= fill_disk("block ascent", Path(name), 1 << 20)
+            fine &= fill_disk("block ascent", Path(name), 1 << 19)
         else:
             print("a full disk is not tried: only root can mount a small one", flush=True)
     sys.exit(0 if fine else 1)

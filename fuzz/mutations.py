@@ -255,7 +255,7 @@ def _other_value(value: Any, rng: random.Random) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         near = (value + 1, value - 1, -value, value * 2, float(value) if abs(value) < 2**53 else 0.5)
     elif isinstance(value, str):
-        near = (value + "x", value[:-1], value * 2, value.encode().hex())
+        near = (value + "x", value[:-1], value * 2, value.encode("utf-8", "surrogatepass").hex())
     elif isinstance(value, list):
         near = (value + value, value[::-1], value[:1])
     return rng.choice(near) if near and rng.random() < 0.4 else rng.choice(VALUES)

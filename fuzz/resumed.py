@@ -105,7 +105,8 @@ def change_array(arrays: dict[str, Any], rng: Random) -> None:
     if kind < 0.2:
         arrays[name] = array[: len(array) // 2] if array.ndim else array.reshape(1)
     elif kind < 0.3:
-        arrays[name] = array.astype(rng.choice((np.float32, np.int64, np.uint8, np.float64)))
+        with np.errstate(all="ignore"):
+            arrays[name] = array.astype(rng.choice((np.float32, np.int64, np.uint8, np.float64)))
     elif array.size:
         with np.errstate(all="ignore"):
             value = np.float64(rng.choice(EXTREMES)).astype(array.dtype)

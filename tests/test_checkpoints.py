@@ -383,6 +383,7 @@ def test_foreign_files_and_other_versions_are_refused(path, tmp_path):
         lambda tree: tree.pop("solver"),
         lambda tree: tree.update(best=np.full(12, np.nan)),
         lambda tree: tree.update(best=np.zeros(5)),
+        lambda tree: tree.update(best=None, objective=-1.0),
         lambda tree: tree.update(calls=True),
         lambda tree: tree["history"].update(round=np.zeros(2)),
         lambda tree: tree["solver"]["point"].update(w=np.zeros(12, dtype=np.float32)),

@@ -246,6 +246,13 @@ def test_bad_latents(strands, latents, message):
         task.completion_planes(batch, latents)
 
 
+def test_sequences_without_any_positive_one_have_nothing_to_begin_with():
+    task, _ = prepared(3, 0, 2, ["ACGT", "ACGT"], [1, -1])
+    batch = task.prepare(["ACGT", "CCCC"], [-1, -1])
+    for attempt in (0, 5):
+        assert task.initial_latents(batch, np.random.default_rng(0), attempt) == [None, None]
+
+
 def test_what_needs_labels_says_so():
     task, _ = prepared(3, 0, 1, ["ACGT", "ACGT"], [1, -1])
     batch = task.prepare(["ACGT"])

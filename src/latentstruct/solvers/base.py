@@ -125,6 +125,8 @@ class Monitor:
         d = self.asked.n_features
         self.best, self.current = (saved.vector(name, d) if name in saved else None for name in ("best", "current"))
         self.objective, self.lower_bound = saved.real("objective"), saved.real("lower_bound")
+        if self.best is None and math.isfinite(self.objective):
+            raise ValueError(f"the objective is {self.objective:g}, but there are no weights that reach it")
         self.certified, self.history = saved.flag("certified"), restored_history(saved.part("history"))
         for start in saved.parts("earlier"):
             w = start.vector("w", d) if "w" in start else None

@@ -35,6 +35,8 @@ def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[tuple[Indices, In
     """Return starts and strands of the positive sequences' windows under each refined matrix, the best first."""
     layout, truth = batch.layout, batch.truth()
     positive, negative = np.flatnonzero(truth), np.flatnonzero(~truth)
+    if len(positive) == 0:
+        return []
     if len(negative) == 0:
         negative = positive
     grower = MotifGrower(task, layout, positive, negative)
