@@ -188,7 +188,7 @@ def damaged_file(rng: np.random.Generator, problem: Problem, training: Training,
 def warm_start(rng: np.random.Generator, problem: Problem, training: Training, folder: Path) -> Any:
     """Train again from the weights that were reached, perhaps with another C."""
     model = fit(problem, training, training.new(training.jobs[0], warm_start=True))
-    if hasattr(model, "C") and rng.random() < 0.5:
+    if "C" in model.get_params(deep=False) and rng.random() < 0.5:
         model.set_params(C=float(model.C * 10.0 ** rng.uniform(-1, 1)))
     return fit(problem, training, model)
 
