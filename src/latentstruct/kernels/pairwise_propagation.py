@@ -115,9 +115,9 @@ def make_records(wiring, asked, wanted):
             n_messages = max(n_messages, wiring.inner_at[last] - wiring.inner_at[first])
             n_kernels = max(n_kernels, wiring.kernel_at[last] - wiring.kernel_at[first])
     return Records(
-        np.empty(n_kernels),
-        np.empty(n_messages),
-        np.empty(n_messages),
+        np.zeros(n_kernels),
+        np.zeros(n_messages),
+        np.zeros(n_messages),
         np.empty(n_records),
         np.empty(n_records, dtype=np.bool_),
         np.empty(n_records, dtype=np.bool_),
