@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import parent_process
 from pathlib import Path
@@ -44,8 +44,10 @@ class DeadlyChain(Chain):
 
     def total(self, *arguments, **named):
         for file in Path(self.folder).iterdir() if parent_process() is not None else ():
-            file.unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
+            # Two workers may find the same file: the one that removes it dies.
+            with suppress(FileNotFoundError):
+                file.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
         return super().total(*arguments, **named)
 
 
