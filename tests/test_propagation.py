@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graph_reference import enumerate_beliefs, make_graphs, random_graphs, random_potentials
@@ -69,6 +69,7 @@ def grid(rows, columns, n_states):
 
 @settings(max_examples=80, deadline=None)
 @given(SEEDS, st.sampled_from(TEMPERATURES), st.sampled_from((0.0, 0.15)), st.sampled_from((1.0, 300.0)))
+@example(42, Temperature(1.0, 1.0), 0.0, 300.0)
 def test_what_is_marked_exact_is_the_enumeration(seed, temperature, forbidden, scale):
     rng = np.random.default_rng(seed)
     structure, hidden = random_graphs(rng, n_graphs=4)
@@ -76,6 +77,8 @@ def test_what_is_marked_exact_is_the_enumeration(seed, temperature, forbidden, s
     found = Propagation(structure, hidden, tol=TIGHT).run(unary, tables, temperature)
     for array in (found.values, found.unary, found.tables, found.messages):
         assert not np.isnan(array).any()
+    if not forbidden:
+        assert np.isfinite(found.messages).all()
     expected = enumerate_beliefs(structure, unary, tables, hidden, temperature)
     assert_exact_ones_agree(structure, hidden, found, expected, temperature)
 

@@ -64,7 +64,8 @@ def finite_spread(values, at, n):
 def is_linear(wiring, g, shifts, unary, tables, temperature):
     """Whether no product of potentials and messages at a variable can leave the range of numbers.
 
-    A message varies no more than the table it comes from, and sums to 1. Shares other than 1 would need powers.
+    A message varies no more than the table it comes from, and sums to 1. Shares other than 1 would need powers, and a
+    table that ranges too widely has no kernel.
     """
     to_unary, to_table, _ = shifts
     if temperature == 0.0:
@@ -78,7 +79,7 @@ def is_linear(wiring, g, shifts, unary, tables, temperature):
             f = wiring.factor_of[wiring.near[a]]
             size = wiring.table_at[f + 1] - wiring.table_at[f]
             _, wide, holes = finite_spread(tables, wiring.table_at[f] + to_table, size)
-            blocked = blocked or holes
+            blocked = blocked or holes or not wide < SAFE_SPREAD * temperature
             spread += wide + temperature * math.log(wiring.cards[v])
         if blocked or not spread < LINEAR_SPREAD * temperature:
             return False
@@ -115,9 +116,9 @@ def make_records(wiring, asked, wanted):
             n_messages = max(n_messages, wiring.inner_at[last] - wiring.inner_at[first])
             n_kernels = max(n_kernels, wiring.kernel_at[last] - wiring.kernel_at[first])
     return Records(
-        np.zeros(n_kernels),
-        np.zeros(n_messages),
-        np.zeros(n_messages),
+        np.empty(n_kernels),
+        np.empty(n_messages),
+        np.empty(n_messages),
         np.empty(n_records),
         np.empty(n_records, dtype=np.bool_),
         np.empty(n_records, dtype=np.bool_),
