@@ -3,9 +3,11 @@
 import math
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from itertools import pairwise
 from multiprocessing import parent_process
 from typing import Any, TypeVar
 
@@ -76,7 +78,7 @@ def in_worker_process() -> bool:
     return parent_process() is not None
 
 
-def pieces(work: Vector, least: float = 0.0) -> Indices:
+def pieces(work: Vector, least: float = 0.0, fewest: int = 1) -> Indices:
     """Return the bounds 0 = b_0 < b_1 < … < b_p = n of consecutive pieces of about equal work.
 
     Parameters
@@ -85,6 +87,8 @@ def pieces(work: Vector, least: float = 0.0) -> Indices:
         Elementary steps of each example, of about a nanosecond; 0 for those that threads cannot share.
     least : float
         Steps of a piece at least; `STEPS_OF_PIECE` if that is more.
+    fewest : int
+        Pieces that are made in any case, if there are so many examples.
 
     Notes
     -----
@@ -96,7 +100,8 @@ def pieces(work: Vector, least: float = 0.0) -> Indices:
     n = len(work)
     done = np.cumsum(work, dtype=np.float64)
     total = float(done[-1]) if n else 0.0
-    wanted = min(math.sqrt(2.0 * total / STEPS_OF_PIECE), total / max(STEPS_OF_PIECE, least), n, MOST_PIECES)
+    wanted = min(math.sqrt(2.0 * total / STEPS_OF_PIECE), total / max(STEPS_OF_PIECE, least), MOST_PIECES)
+    wanted = min(max(wanted, fewest), n)
     if wanted < 2:
         return np.array([0, n]) if n else np.zeros(1, dtype=np.int64)
     # A power of two comes out even among two or four threads.
@@ -126,6 +131,40 @@ def thread_map(function: Callable[[Item], Answer], items: Sequence[Item], n_jobs
     answers: list[Answer] = []
     _share(function, items, answers.append, n_jobs, len(items))
     return answers
+
+
+_DIVISION: ContextVar[tuple[Indices, int] | None] = ContextVar("division", default=None)
+
+
+@contextmanager
+def divided(bounds: Indices, n_jobs: int) -> Iterator[None]:
+    """Let `share` divide its items at these bounds, among up to `n_jobs` threads."""
+    token = _DIVISION.set((bounds, n_jobs))
+    try:
+        yield
+    finally:
+        _DIVISION.reset(token)
+
+
+def share(work: Callable[[int, int], None], n_items: int) -> None:
+    """Call a function with the first and the last + 1 of consecutive items, until all of them are done.
+
+    For work that writes its answers into arrays made beforehand: nothing is left to be joined, and little is done under
+    the interpreter's lock.
+
+    Parameters
+    ----------
+    work : callable
+        Called as ``work(first, last)``, by several threads at a time where `divided` says so for so many items.
+    n_items : int
+        How many there are.
+    """
+    bounds, n_jobs = _DIVISION.get() or (None, 1)
+    if bounds is None or bounds[-1] != n_items:
+        work(0, n_items)
+        return
+    ends = list(pairwise(bounds.tolist()))
+    _share(lambda part: work(*part), ends, lambda _: None, n_jobs, len(ends))
 
 
 def thread_fold(

@@ -34,7 +34,7 @@ from latentstruct.plane_room import (
     without_repeats,
 )
 from latentstruct.plane_states import State, check_whole_number, pack_store, unpack_store
-from latentstruct.ragged import Indices, Vector, positions
+from latentstruct.ragged import Indices, Vector, joined_offsets, positions
 from latentstruct.short_repr import short_repr, show
 
 
@@ -144,16 +144,23 @@ class Planes:
     @classmethod
     def joined(cls, parts: "list[Planes]") -> "Planes":
         """Return planes of one batch that were asked for in several parts, one after the other."""
-        starts = np.cumsum([0] + [int(part.pointers[-1]) for part in parts])
-        pointers = [part.pointers[:-1] + start for part, start in zip(parts, starts[:-1], strict=True)]
         return cls(
             parts[0].rows,
-            np.concatenate([*pointers, starts[-1:]]),
+            joined_offsets([part.pointers for part in parts]),
             Atoms(*map(np.concatenate, zip(*(part.atoms for part in parts), strict=True))),
             np.concatenate([part.offsets for part in parts]),
             np.concatenate([part.values for part in parts]),
             parts[0].n_features,
             all(part.exact for part in parts),
+        )
+
+    def between(self, begin: int, end: int) -> "Planes":
+        """Return consecutive planes, which are not copied."""
+        return replace(
+            self,
+            pointers=self.pointers[begin : end + 1],
+            offsets=self.offsets[begin:end],
+            values=self.values[begin:end],
         )
 
     def take(self, chosen: Indices) -> "Planes":

@@ -1,6 +1,6 @@
 """Ragged data as flat values and offsets: item k of n holds the positions offsets[k] … offsets[k+1]."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,16 @@ Indices = NDArray[np.int64]
 
 def offsets_from_lengths(lengths: Iterable[int]) -> Indices:
     """Return the offsets (n + 1,) of items with the given lengths."""
-    sizes = np.fromiter(lengths, dtype=np.int64)
+    sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, dtype=np.int64)
     offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
+
+
+def joined_offsets(parts: Sequence[Indices]) -> Indices:
+    """Return the offsets of the items of several ragged arrays that are put one after the other."""
+    starts = np.cumsum([0, *(int(part[-1]) for part in parts)])
+    return np.concatenate([*(part[:-1] + start for part, start in zip(parts, starts[:-1], strict=True)), starts[-1:]])
 
 
 def positions(offsets: Indices, items: Indices) -> tuple[Indices, Indices]:

@@ -6,39 +6,72 @@ transition scores, ε the temperature. A score of −inf forbids a label; at lea
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from latentstruct.kernels.jit import njit
+from latentstruct.kernels.modes import AUGMENTED, FREE
+from latentstruct.kernels.sparse import row_times_weights
+
+
+class Blocks(NamedTuple):
+    """Where the weights of labels begin; −1: there is no such block."""
+
+    transitions: int
+    bias: int
+    start: int
+    end: int
+
+
+class LabelScores(NamedTuple):
+    """What is added to products of inputs and weights, whatever the inputs are.
+
+    `bias`, `start` and `end` are (S,), or empty if there is no such block. In the mode AUGMENTED costs[label, y] is
+    added to the score of y, in the mode CLAMPED all y but the label are forbidden; a label of −1 adds and forbids
+    nothing.
+    """
+
+    bias: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    costs: np.ndarray
+    mode: int
 
 
 @njit
-def add_costs(scores, labels, costs):
-    """Scores[t, y] += costs[labels[t], y]; a label of −1 adds nothing."""
-    for t in range(scores.shape[0]):
-        if labels[t] >= 0:
-            for y in range(scores.shape[1]):
-                scores[t, y] += costs[labels[t], y]
-
-
-@njit
-def forbid_others(scores, labels):
-    """Scores[t, y] = −inf for all y but labels[t]; a label of −1 forbids nothing."""
-    for t in range(scores.shape[0]):
-        if labels[t] >= 0:
-            for y in range(scores.shape[1]):
+def add_label_scores(scores, added, labels):
+    """Add to the products (T, S) of one sequence what depends on label and place alone; `labels` (T,) if known."""
+    length, n = scores.shape
+    if added.bias.shape[0]:
+        for t in range(length):
+            for y in range(n):
+                scores[t, y] += added.bias[y]
+    if length:
+        for y in range(added.start.shape[0]):
+            scores[0, y] += added.start[y]
+        for y in range(added.end.shape[0]):
+            scores[length - 1, y] += added.end[y]
+    if added.mode == FREE:
+        return
+    for t in range(length):
+        if labels[t] < 0:
+            continue
+        if added.mode == AUGMENTED:
+            for y in range(n):
+                scores[t, y] += added.costs[labels[t], y]
+        else:
+            for y in range(n):
                 if y != labels[t]:
                     scores[t, y] = -np.inf
 
 
 @njit
-def add_ends(scores, offsets, start, end):
-    """Add the start scores to each first token and the end scores to each last one."""
+def add_all_label_scores(scores, offsets, added, labels):
+    """Add label scores to the products of all sequences."""
     for k in range(offsets.shape[0] - 1):
-        if offsets[k + 1] > offsets[k]:
-            for y in range(scores.shape[1]):
-                scores[offsets[k], y] += start[y]
-                scores[offsets[k + 1] - 1, y] += end[y]
+        part = slice(offsets[k], offsets[k + 1])
+        add_label_scores(scores[part], added, labels[part])
 
 
 @njit
@@ -69,42 +102,54 @@ def best_previous(previous, transitions, out):
 
 
 @njit
-def viterbi(scores, offsets, transitions, labels, values):
-    """Best labelling of each sequence and its score (0 for an empty one).
+def best_labelling(scores, transitions, best, arrive, labels):
+    """Write the best labelling of one sequence; return its score, 0 if the sequence is empty.
 
     Only maxima are kept on the way forward; the source of each is found again on the way back, along one path
-    only. Ties go to the lowest label.
+    only. Ties go to the lowest label. `best` (≥ T, S) and `arrive` (S,) are space to work in.
     """
-    n = scores.shape[1]
+    length, n = scores.shape
+    if length == 0:
+        return 0.0
+    best[0] = scores[0]
+    for t in range(1, length):
+        best_previous(best[t - 1], transitions, arrive)
+        for y in range(n):
+            best[t, y] = arrive[y] + scores[t, y]
+    y = 0
+    for z in range(1, n):
+        if best[length - 1, z] > best[length - 1, y]:
+            y = z
+    highest = best[length - 1, y]
+    labels[length - 1] = y
+    for t in range(length - 1, 0, -1):
+        z_best, top = 0, best[t - 1, 0] + transitions[0, y]
+        for z in range(1, n):
+            value = best[t - 1, z] + transitions[z, y]
+            if value > top:
+                z_best, top = z, value
+        y = z_best
+        labels[t - 1] = y
+    return highest
+
+
+@njit
+def longest_item(offsets):
+    """Return the length of the longest item, 1 at least."""
     longest = 1
     for k in range(offsets.shape[0] - 1):
         longest = max(longest, offsets[k + 1] - offsets[k])
-    best = np.empty((longest, n))
-    arrive = np.empty(n)
+    return longest
+
+
+@njit
+def viterbi(scores, offsets, transitions, labels, values):
+    """Best labelling of each sequence and its score."""
+    n = scores.shape[1]
+    best, arrive = np.empty((longest_item(offsets), n)), np.empty(n)
     for k in range(offsets.shape[0] - 1):
-        first, length = offsets[k], offsets[k + 1] - offsets[k]
-        values[k] = 0.0
-        if length == 0:
-            continue
-        best[0] = scores[first]
-        for t in range(1, length):
-            best_previous(best[t - 1], transitions, arrive)
-            for y in range(n):
-                best[t, y] = arrive[y] + scores[first + t, y]
-        y = 0
-        for z in range(1, n):
-            if best[length - 1, z] > best[length - 1, y]:
-                y = z
-        values[k] = best[length - 1, y]
-        labels[first + length - 1] = y
-        for t in range(length - 1, 0, -1):
-            z_best, top = 0, best[t - 1, 0] + transitions[0, y]
-            for z in range(1, n):
-                value = best[t - 1, z] + transitions[z, y]
-                if value > top:
-                    z_best, top = z, value
-            y = z_best
-            labels[first + t - 1] = y
+        part = slice(offsets[k], offsets[k + 1])
+        values[k] = best_labelling(scores[part], transitions, best, arrive, labels[part])
 
 
 @njit
@@ -326,44 +371,82 @@ def pair_marginals(forward, arrive, offsets, pairwise, out):
 
 
 @njit
-def labelling_atoms(labels, offsets, tokens, n_labels, transitions, bias, start, end, pointers, atoms):
-    """Write the joint features of each sequence's labelling as atoms.
-
-    `tokens[k]` is the input row of the first token of sequence k; transitions, bias, start and end are the weight
-    numbers at which these blocks begin (−1: there is no such block).
-    """
-    a = 0
-    for k in range(offsets.shape[0] - 1):
-        pointers[k] = a
-        first, last = offsets[k], offsets[k + 1]
-        for t in range(first, last):
-            atoms.row[a], atoms.column[a] = tokens[k] + t - first, labels[t]
-            a += 1
-        for t in range(first + 1, last):
-            atoms.row[a], atoms.column[a] = -1, transitions + labels[t - 1] * n_labels + labels[t]
-            a += 1
-        if bias >= 0:
-            for t in range(first, last):
-                atoms.row[a], atoms.column[a] = -1, bias + labels[t]
-                a += 1
-        if start >= 0 and last > first:
-            atoms.row[a], atoms.column[a] = -1, start + labels[first]
-            a += 1
-        if end >= 0 and last > first:
-            atoms.row[a], atoms.column[a] = -1, end + labels[last - 1]
-            a += 1
-    pointers[offsets.shape[0] - 1] = a
-    atoms.value[:a] = 1.0
+def labelling_cost(labels, truth, costs):
+    """Return Σ_t costs[truth_t, label_t] of one sequence; a truth of −1 costs nothing."""
+    total = 0.0
+    for t in range(labels.shape[0]):
+        if truth[t] >= 0:
+            total += costs[truth[t], labels[t]]
+    return total
 
 
 @njit
 def labelling_costs(labels, truth, offsets, costs, out):
-    """out[k] = Σ_t costs[truth_t, label_t] over sequence k; a truth of −1 costs nothing."""
+    """out[k] = cost of the labelling of sequence k."""
     for k in range(offsets.shape[0] - 1):
-        out[k] = 0.0
-        for t in range(offsets[k], offsets[k + 1]):
-            if truth[t] >= 0:
-                out[k] += costs[truth[t], labels[t]]
+        part = slice(offsets[k], offsets[k + 1])
+        out[k] = labelling_cost(labels[part], truth[part], costs)
+
+
+@njit
+def put_labelling(a, labels, token, n_labels, blocks, atoms):
+    """Write the joint features of one sequence's labelling as atoms from a on; `token` is its first input row."""
+    length = labels.shape[0]
+    for t in range(length):
+        atoms.row[a], atoms.column[a] = token + t, labels[t]
+        a += 1
+    for t in range(1, length):
+        atoms.row[a], atoms.column[a] = -1, blocks.transitions + labels[t - 1] * n_labels + labels[t]
+        a += 1
+    if blocks.bias >= 0:
+        for t in range(length):
+            atoms.row[a], atoms.column[a] = -1, blocks.bias + labels[t]
+            a += 1
+    if blocks.start >= 0 and length:
+        atoms.row[a], atoms.column[a] = -1, blocks.start + labels[0]
+        a += 1
+    if blocks.end >= 0 and length:
+        atoms.row[a], atoms.column[a] = -1, blocks.end + labels[length - 1]
+
+
+@njit
+def labelling_atoms(labels, offsets, tokens, n_labels, blocks, pointers, atoms):
+    """Write the joint features of all sequences' labellings, each from its pointer on.
+
+    `tokens[k]` is the input row of the first token of sequence k.
+    """
+    for k in range(offsets.shape[0] - 1):
+        put_labelling(pointers[k], labels[offsets[k] : offsets[k + 1]], tokens[k], n_labels, blocks, atoms)
+
+
+@njit
+def best_planes(
+    first, last, products, inputs, weights, offsets, tokens, truth, added, transitions, blocks, pointers, atoms, found
+):
+    """Find the best labellings of the asked sequences first … last − 1, and write their values, losses and features.
+
+    Everything that a sequence needs on the way stays in the cache. `products` (N, S) are those of the asked tokens, or
+    empty: then they are made of `inputs`, a CSR matrix, and `weights`. `truth` has the labels of all tokens of the
+    batch, or none in the mode FREE; `found` is (2, k): values and losses.
+    """
+    n = transitions.shape[0]
+    longest = longest_item(offsets[first : last + 1])
+    scores, best, arrive = np.empty((longest, n)), np.empty((longest, n)), np.empty(n)
+    labels = np.empty(longest, np.int64)
+    for k in range(first, last):
+        length = offsets[k + 1] - offsets[k]
+        own, labelling = scores[:length], labels[:length]
+        if products.shape[0]:
+            own[:] = products[offsets[k] : offsets[k + 1]]
+        else:
+            for t in range(length):
+                row_times_weights(inputs[0], inputs[1], inputs[2], tokens[k] + t, weights, arrive)
+                own[t] = arrive
+        known = truth[tokens[k] : tokens[k] + length]
+        add_label_scores(own, added, known)
+        found[0, k] = best_labelling(own, transitions, best, arrive, labelling)
+        found[1, k] = labelling_cost(labelling, known, added.costs) if added.mode == AUGMENTED else 0.0
+        put_labelling(pointers[k], labelling, tokens[k], n, blocks, atoms)
 
 
 @njit
@@ -377,8 +460,8 @@ def put_label_atoms(a, row, column, values, atoms):
 
 
 @njit
-def expected_atoms(marginals, pairs, offsets, tokens, transitions, bias, start, end, pointers, atoms):
-    """Write the expected joint features of each sequence as atoms; arguments as in `labelling_atoms`."""
+def expected_atoms(marginals, pairs, offsets, tokens, blocks, pointers, atoms):
+    """Write the expected joint features of each sequence as atoms, and the pointers; see `labelling_atoms`."""
     n = marginals.shape[1]
     a = 0
     for k in range(offsets.shape[0] - 1):
@@ -387,12 +470,12 @@ def expected_atoms(marginals, pairs, offsets, tokens, transitions, bias, start, 
         for t in range(first, last):
             a = put_label_atoms(a, tokens[k] + t - first, 0, marginals[t], atoms)
         for z in range(n):
-            a = put_label_atoms(a, -1, transitions + z * n, pairs[k, z], atoms)
-        if bias >= 0:
+            a = put_label_atoms(a, -1, blocks.transitions + z * n, pairs[k, z], atoms)
+        if blocks.bias >= 0:
             for t in range(first, last):
-                a = put_label_atoms(a, -1, bias, marginals[t], atoms)
-        if start >= 0 and last > first:
-            a = put_label_atoms(a, -1, start, marginals[first], atoms)
-        if end >= 0 and last > first:
-            a = put_label_atoms(a, -1, end, marginals[last - 1], atoms)
+                a = put_label_atoms(a, -1, blocks.bias, marginals[t], atoms)
+        if blocks.start >= 0 and last > first:
+            a = put_label_atoms(a, -1, blocks.start, marginals[first], atoms)
+        if blocks.end >= 0 and last > first:
+            a = put_label_atoms(a, -1, blocks.end, marginals[last - 1], atoms)
     pointers[offsets.shape[0] - 1] = a

@@ -8,7 +8,8 @@ moves of single items.
 import numpy as np
 
 from latentstruct.kernels.jit import njit
-from latentstruct.kernels.pairs import AUGMENTED, score_pairs
+from latentstruct.kernels.modes import AUGMENTED
+from latentstruct.kernels.pairs import score_pairs
 from latentstruct.kernels.planes import row_add
 
 EXACT_ITEMS = 10

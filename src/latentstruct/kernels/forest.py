@@ -8,7 +8,8 @@ true clusters, l(y, (i, j)) = 1 inside a true cluster and −r across (r is `pen
 import numpy as np
 
 from latentstruct.kernels.jit import njit
-from latentstruct.kernels.pairs import AUGMENTED, CLAMPED, FREE, pair_number, score_pairs
+from latentstruct.kernels.modes import AUGMENTED, CLAMPED, FREE
+from latentstruct.kernels.pairs import pair_number, score_pairs
 from latentstruct.kernels.planes import row_dot
 
 

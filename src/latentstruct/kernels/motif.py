@@ -130,21 +130,25 @@ def exact_score(layout, tables, width, start, strand):
     return score
 
 
+@inlined
+def best_window(layout, tables, width, example, sums, scores):
+    """Return value, flat start and strand of an example's highest window; of equal ones the first, forward first."""
+    count = scan(layout, tables, width, example, sums, scores)
+    best = 0
+    for t in range(2 * count if tables.reverse.shape[0] > 0 else count):
+        if scores[t] > scores[best]:
+            best = t
+    strand = 1 if best < count else -1
+    start = window_start(layout, example, best if best < count else best - count)
+    return exact_score(layout, tables, width, start, strand), start, strand
+
+
 @njit
 def best_windows(layout, tables, width, rows, values, starts, strands):
-    """Find value, flat start and strand of the highest window of each row; of equal ones the first, forward first."""
+    """Find value, flat start and strand of the highest window of each row."""
     sums, scores = room(layout, width)
-    both = tables.reverse.shape[0] > 0
     for k in range(rows.shape[0]):
-        example = rows[k]
-        count = scan(layout, tables, width, example, sums, scores)
-        best = 0
-        for t in range(2 * count if both else count):
-            if scores[t] > scores[best]:
-                best = t
-        strands[k] = 1 if best < count else -1
-        starts[k] = window_start(layout, example, best if best < count else best - count)
-        values[k] = exact_score(layout, tables, width, starts[k], strands[k])
+        values[k], starts[k], strands[k] = best_window(layout, tables, width, rows[k], sums, scores)
 
 
 @njit
@@ -213,6 +217,17 @@ def pool_classes(negative, positive, temperature):
     low_share = math.exp((negative - high) / temperature)
     share = math.exp((positive - high) / temperature)
     return high + temperature * math.log(low_share + share), share / (low_share + share)
+
+
+@njit
+def pool_best_windows(layout, tables, width, rows, bonus, temperature, values, positive, starts, strands):
+    """Find the highest window of each row and pool its label with the negative one; arguments as in `soft_total`."""
+    sums, scores = room(layout, width)
+    for k in range(rows.shape[0]):
+        score, starts[k], strands[k] = -np.inf, 0, 1
+        if bonus[k, 1] > -np.inf:
+            score, starts[k], strands[k] = best_window(layout, tables, width, rows[k], sums, scores)
+        values[k], positive[k] = pool_classes(bonus[k, 0], bonus[k, 1] + score, temperature)
 
 
 @inlined

@@ -7,9 +7,8 @@ the score s_p = w·x_{row_of[p]}. Indicator features give millions of pairs a fe
 import numpy as np
 
 from latentstruct.kernels.jit import inlined, njit
+from latentstruct.kernels.modes import AUGMENTED, CLAMPED, FREE
 from latentstruct.kernels.planes import row_dot
-
-FREE, AUGMENTED, CLAMPED = 0, 1, 2
 
 
 @inlined

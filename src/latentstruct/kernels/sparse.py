@@ -5,22 +5,27 @@ No `data` means that all values are 1.
 
 import numpy as np
 
-from latentstruct.kernels.jit import njit
+from latentstruct.kernels.jit import inlined, njit
+
+
+@inlined
+def row_times_weights(indptr, indices, data, row, weights, out):
+    """Out = x_row W; weights is (d, S), out is (S,)."""
+    n_labels = weights.shape[1]
+    out[:] = 0.0
+    for entry in range(indptr[row], indptr[row + 1]):
+        value = data[entry] if len(data) else 1.0
+        chosen = weights[indices[entry]]
+        for label in range(n_labels):
+            out[label] += value * chosen[label]
 
 
 @njit
 def rows_times_weights(indptr, indices, data, selected, weights, out):
     """out[k] = x_{selected[k]} W; weights is (d, S), out is (len(selected), S)."""
-    n_labels = weights.shape[1]
-    sums = np.empty(n_labels)
+    sums = np.empty(weights.shape[1])
     for k in range(selected.shape[0]):
-        row = selected[k]
-        sums[:] = 0.0
-        for entry in range(indptr[row], indptr[row + 1]):
-            value = data[entry] if len(data) else 1.0
-            chosen = weights[indices[entry]]
-            for label in range(n_labels):
-                sums[label] += value * chosen[label]
+        row_times_weights(indptr, indices, data, selected[k], weights, sums)
         out[k] = sums
 
 

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.exceptions import InputError
+from latentstruct.executors import share
 from latentstruct.kernels import chain as kernels
 from latentstruct.kernels import half_chain
+from latentstruct.kernels.modes import MODES
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
@@ -27,6 +29,8 @@ from latentstruct.unknown import UNKNOWN, is_unknown
 
 # exp(−600) is the smallest share a linear-domain message may lose without reaching denormal numbers.
 LINEAR_DOMAIN_SPREAD = 600.0
+
+NO_LABELS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass
@@ -297,39 +301,35 @@ class Chain(BaseTask):
             tokens, offsets = positions(batch.offsets, rows)
             truth = None if batch.truth is None else batch.truth[tokens]
         scores = batch.inputs.times(w[: self.transitions_at_].reshape(-1, n), tokens, out)
-        if self.bias_at_ >= 0:
-            scores += w[self.bias_at_ : self.bias_at_ + n]
-        if self.start_at_ >= 0 or self.end_at_ >= 0:
-            zero = np.zeros(n)
-            start = w[self.start_at_ : self.start_at_ + n] if self.start_at_ >= 0 else zero
-            end = w[self.end_at_ : self.end_at_ + n] if self.end_at_ >= 0 else zero
-            kernels.add_ends(scores, offsets, start, end)
-        if mode == "augmented":
-            kernels.add_costs(scores, truth, self.costs_)
-        elif mode == "clamped":
-            kernels.forbid_others(scores, truth)
+        kernels.add_all_label_scores(
+            scores, offsets, self._label_scores(w, mode), NO_LABELS if truth is None else truth
+        )
         return Selection(rows, offsets, truth, scores)
+
+    def _label_scores(self, w: Vector, mode: Mode) -> kernels.LabelScores:
+        n = len(self.labels_)
+        bias, start, end = (w[at : at + n] if at >= 0 else w[:0] for at in self._blocks[1:])
+        return kernels.LabelScores(bias, start, end, self.costs_, MODES[mode])
+
+    @property
+    def _blocks(self) -> kernels.Blocks:
+        return kernels.Blocks(self.transitions_at_, self.bias_at_, self.start_at_, self.end_at_)
+
+    def _labelling_room(self, offsets: Indices) -> tuple[Indices, Atoms]:
+        """Return where the features of each sequence's labelling begin, and space for them."""
+        lengths = np.diff(offsets)
+        ends = (self.start_at_ >= 0) + (self.end_at_ >= 0)
+        per_token = 2 + (self.bias_at_ >= 0)
+        pointers = offsets_from_lengths(per_token * lengths + (ends - 1) * (lengths > 0))
+        size = int(pointers[-1])
+        return pointers, Atoms(np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32), np.ones(size))
 
     def _labelling_planes(
         self, batch: ChainBatch, chosen: Selection, labels: NDArray[np.int64], offsets: Vector, values: Vector
     ) -> Planes:
-        per_token = 2 + (self.bias_at_ >= 0)
-        room = per_token * len(labels) + 2 * len(values)
-        atoms = Atoms(np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32), np.empty(room))
-        pointers = np.empty(len(values) + 1, dtype=np.int64)
-        kernels.labelling_atoms(
-            labels,
-            chosen.offsets,
-            batch.offsets[chosen.rows],
-            len(self.labels_),
-            self.transitions_at_,
-            self.bias_at_,
-            self.start_at_,
-            self.end_at_,
-            pointers,
-            atoms,
-        )
-        atoms = Atoms(*(part[: pointers[-1]] for part in atoms))
+        pointers, atoms = self._labelling_room(chosen.offsets)
+        tokens = batch.offsets[chosen.rows]
+        kernels.labelling_atoms(labels, chosen.offsets, tokens, len(self.labels_), self._blocks, pointers, atoms)
         return Planes(batch.inputs.rows, pointers, atoms, offsets, values, self.n_features)
 
     def _best(self, chosen: Selection, w: Vector) -> tuple[NDArray[np.int64], Vector]:
@@ -346,18 +346,56 @@ class Chain(BaseTask):
         temperature: Temperature,
         rows: Indices | None = None,
     ) -> Planes:
-        """Return one supporting plane for each asked sequence."""
+        """Return one supporting plane for each asked sequence.
+
+        Where all is maximised, threads share the sequences; see `latentstruct.executors.share`.
+        """
         if mode == "clamped" and not batch.half_labelled:
             return self._known_planes(batch, w, rows)
-        chosen = self._select(batch, w, mode, rows)
         temperature = self._effective(batch, mode, temperature)
         if temperature != Temperature():
-            return self._soft_planes(batch, w, chosen, temperature)
-        labels, values = self._best(chosen, w)
-        losses = np.zeros(len(values))
-        if mode == "augmented":
-            kernels.labelling_costs(labels, chosen.truth, chosen.offsets, self.costs_, losses)
-        return self._labelling_planes(batch, chosen, labels, losses, values)
+            return self._soft_planes(batch, w, self._select(batch, w, mode, rows), temperature)
+        return self._best_planes(batch, w, mode, rows)
+
+    def shares_planes(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> bool:
+        """Tell whether `planes` shares its work."""
+        known = mode == "clamped" and not batch.half_labelled
+        return not known and self._effective(batch, mode, temperature) == Temperature()
+
+    def _best_planes(self, batch: ChainBatch, w: Vector, mode: Mode, rows: Indices | None) -> Planes:
+        require_labels(batch, mode)
+        rows = np.arange(batch.n_examples) if rows is None else rows
+        tokens = batch.offsets[rows]
+        offsets = offsets_from_lengths(batch.offsets[rows + 1] - tokens)
+        pointers, atoms = self._labelling_room(offsets)
+        found, weights = np.empty((2, len(rows))), w[: self.transitions_at_].reshape(-1, len(self.labels_))
+        inputs, added, blocks = batch.inputs, self._label_scores(w, mode), self._blocks
+        truth, transitions = NO_LABELS if batch.truth is None else batch.truth, self._transitions(w)
+        products = np.empty((offsets[-1] if inputs.dense else 0, len(self.labels_)))
+
+        def label(first: int, last: int) -> None:
+            if inputs.dense:
+                asked, _ = positions(batch.offsets, rows[first:last])
+                inputs.times(weights, asked, products[offsets[first] : offsets[last]])
+            kernels.best_planes(
+                first,
+                last,
+                products,
+                inputs.compressed,
+                weights,
+                offsets,
+                tokens,
+                truth,
+                added,
+                transitions,
+                blocks,
+                pointers,
+                atoms,
+                found,
+            )
+
+        share(label, len(rows))
+        return Planes(inputs.rows, pointers, atoms, found[1], found[0], self.n_features)
 
     @staticmethod
     def _effective(batch: ChainBatch, mode: Mode, temperature: Temperature) -> Temperature:
@@ -486,10 +524,7 @@ class Chain(BaseTask):
             pooled.pairs,
             chosen.offsets,
             batch.offsets[chosen.rows],
-            self.transitions_at_,
-            self.bias_at_,
-            self.start_at_,
-            self.end_at_,
+            self._blocks,
             pointers,
             atoms,
         )

@@ -12,6 +12,7 @@ from scipy import sparse
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import forest as kernels
 from latentstruct.kernels import pairs as pair_kernels
+from latentstruct.kernels.modes import MODES
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters
 from latentstruct.planes import Planes
@@ -21,8 +22,6 @@ from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels
 from latentstruct.tasks.inputs import check_matrix
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
-
-MODES = {"free": pair_kernels.FREE, "augmented": pair_kernels.AUGMENTED, "clamped": pair_kernels.CLAMPED}
 
 
 @dataclass

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
+from latentstruct.executors import share
 from latentstruct.kernels import motif as kernels
 from latentstruct.kernels.motif import Layout, Tables
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.planes import Plane, Planes, no_rows
 from latentstruct.protocols import Mode, Prediction, Temperature
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.ragged import Indices, Vector, joined_offsets, offsets_from_lengths
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels
 from latentstruct.tasks.labels import as_list
@@ -241,14 +242,24 @@ class Motif(BaseTask):
         kernels.best_windows(batch.layout, tables, self.width, rows, values, starts, strands)
         return values, starts, strands
 
-    def _atoms(self, batch: MotifBatch, starts: Indices, strands: Indices, factors: Vector) -> tuple[Indices, Atoms]:
+    def _window_atoms(
+        self, batch: MotifBatch, starts: Indices, strands: Indices, factors: Vector
+    ) -> tuple[Indices, NDArray[np.int32], Vector]:
+        """Return pointers, columns and values of the features of one window an example, times its factor."""
         pointers = np.empty(len(starts) + 1, dtype=np.int64)
         most = 2 * self.width * int(np.count_nonzero(factors))
         column, value = np.empty(most, dtype=np.int32), np.empty(most)
         end = kernels.window_atoms(
             batch.layout, self.width, self.n_states_, starts, strands, factors, pointers, column, value
         )
-        return pointers, Atoms(np.full(end, -1, dtype=np.int32), column[:end].copy(), value[:end].copy())
+        return pointers, column[:end], value[:end]
+
+    @staticmethod
+    def _joined_atoms(parts: list[tuple[Indices, NDArray[np.int32], Vector]]) -> tuple[Indices, Atoms]:
+        """Return the pointers and atoms of consecutive examples' windows."""
+        pointers, columns, values = zip(*parts, strict=True)
+        column = np.concatenate(columns)
+        return joined_offsets(pointers), Atoms(np.full(len(column), -1, dtype=np.int32), column, np.concatenate(values))
 
     def planes(
         self,
@@ -258,13 +269,17 @@ class Motif(BaseTask):
         temperature: Temperature,
         rows: Indices | None = None,
     ) -> Planes:
-        """Return one supporting plane for each asked example."""
+        """Return one supporting plane for each asked example.
+
+        Where windows are maximised, threads share the examples; see `latentstruct.executors.share`.
+        """
         require_labels(batch, mode)
         asked = np.arange(batch.n_examples) if rows is None else np.asarray(rows, dtype=np.int64)
         bonus, tables = self._bonus(batch, mode, asked), self.tables(w)
         values, positive = np.empty(len(asked)), np.empty(len(asked))
-        if temperature.latent == 0:
-            pointers, atoms = self._hard_atoms(batch, tables, asked, bonus, temperature.output, values, positive)
+        if self.shares_planes(batch, mode, temperature):
+            pooling = asked, bonus, temperature.output, values, positive
+            pointers, atoms = self._hard_atoms(batch, tables, *pooling)
         else:
             most = int(np.minimum(self.n_states_, np.diff(batch.layout.offsets)[asked]).sum())
             most += 4 * self.width * len(asked)
@@ -281,6 +296,10 @@ class Motif(BaseTask):
             planes.offsets = bonus[np.arange(len(asked)), positive.astype(np.int64)]
         return planes
 
+    def shares_planes(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> bool:
+        """Tell whether `planes` shares its work."""
+        return temperature.latent == 0
+
     def _hard_atoms(
         self,
         batch: MotifBatch,
@@ -292,19 +311,17 @@ class Motif(BaseTask):
         positive: Vector,
     ) -> tuple[Indices, Atoms]:
         """Fill in values and shares of the positive label, and return the features of the best windows."""
-        scores = np.full(len(asked), -np.inf)
-        starts, strands = np.zeros(len(asked), dtype=np.int64), np.ones(len(asked), dtype=np.int64)
-        open_rows = np.flatnonzero(bonus[:, 1] > -np.inf)
-        scores[open_rows], starts[open_rows], strands[open_rows] = self._best(batch, tables, asked[open_rows])
-        by_class = bonus + np.column_stack([np.zeros(len(asked)), scores])
-        values[:] = by_class.max(axis=1)
-        if output_temperature == 0:
-            positive[:] = by_class[:, 1] > by_class[:, 0]
-        else:
-            shares = np.exp((by_class - values[:, None]) / output_temperature)
-            values += output_temperature * np.log(shares.sum(axis=1))
-            positive[:] = shares[:, 1] / shares.sum(axis=1)
-        return self._atoms(batch, starts, strands, positive)
+        found: dict[int, tuple[Indices, NDArray[np.int32], Vector]] = {}
+
+        def search(first: int, last: int) -> None:
+            part = slice(first, last)
+            starts, strands = np.empty(last - first, dtype=np.int64), np.empty(last - first, dtype=np.int64)
+            scored = asked[part], bonus[part], output_temperature, values[part], positive[part], starts, strands
+            kernels.pool_best_windows(batch.layout, tables, self.width, *scored)
+            found[first] = self._window_atoms(batch, starts, strands, positive[part])
+
+        share(search, len(asked))
+        return self._joined_atoms([found[first] for first in sorted(found)])
 
     def work(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each sequence takes, shape (n,)."""
@@ -418,7 +435,7 @@ class Motif(BaseTask):
                 starts[i] = batch.layout.offsets[i] + start
             elif latent is not None:
                 raise InputError(f"latent {i} is {show(latent)}, but sequence {i} is negative: give None for it")
-        pointers, atoms = self._atoms(batch, starts, strands, positive.astype(np.float64))
+        pointers, atoms = self._joined_atoms([self._window_atoms(batch, starts, strands, positive.astype(np.float64))])
         nothing = np.zeros(len(positive))
         return Planes(batch.rows, pointers, atoms, nothing, nothing.copy(), self.n_features)
 
