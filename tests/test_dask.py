@@ -92,7 +92,7 @@ def empty():
 def shards_of_rows(client):
     task = Chain()
     task.learn(ROWS, LETTERS)
-    return DaskShards(client, task, data_recipes(ROWS, LETTERS))
+    return DaskShards(client, task, data_recipes(ROWS, LETTERS, np.linspace(0, len(ROWS), 9).astype(int)))
 
 
 def size_of(task, batch):
@@ -102,8 +102,8 @@ def size_of(task, batch):
 @pytest.mark.parametrize(
     ("model", "X", "Y"),
     [
-        (CRF(Chain(), tol=1e-10), ROWS, LETTERS),
-        (StructuralSVM(Chain(), tol=0.05), ROWS, LETTERS),
+        (CRF(Chain()), ROWS, LETTERS),
+        (StructuralSVM(Chain(), solver="bundle", tol=0.05), ROWS, LETTERS),
         (StructuralSVM(Chain(), solver=Subgradient(batch_size=20, patience=1, tol=0.1)), ROWS, LETTERS),
         (LatentSSVM(Motif(width=6), C=0.1, solver=CCCP(Bundle()), tol=0.1), SITES, BOUND),
     ],
@@ -118,10 +118,10 @@ def test_same_objective_as_one_process(client, model, X, Y):
         )
     assert there.objective_ == pytest.approx(here.objective_, rel=1e-12)
     assert there.n_rounds_ == here.n_rounds_
-    # What is kept: the task, eight shards, and what the last question left until the client was told.
+    # What is kept: the task, the shards, and what the last question left until the client was told.
     assert max(futures) <= 40
-    if isinstance(model, CRF):
-        assert there.objective_ == pytest.approx(clone(model).fit(X, Y).objective_, rel=1e-9)
+    if not isinstance(model.solver, Subgradient):
+        assert there.coef_.tobytes() == clone(model).fit(X, Y).coef_.tobytes()
 
 
 def test_dead_workers_change_nothing(client, tmp_path):

@@ -165,7 +165,7 @@ def test_answers_are_the_same_bits_for_any_number_of_threads(name, many_pieces):
                 batch = task.prepare(X, Y)
                 oracle = TaskOracle(task, batch, weights, mode, temperature, n_jobs)
                 if mode != "clamped":
-                    assert len(oracle._divided(None, 0.0)) > 1
+                    assert len(oracle._bounds(None, 0.0)) > 2
                 found = []
                 for v in questions:
                     found += bits(oracle.total(v)) + bits(oracle.planes(v, some)) + bits(oracle.planes(v))
@@ -198,8 +198,8 @@ def test_slack_and_renyi_oracles_divide_their_examples_too(many_pieces):
 def test_an_example_asked_twice_stays_in_one_hand_where_answers_are_remembered(many_pieces):
     task, X, Y, _ = learned("loopy graphs")
     oracle = TaskOracle(task, task.prepare(X, Y), np.ones(len(Y)), "augmented", HARD, 2)
-    assert len(oracle._divided(np.array([3, 0, 2, 1]), 0.0)) > 1
-    assert len(oracle._divided(np.array([3, 0, 3, 1]), 0.0)) == 1
+    assert len(oracle._bounds(np.array([3, 0, 2, 1]), 0.0)) > 2
+    assert len(oracle._bounds(np.array([3, 0, 3, 1]), 0.0)) == 2
 
 
 def test_python_functions_stay_in_one_piece(many_pieces):
@@ -209,7 +209,7 @@ def test_python_functions_stay_in_one_piece(many_pieces):
     batch = Multiclass()
     batch.n_examples = 9
     oracle = TaskOracle(Plain(), batch, np.ones(9), "free", HARD, 2)
-    assert len(oracle._divided(None, 0.0)) == 1
+    assert len(oracle._bounds(None, 0.0)) == 2
 
 
 ELSEWHERE = """

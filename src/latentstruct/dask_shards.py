@@ -13,8 +13,9 @@ from threadpoolctl import ThreadpoolController
 from latentstruct.exceptions import InputError
 from latentstruct.executors import available_cores
 from latentstruct.held_values import Held, StoredRecipe
+from latentstruct.plane_sums import add_up, group_size
 from latentstruct.planes import Plane
-from latentstruct.shards import Function, add_up, block_length, group_size, places_of_blocks
+from latentstruct.shards import Function, block_length, places_of_blocks
 from latentstruct.short_repr import show
 
 ATTEMPTS = 4
@@ -54,6 +55,7 @@ class DaskShards:
         self.client, self.task, self.recipes = client, task, recipes
         self.sizes = [int(recipe.n_examples) for recipe in recipes]
         self.n_examples = sum(self.sizes)
+        self.divided = any(isinstance(recipe, StoredRecipe) for recipe in recipes)
         self._task: Any = None
         self._batches: list[Any] = [None] * len(recipes)
         self._workers: list[str] = []

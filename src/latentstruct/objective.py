@@ -11,7 +11,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.oracles import CountingOracle, FixedOracle, FixedTotal, SlackOracle, TaskOracle
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Regularizer, Task, Temperature
-from latentstruct.ragged import Vector
+from latentstruct.ragged import Indices, Vector
 from latentstruct.regularizers import L2
 from latentstruct.shards import ShardedOracle, Shards, sharded_truth
 from latentstruct.short_repr import short_repr, show
@@ -86,8 +86,9 @@ class Objective:
     def linearized_with(self, planes: Planes | Plane) -> "Objective":
         """Replace f⁻ by planes below it, one for each example or their sum: a convex upper bound of the objective."""
         weights = self.minus.weights
-        known = FixedTotal(planes, weights) if isinstance(planes, Plane) else FixedOracle(planes, weights)
-        return replace(self, minus=known)
+        if isinstance(planes, Plane):
+            return replace(self, minus=FixedTotal(planes, weights))
+        return replace(self, minus=FixedOracle(planes, weights, cuts=getattr(self.minus, "cuts", None)))
 
     def reweighted(self, weights: Vector) -> "Objective":
         """Return the same objective with other weights c_i."""
@@ -106,9 +107,17 @@ class Objective:
         """Return the same objective with its sides asked by so many threads, where they can be."""
         return replace(self, plus=_in_threads(self.plus, n_jobs), minus=_in_threads(self.minus, n_jobs))
 
+    def cut_at(self, cuts: Indices) -> "Objective":
+        """Return the same objective with its sums made of those between consecutive cuts; see `TaskOracle`."""
+        return replace(self, plus=_cut_at(self.plus, cuts), minus=_cut_at(self.minus, cuts))
+
     def counted(self) -> "Objective":
         """Return the same objective with the calls of its plus side counted from zero."""
         return replace(self, plus=CountingOracle(self.plus))
+
+
+def _cut_at(side: Any, cuts: Indices) -> Any:
+    return replace(side, cuts=cuts) if isinstance(side, TaskOracle | FixedOracle) else side
 
 
 def _in_threads(side: Any, n_jobs: int) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from latentstruct.exceptions import InputError
-from latentstruct.executors import pieces, thread_fold, thread_map
+from latentstruct.executors import divided, pieces, thread_fold, thread_map
+from latentstruct.plane_sums import PlaneTree
 from latentstruct.planes import Plane, Planes, PlaneStore
 from latentstruct.protocols import Mode, Oracle, Task, Temperature
 from latentstruct.ragged import Indices, Vector
@@ -17,22 +18,8 @@ HARD = Temperature()
 
 WORTH = 10.0
 """How many times its own overhead a piece of work takes at least."""
-
-
-class PlaneSum:
-    """The sum of planes that are added one after the other; the slope of the first gives its memory."""
-
-    plane: Plane | None = None
-
-    def add(self, plane: Plane) -> None:
-        """Add a plane."""
-        if self.plane is None:
-            self.plane = replace(plane)
-            return
-        self.plane.slope += plane.slope
-        self.plane.offset += plane.offset
-        self.plane.entropy += plane.entropy
-        self.plane.exact = self.plane.exact and plane.exact
+SLOPE_STEPS = 2.0
+"""Elementary steps that a number of a slope takes: fresh memory is filled with zeros, and added to the sum."""
 
 
 class DividedOracle:
@@ -46,12 +33,18 @@ class DividedOracle:
     weights: Vector
     mode: Mode
     n_jobs: int
+    cuts: Indices | None = None
     n_examples: int
     n_features: int
 
     def _temperatures(self) -> Temperature:
         """Return the temperatures of the pooling, by which work is estimated."""
         raise TypeError(f"{type(self).__name__} does not define _temperatures()")
+
+    @property
+    def _shares_planes(self) -> bool:
+        """Whether the task itself lets threads share the work on planes."""
+        return False
 
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
         """Ask the task for the planes of some examples."""
@@ -73,39 +66,62 @@ class DividedOracle:
         tells = getattr(self.task, "overhead", None)
         return 0.0 if tells is None else float(tells(self.batch))
 
-    def _divided(self, rows: Indices | None, least: float) -> list[Indices]:
-        """Return the asked examples piece by piece."""
+    @property
+    def shared(self) -> bool:
+        """Whether threads can share the examples."""
+        return bool(self.work.any())
+
+    @property
+    def least_summed(self) -> float:
+        """Elementary steps of the least piece whose sum is worth a slope of its own."""
+        return WORTH * (self.overhead + SLOPE_STEPS * self.n_features)
+
+    def _bounds(self, rows: Indices | None, least: float) -> Indices:
+        """Return the bounds of the pieces that the asked examples are divided into."""
         if rows is not None and len(rows) < 2:
-            return [rows]
+            return np.array([0, len(rows)])
         bounds = pieces(self.work if rows is None else self.work[rows], least)
-        asked = np.arange(self.n_examples) if rows is None else rows
-        if len(bounds) > 2 and getattr(self.batch, "remembers", False) and len(np.unique(asked)) < len(asked):
+        if len(bounds) > 2 and rows is not None and getattr(self.batch, "remembers", False):
             # An example that is asked twice would leave what the last of two threads has found.
-            return [asked]
+            return bounds if len(np.unique(rows)) == len(rows) else bounds[[0, -1]]
+        return bounds
+
+    def _parts(self, rows: Indices | None, bounds: Indices) -> list[Indices]:
+        """Return the asked examples piece by piece."""
+        asked = np.arange(self.n_examples) if rows is None else rows
         return [asked[start:end] for start, end in pairwise(bounds)]
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes at w."""
-        # A piece fills a slope of its own, which is added to the others.
-        parts = self._divided(None, WORTH * (self.overhead + self.n_features))
-        if len(parts) < 2:
+        if self.cuts is not None and self.shared:
+            bounds, tree = self.cuts, PlaneTree()
+        else:
+            bounds = self._bounds(None, self.least_summed)
+            tree = PlaneTree(len(bounds))
+        if len(bounds) < 3:
             return self._total(w, None)
-        found = PlaneSum()
-        thread_fold(lambda rows: self._total(w, rows), parts, found.add, self.n_jobs)
-        assert found.plane is not None
-        return found.plane
+        thread_fold(lambda rows: self._total(w, rows), self._parts(None, bounds), tree.add, self.n_jobs)
+        return tree.total()
 
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Return the planes of the asked examples at w."""
-        parts = self._divided(rows, WORTH * self.overhead)
-        if len(parts) < 2:
+        bounds = self._bounds(rows, WORTH * self.overhead)
+        if len(bounds) < 3:
             return self._planes(w, rows)
-        return Planes.joined(thread_map(lambda part: self._planes(w, part), parts, self.n_jobs))
+        if self._shares_planes:
+            with divided(bounds, self.n_jobs):
+                return self._planes(w, rows)
+        return Planes.joined(thread_map(lambda part: self._planes(w, part), self._parts(rows, bounds), self.n_jobs))
 
 
 @dataclass
 class TaskOracle(DividedOracle):
-    """One mode of a task on one batch, with the examples' weights c_i."""
+    """One mode of a task on one batch, with the examples' weights c_i.
+
+    `cuts` are the bounds 0 = b_0 < b_1 < … = n of consecutive examples whose sums are added in pairs, as those of
+    shards are: then an objective is the same in one process and in shards, to the last bit. Tasks whose examples
+    threads cannot share are asked as a whole all the same.
+    """
 
     task: Any
     batch: Any
@@ -113,6 +129,7 @@ class TaskOracle(DividedOracle):
     mode: Mode
     temperature: Temperature = HARD
     n_jobs: int = 1
+    cuts: Indices | None = None
 
     def __post_init__(self) -> None:
         self.n_examples = self.batch.n_examples
@@ -142,6 +159,11 @@ class TaskOracle(DividedOracle):
 
     def _temperatures(self) -> Temperature:
         return self.temperature
+
+    @property
+    def _shares_planes(self) -> bool:
+        tells = getattr(self.task, "shares_planes", None)
+        return tells is not None and tells(self.batch, self.mode, self.temperature)
 
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
         return self.task.planes(self.batch, w, self.mode, self.temperature, rows)
@@ -246,16 +268,23 @@ class SlackOracle(DividedOracle):
 
 @dataclass
 class FixedOracle:
-    """A linear side: the same planes whatever w is (a known output, or a side linearised by CCCP)."""
+    """A linear side: the same planes whatever w is (a known output, or a side linearised by CCCP).
+
+    `cuts` are as in `TaskOracle`.
+    """
 
     fixed: Planes
     weights: Vector
     smooth: bool = True
+    cuts: Indices | None = None
 
     def __post_init__(self) -> None:
         self.n_examples = len(self.fixed)
         self.n_features = self.fixed.n_features
-        self._total = self.fixed.total(self.weights)
+        tree = PlaneTree()
+        for begin, end in pairwise((0, self.n_examples) if self.cuts is None else self.cuts):
+            tree.add(self.fixed.between(begin, end).total(self.weights[begin:end]))
+        self._total = tree.total()
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes."""

@@ -1,8 +1,8 @@
 """Examples in shards, in this process or elsewhere: the sides of an objective are known by sums over whole shards."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from math import log2
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,13 +10,15 @@ import numpy as np
 from scipy.sparse import issparse
 
 from latentstruct.exceptions import InputError
+from latentstruct.executors import pieces, thread_fold
 from latentstruct.oracles import HARD, FixedTotal, TaskOracle
+from latentstruct.plane_sums import MOST_GROUPS, PlaneTree, group_size
 from latentstruct.planes import Plane
 from latentstruct.protocols import Mode, Temperature
 from latentstruct.ragged import Indices, Vector
 
-LEAST_SHARDS, MOST_SHARDS = 8, 64
-"""Shards that data in memory are cut into, whatever the number of workers, so that sums do not depend on it."""
+LEAST_SHARDS, MOST_SHARDS = 8, MOST_GROUPS
+"""Shards that data in memory are cut into where the work is unknown, whatever the number of workers."""
 LENGTH_OF_SHARD = 20_000
 """Tokens, letters or other parts of its examples that a shard has at least, within these limits."""
 IMBALANCE = 0.25
@@ -42,11 +44,15 @@ class Shards(Protocol):
         How many examples each shard has.
     n_examples : int
         How many there are in all.
+    divided : bool
+        Whether the examples of a shard are divided among threads in turn, as where a shard is a large file. Others are
+        asked as a whole: then sums are those of a batch that is cut at the same bounds, to the last bit.
     """
 
     task: Any
     sizes: list[int]
     n_examples: int
+    divided: bool
 
     def map(
         self,
@@ -78,24 +84,18 @@ class LocalShards:
         One for each shard; a lazy sequence may open a batch when it is asked for.
     sizes : sequence of int, optional
         How many examples each has, where the batches need not be opened to know.
+    divided : bool
+        See `Shards`; if not, threads share the shards, several of which are then open at a time.
     """
 
     labelled = True
 
-    def __init__(self, task: Any, batches: Sequence[Any], sizes: Sequence[int] | None = None) -> None:
-        self.task, self.batches = task, batches
+    def __init__(
+        self, task: Any, batches: Sequence[Any], sizes: Sequence[int] | None = None, divided: bool = False
+    ) -> None:
+        self.task, self.batches, self.divided = task, batches, divided
         self.sizes = [batch.n_examples for batch in batches] if sizes is None else [int(size) for size in sizes]
         self.n_examples = sum(self.sizes)
-
-    def _answers(
-        self,
-        function: Function,
-        shared: tuple[Any, ...],
-        own: Sequence[tuple[Any, ...]] | None,
-        chosen: Sequence[int] | None,
-    ) -> Iterator[Any]:
-        for place, k in enumerate(range(len(self.sizes)) if chosen is None else chosen):
-            yield function(self.task, self.batches[k], *shared, *(() if own is None else own[place]))
 
     def map(
         self,
@@ -105,7 +105,9 @@ class LocalShards:
         chosen: Sequence[int] | None = None,
     ) -> list[Any]:
         """Return the answers in the order of the shards."""
-        return list(self._answers(function, shared, own, chosen))
+        answers: list[Any] = []
+        self._ask(function, shared, own, chosen, 1, answers.append)
+        return answers
 
     def summed(
         self,
@@ -113,66 +115,29 @@ class LocalShards:
         shared: tuple[Any, ...] = (),
         own: Sequence[tuple[Any, ...]] | None = None,
         chosen: Sequence[int] | None = None,
+        n_jobs: int = 1,
     ) -> Plane:
-        """Return the sum of answers that are planes."""
-        n_answers = len(self.sizes if chosen is None else chosen)
-        return add_up(self._answers(function, shared, own, chosen), n_answers, ours=True)
+        """Return the sum of answers that are planes, worked out by up to `n_jobs` threads."""
+        tree = PlaneTree(group_size(len(self.sizes if chosen is None else chosen)))
+        self._ask(function, shared, own, chosen, n_jobs, tree.add)
+        return tree.total()
 
+    def _ask(
+        self,
+        function: Function,
+        shared: tuple[Any, ...],
+        own: Sequence[tuple[Any, ...]] | None,
+        chosen: Sequence[int] | None,
+        n_jobs: int,
+        take: Callable[[Any], None],
+    ) -> None:
+        """Hand the answers to `take`, in the order of the shards."""
+        asked = range(len(self.sizes)) if chosen is None else chosen
 
-def group_size(n_answers: int) -> int:
-    """Return how many answers are added one after the other, a power of 2; sums of groups are added in pairs."""
-    size = 1
-    while size * MOST_SHARDS < n_answers:
-        size *= 2
-    return size
+        def answer(place: int) -> Any:
+            return function(self.task, self.batches[asked[place]], *shared, *(() if own is None else own[place]))
 
-
-def add_up(planes: Iterable[Plane], n_planes: int, size: int | None = None, ours: bool = False) -> Plane:
-    """Return the sum of planes, added in groups, then in pairs, pairs of pairs, and so on.
-
-    Rounding depends on the number of planes only, not on where they were made: whoever has all planes below a node of
-    this tree can add them up. Few are kept at a time.
-
-    Parameters
-    ----------
-    planes : iterable of Plane
-        One at least.
-    n_planes : int
-        How many there are.
-    size : int, optional
-        Planes of a group; that of `group_size` unless they are some of more planes.
-    ours : bool
-        Whether slopes of the planes may be written to; none is changed otherwise.
-    """
-    size = group_size(n_planes) if size is None else size
-    sums, left, ours = _sums(iter(planes), size, ours), -(-n_planes // size), ours or size > 1
-    while left > 1:
-        sums, left, ours = _sums(sums, 2, ours), -(-left // 2), True
-    return next(sums)
-
-
-def _sums(planes: Iterator[Plane], size: int, ours: bool) -> Iterator[Plane]:
-    """Yield the sums of consecutive planes; the first of them gives its memory if it is ours.
-
-    The last plane of all may be nobody's sum, but comes second wherever it is added.
-    """
-    for first in planes:
-        yield _sum(first, islice(planes, size - 1), ours)
-
-
-def _sum(added: Plane, others: Iterable[Plane], ours: bool) -> Plane:
-    for plane in others:
-        if ours:
-            added.slope += plane.slope
-            added = replace(
-                added,
-                offset=added.offset + plane.offset,
-                entropy=added.entropy + plane.entropy,
-                exact=added.exact and plane.exact,
-            )
-        else:
-            added, ours = added + plane, True
-    return added
+        thread_fold(answer, range(len(asked)), take, n_jobs)
 
 
 def block_length(n_answers: int, n_parts: int) -> int:
@@ -195,17 +160,27 @@ def places_of_blocks(n_answers: int, length: int, n_places: int) -> Indices:
     return np.arange(n_answers) // length * n_places // n_blocks
 
 
-def shard_bounds(X: Any) -> list[int]:
-    """Return the bounds 0 = b_0 < b_1 < … = n of shards of about equal length, told by the data alone.
+def shard_bounds(side: TaskOracle, X: Any) -> Indices:
+    """Return the bounds 0 = b_0 < b_1 < … = n that examples in memory are cut at, told by task and data alone.
 
-    An example counts as long as it is, where examples are listed and have a length, else as one.
+    Shards are of about equal work, and at least two. Where the task does not tell its work, as one in Python, an
+    example counts as long as it is, where examples are listed and have a length, else as one.
+
+    Parameters
+    ----------
+    side : TaskOracle
+        The free side of all examples.
+    X : collection of length n
+        The examples.
     """
+    if side.shared:
+        return pieces(side.work, side.least_summed, fewest=2)
     n = length_of(X)
     done = np.cumsum(np.ones(n) if hasattr(X, "shape") else [1.0 + length_of(x) for x in X])
     # A power of two comes out even among two or four workers, and in pairs.
     wanted = min(n, 2 ** int(log2(np.clip(done[-1] / LENGTH_OF_SHARD, LEAST_SHARDS, MOST_SHARDS))))
     ends = np.searchsorted(done, done[-1] * np.arange(1, wanted) / wanted) + 1
-    return np.unique(np.concatenate([[0], np.minimum(ends, n), [n]])).tolist()
+    return np.unique(np.concatenate([[0], np.minimum(ends, n), [n]]))
 
 
 def length_of(items: Any) -> int:
@@ -239,11 +214,12 @@ class DataRecipe:
         return task.prepare(self.X, self.Y)
 
 
-def data_recipes(X: Any, Y: Any) -> list[DataRecipe]:
-    """Cut examples into recipes of shards, in a way that depends on the data alone."""
+def data_recipes(X: Any, Y: Any, bounds: Indices | None) -> list[DataRecipe]:
+    """Cut examples, of which there are several, into recipes of shards."""
+    assert bounds is not None
     return [
         DataRecipe(part_of(X, begin, end), part_of(Y, begin, end), end - begin)
-        for begin, end in pairwise(shard_bounds(X))
+        for begin, end in pairwise(bounds.tolist())
     ]
 
 
@@ -264,7 +240,7 @@ class ShardedOracle:
     temperature : Temperature
         ε_y and ε_h.
     n_jobs : int
-        Threads that ask a shard in this process; elsewhere each has one.
+        Threads that ask shards in this process; elsewhere each has one.
     """
 
     shards: Any
@@ -310,8 +286,12 @@ class ShardedOracle:
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the supporting planes at w."""
         own = [(short_weights(part),) for part in self._parts(self.weights)]
-        n_jobs = self.n_jobs if isinstance(self.shards, LocalShards) else 1
-        return self.shards.summed(_total, (w, self.mode, self.temperature, n_jobs), own)
+        here = isinstance(self.shards, LocalShards)
+        if self.shards.divided:
+            n_jobs = self.n_jobs if here else 1
+            return self.shards.summed(_divided_total, (w, self.mode, self.temperature, n_jobs), own)
+        threads = {"n_jobs": self.n_jobs} if here else {}
+        return self.shards.summed(_total, (w, self.mode, self.temperature), own, **threads)
 
     def part_total(self, w: Vector, rows: Indices) -> Plane:
         """Return the weighted sum of the supporting planes of the asked examples at w."""
@@ -357,7 +337,13 @@ def short_weights(weights: Vector) -> Any:
     return float(weights[0]) if len(weights) and (weights == weights[0]).all() else weights
 
 
-def _total(task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, n_jobs: int, weights: Any) -> Plane:
+def _total(task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, weights: Any) -> Plane:
+    return task.total(batch, w, mode, temperature, np.broadcast_to(weights, batch.n_examples).copy())
+
+
+def _divided_total(
+    task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, n_jobs: int, weights: Any
+) -> Plane:
     weights = np.broadcast_to(weights, batch.n_examples).copy()
     return TaskOracle(task, batch, weights, mode, temperature, n_jobs).total(w)
 

@@ -6,12 +6,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from latentstruct.exceptions import InputError
+from latentstruct.held_values import stored_recipes
 from latentstruct.objective import Objective
+from latentstruct.oracles import TaskOracle
 from latentstruct.planes import Plane
-from latentstruct.ragged import Vector
+from latentstruct.protocols import Temperature
+from latentstruct.ragged import Indices, Vector
 from latentstruct.sharded_data import ShardedData
-from latentstruct.shards import LocalShards, data_recipes, length_of
+from latentstruct.shards import LocalShards, data_recipes, length_of, shard_bounds
 from latentstruct.short_repr import show
 from latentstruct.solvers.auto import choose_solver
 
@@ -31,11 +36,14 @@ class Place:
         All examples in one batch in this process, if they are.
     sample : callable, optional
         Opens the batch of the first shard here, where there is no whole.
+    cuts : ndarray of int, optional
+        Bounds of the shards that examples in memory are in, or would be in elsewhere.
     """
 
     batch: Any
     whole: Any = None
     sample: Callable[[], Any] | None = None
+    cuts: Indices | None = None
 
     @property
     def sharded(self) -> bool:
@@ -44,7 +52,7 @@ class Place:
 
 
 @contextmanager
-def placed(executor: Any, task: Any, examples: Any, X: Any, Y: Any) -> Iterator[Place]:
+def placed(executor: Any, task: Any, examples: Any, X: Any, Y: Any, temperature: Temperature) -> Iterator[Place]:
     """Put the examples of a fit where the executor says, for as long as they are needed.
 
     Parameters
@@ -58,20 +66,26 @@ def placed(executor: Any, task: Any, examples: Any, X: Any, Y: Any) -> Iterator[
         place, and first latents may depend on all examples.
     X, Y : collections of length n, or ShardedData and None
         The examples as they were given.
+    temperature : Temperature
+        Temperatures of the objective, by which work is estimated.
     """
     stored = examples.batches if isinstance(examples, LocalShards) else None
     here = Place(examples, None if stored else examples, partial(stored.__getitem__, 0) if stored else None)
+    if not stored and 1 < length_of(X) == examples.n_examples:
+        # Not so where the whole set is one example, which `require_divisible` lets be trained on in this process only.
+        side = TaskOracle(task, examples, np.ones(examples.n_examples), "free", temperature)
+        here = replace(here, cuts=shard_bounds(side, X))
     if executor is None or (stored and _is_local(executor)):
         yield here
         return
+    recipes: list[Any] = stored_recipes(X) if stored else data_recipes(X, Y, here.cuts)
     if _is_local(executor):
-        yield replace(here, batch=LocalShards(task, [recipe(task) for recipe in data_recipes(X, Y)]))
+        yield replace(here, batch=LocalShards(task, [recipe(task) for recipe in recipes]))
         return
     from latentstruct.dask_shards import DaskShards, opened
-    from latentstruct.held_values import stored_recipes
 
     with opened(executor) as client:
-        shards = DaskShards(client, task, stored_recipes(X) if stored else data_recipes(X, Y))
+        shards = DaskShards(client, task, recipes)
         try:
             yield replace(here, batch=shards)
         finally:

@@ -116,7 +116,7 @@ def stored_shards(task: Any, data: ShardedData, Y: Any) -> LocalShards:
     """Return the shards that a task, which learns what the data tell, is trained on."""
     require_outputs(data, Y, "train on")
     adopt(task, data)
-    return LocalShards(task, data.batches_for(task), data.sizes)
+    return LocalShards(task, data.batches_for(task), data.sizes, divided=True)
 
 
 def adopt(task: Any, data: ShardedData) -> None:
