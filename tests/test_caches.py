@@ -5,7 +5,7 @@ import pytest
 
 from latentstruct import CCCP, Bundle, Chain, LatentMulticlass, LatentSSVM, StructuralSVM
 from latentstruct.exceptions import InputError
-from latentstruct.planes import PlaneStore
+from latentstruct.plane_store import PlaneStore
 from latentstruct.solvers import BlockAscent, CuttingPlane, FrankWolfe, HingeSolver, Proximal
 from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.caches import dense_planes, shared_out

@@ -28,7 +28,7 @@ from latentstruct import (
 )
 from latentstruct.dissimilarity import DissimilarityObjective, LatentModel
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.planes import PlaneStore
+from latentstruct.plane_store import PlaneStore
 from test_latent_multiclass import LABELS, MATRIX, list_states, state_data, task_of
 
 HARD = Temperature()

@@ -13,7 +13,8 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.oracles import CachedOracle, CountingOracle, FixedOracle, SlackOracle, TaskOracle
 from latentstruct.plane_room import least_useful
-from latentstruct.planes import RULES, Plane, Planes, PlaneStore, no_rows
+from latentstruct.plane_store import RULES, PlaneStore
+from latentstruct.planes import Plane, Planes, no_rows
 from latentstruct.protocols import Temperature
 from latentstruct.tasks import Chain, Multiclass
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from latentstruct.exceptions import InputError
 from latentstruct.executors import divided, pieces, thread_fold, thread_map
+from latentstruct.plane_store import PlaneStore
 from latentstruct.plane_sums import PlaneTree
-from latentstruct.planes import Plane, Planes, PlaneStore
+from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Oracle, Task, Temperature
 from latentstruct.ragged import Indices, Vector
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import plane_room as kernels
-from latentstruct.kernels.planes import Atoms, Slots, Tables
+from latentstruct.kernels.plane_store import Slots, Tables
+from latentstruct.kernels.planes import Atoms
 from latentstruct.ragged import Indices
 
 MEGABYTE = 1e6

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Atoms, Rows, Slots, Tables
+from latentstruct.kernels.plane_store import Slots, Tables
+from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.ragged import Indices, offsets_from_lengths
 from latentstruct.short_repr import show
 

@@ -13,7 +13,8 @@ from latentstruct.checkpoints import Holding, Keeper, asking, restoring
 from latentstruct.dissimilarity import DissimilarityObjective
 from latentstruct.exceptions import InputError
 from latentstruct.objective import Objective
-from latentstruct.planes import Planes, PlaneStore
+from latentstruct.plane_store import PlaneStore
+from latentstruct.planes import Planes
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import short_repr, show

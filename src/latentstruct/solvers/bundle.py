@@ -12,7 +12,8 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
 from latentstruct.objective import Objective
 from latentstruct.oracles import CachedOracle
-from latentstruct.planes import Plane, PlaneStore
+from latentstruct.plane_store import PlaneStore
+from latentstruct.planes import Plane
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor

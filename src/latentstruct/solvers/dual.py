@@ -8,7 +8,8 @@ P(w) − D(α) = Σ_i c_i [f_i(w) − Σ_p α_ip (b_ip + g_ip·w)].
 import numpy as np
 
 from latentstruct.objective import Objective
-from latentstruct.planes import Planes, PlaneStore
+from latentstruct.plane_store import PlaneStore
+from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.solvers.base import Monitor
 from latentstruct.solvers.kept import planes_at_zero, restored_store, store_tree

@@ -1,0 +1,151 @@
+"""Dual ascent inside an example, over the planes that are kept for it; symbols as in `plane_store`."""
+
+import numpy as np
+
+from latentstruct.kernels.jit import njit
+from latentstruct.kernels.plane_store import add_slots, score_slots
+
+PLAIN, AWAY, PAIRWISE, SMO = 0, 1, 2, 3
+
+
+@njit
+def block_gap(count, alpha, heights):
+    """Return max_p s_p − Σ_p α_p s_p, the example's duality gap over its kept planes (per unit weight)."""
+    best = heights[0]
+    mean = 0.0
+    for p in range(count):
+        best = max(best, heights[p])
+        mean += alpha[p] * heights[p]
+    return best - mean
+
+
+@njit
+def move_mass(count, source, target, weight, limit, alpha, heights, gram):
+    """Move the best part (≤ limit) of dual mass from plane `source` to `target`; return the gain."""
+    slope = heights[target] - heights[source]
+    curvature = weight * (gram[target, target] - 2.0 * gram[target, source] + gram[source, source])
+    # Two planes of equal slope: the higher one takes all.
+    moved = limit if slope >= curvature * limit else slope / curvature
+    if moved <= 0.0:
+        return 0.0
+    # Exact zeros matter: a plane without weight may be dropped.
+    alpha[source] = alpha[source] - moved if moved < alpha[source] else 0.0
+    alpha[target] += moved
+    gain = weight * moved * (slope - 0.5 * curvature * moved)
+    for p in range(count):
+        heights[p] -= weight * moved * (gram[target, p] - gram[source, p])
+    return gain
+
+
+@njit
+def best_and_worst(count, alpha, heights):
+    """Return the highest plane and the lowest one that has weight."""
+    best, worst = 0, -1
+    for p in range(count):
+        if heights[p] > heights[best]:
+            best = p
+        if alpha[p] > 0.0 and (worst < 0 or heights[p] < heights[worst]):
+            worst = p
+    return best, worst
+
+
+@njit
+def toward_vertex(count, vertex, away, weight, alpha, heights, gram):
+    """Frank-Wolfe step with exact line search toward a plane, or away from it."""
+    cross, square, mean = 0.0, 0.0, 0.0
+    for p in range(count):
+        if alpha[p] == 0.0:
+            continue
+        mean += alpha[p] * heights[p]
+        cross += alpha[p] * gram[vertex, p]
+        for q in range(count):
+            square += alpha[p] * alpha[q] * gram[p, q]
+    sign = -1.0 if away else 1.0
+    slope = sign * (heights[vertex] - mean)
+    limit = 1.0
+    if away:
+        limit = alpha[vertex] / (1.0 - alpha[vertex]) if alpha[vertex] < 1.0 else 0.0
+    curvature = weight * (gram[vertex, vertex] - 2.0 * cross + square)
+    step = limit if slope >= curvature * limit else slope / curvature
+    if step <= 0.0:
+        return
+    for p in range(count):
+        alpha[p] *= 1.0 - sign * step
+    alpha[vertex] += sign * step
+    if (away and step == limit) or alpha[vertex] < 0.0:
+        alpha[vertex] = 0.0
+    if not away and step == 1.0:
+        alpha[:count] = 0.0
+        alpha[vertex] = 1.0
+
+
+@njit
+def update_block(rule, count, weight, steps, alpha, heights, gram):
+    """Raise the dual over one example's kept planes by the asked rule."""
+    if rule == SMO:
+        first = 0.0
+        for step in range(steps):
+            best, source = best_and_worst(count, alpha, heights)
+            if heights[best] <= heights[source]:
+                return
+            gain = move_mass(count, source, best, weight, alpha[source], alpha, heights, gram)
+            if step == 0:
+                first = gain
+            # More precision on planes that will soon be joined by better ones is wasted.
+            elif gain < 0.1 * first:
+                return
+        return
+    best, worst = best_and_worst(count, alpha, heights)
+    if rule == PAIRWISE:
+        if heights[best] > heights[worst]:
+            move_mass(count, worst, best, weight, alpha[worst], alpha, heights, gram)
+        return
+    mean = 0.0
+    for p in range(count):
+        mean += alpha[p] * heights[p]
+    if rule == AWAY and mean - heights[worst] > heights[best] - mean:
+        toward_vertex(count, worst, True, weight, alpha, heights, gram)
+    else:
+        toward_vertex(count, best, False, weight, alpha, heights, gram)
+
+
+@njit
+def ascend(rule, steps, examples, weights, w, rows, tables, slots, scratch, gaps):
+    """Update the listed examples one after the other; `w` follows.
+
+    gaps[k] is the weighted gap of example k over its kept planes, before its own update. The result is the
+    change of Σ_i c_i Σ_p α_ip b_ip.
+    """
+    size = slots.start.shape[1]
+    heights = np.empty(size)
+    before = np.empty(size)
+    memo = np.empty(tables.length.max())
+    now = scratch.clock[0]
+    change = 0.0
+    for k in range(examples.shape[0]):
+        example = examples[k]
+        weight = weights[example]
+        count = slots.count[example]
+        alpha = slots.alpha[example]
+        if weight == 0.0:
+            gaps[k] = 0.0
+            continue
+        score_slots(example, w, rows, tables, slots, memo, heights)
+        for p in range(count):
+            heights[p] += slots.offset[example, p]
+            before[p] = alpha[p]
+        gaps[k] = weight * block_gap(count, alpha, heights)
+        if gaps[k] <= 0.0:
+            continue
+        update_block(rule, count, weight, steps, alpha, heights, slots.gram[example])
+        moved = False
+        for p in range(count):
+            if alpha[p] > 0.0:
+                slots.used[example, p] = now
+            # The change of w is −c (α − α_before).
+            before[p] = weight * (before[p] - alpha[p])
+            change -= before[p] * slots.offset[example, p]
+            moved = moved or before[p] != 0.0
+        if moved:
+            add_slots(example, before, w, rows, tables, slots, memo)
+    return change

@@ -1,0 +1,159 @@
+"""Planes that are kept for each example: how they lie in arrays, their heights and their sums.
+
+Planes of one example share most atoms. Kept planes are therefore lists of numbers into the example's table of
+distinct atoms: each atom is multiplied with w once, and what cancels between planes never touches w.
+
+Symbols: c weight of an example, g_p slope and b_p offset of its plane p, α_p its dual variable (Σ_p α_p = 1),
+s_p = b_p + g_p·w the plane's height at w = l − Σ_i c_i Σ_p α_ip g_ip, K_pq = g_p·g_q.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from latentstruct.kernels.jit import njit
+from latentstruct.kernels.planes import ONE, TWO, Atoms, row_add, row_dot
+
+
+class Slots(NamedTuple):
+    """Planes kept for each of n examples in up to K slots; `count` of them are in use."""
+
+    start: np.ndarray  # (n, K) first number of the plane
+    length: np.ndarray  # (n, K) how many numbers
+    offset: np.ndarray  # (n, K) b_p
+    alpha: np.ndarray  # (n, K)
+    used: np.ndarray  # (n, K) clock of the last use
+    gram: np.ndarray  # (n, K, K)
+    count: np.ndarray  # type: ignore[assignment]  # (n,); hides tuple.count, which nobody needs here
+
+
+class Tables(NamedTuple):
+    """Distinct atoms of each example (flat, with a start, a length and room), and the planes' numbers."""
+
+    atoms: Atoms
+    start: np.ndarray  # (n,)
+    length: np.ndarray  # (n,)
+    room: np.ndarray  # (n,)
+    numbers: np.ndarray
+    end: np.ndarray  # (2,): used atoms, used numbers
+
+
+class Scratch(NamedTuple):
+    """Work space; `vector` is all zero between calls."""
+
+    vector: np.ndarray  # (d,)
+    clock: np.ndarray  # (1,): rounds so far
+
+
+@njit
+def score_atoms(example, vector, rows, tables, memo):
+    """memo[a] = atom a of the example's table · vector."""
+    indptr, places, data = rows.indptr, rows.places, rows.data
+    row_of, column_of, value_of = tables.atoms.row, tables.atoms.column, tables.atoms.value
+    start = tables.start[example]
+    for a in range(tables.length[example]):
+        row, column = row_of[start + a], column_of[start + a]
+        product = vector[column] if row < 0 else row_dot(indptr, places, data, row, column, vector)
+        memo[a] = value_of[start + a] * product
+
+
+@njit
+def score_slots(example, vector, rows, tables, slots, memo, out):
+    """out[p] = g_p · vector for the kept planes of one example."""
+    score_atoms(example, vector, rows, tables, memo)
+    numbers = tables.numbers
+    for p in range(slots.count[example]):
+        k = np.uint64(slots.start[example, p])
+        last = k + np.uint64(slots.length[example, p])
+        a = b = 0.0
+        while k + TWO <= last:
+            a += memo[numbers[k]]
+            b += memo[numbers[k + ONE]]
+            k += TWO
+        if k < last:
+            a += memo[numbers[k]]
+        out[p] = a + b
+
+
+@njit
+def add_slots(example, coefficients, vector, rows, tables, slots, memo):
+    """Vector += Σ_p coefficients[p] g_p for the kept planes of one example."""
+    numbers, length = tables.numbers, tables.length[example]
+    for a in range(length):
+        memo[a] = 0.0
+    largest = 0.0
+    for p in range(slots.count[example]):
+        coefficient = coefficients[p]
+        if coefficient == 0.0:
+            continue
+        largest = max(largest, abs(coefficient))
+        k = np.uint64(slots.start[example, p])
+        last = k + np.uint64(slots.length[example, p])
+        while k < last:
+            memo[numbers[k]] += coefficient
+            k += ONE
+    indptr, places, data = rows.indptr, rows.places, rows.data
+    row_of, column_of, value_of = tables.atoms.row, tables.atoms.column, tables.atoms.value
+    base = tables.start[example]
+    for a in range(length):
+        # Coefficients that sum to zero leave rounding errors on shared atoms, not worth a pass over a row.
+        if abs(memo[a]) > 1e-14 * largest:
+            step = memo[a] * value_of[base + a]
+            row, column = row_of[base + a], column_of[base + a]
+            if row < 0:
+                vector[column] += step
+            else:
+                row_add(indptr, places, data, row, column, step, vector)
+
+
+@njit
+def combine(weights, rows, tables, slots, vector):
+    """Vector += Σ_i c_i Σ_p α_ip g_ip; return Σ_i c_i Σ_p α_ip b_ip."""
+    offset = 0.0
+    memo = np.empty(tables.length.max())
+    coefficients = np.empty(slots.start.shape[1])
+    for example in range(slots.count.shape[0]):
+        for p in range(slots.count[example]):
+            coefficients[p] = weights[example] * slots.alpha[example, p]
+            offset += coefficients[p] * slots.offset[example, p]
+        add_slots(example, coefficients, vector, rows, tables, slots, memo)
+    return offset
+
+
+@njit
+def mean_heights(examples, w, rows, tables, slots, out):
+    """out[k] = Σ_p α_p s_p at w for the listed examples."""
+    heights = np.empty(slots.start.shape[1])
+    memo = np.empty(tables.length.max())
+    for k in range(examples.shape[0]):
+        example = examples[k]
+        score_slots(example, w, rows, tables, slots, memo, heights)
+        out[k] = 0.0
+        for p in range(slots.count[example]):
+            out[k] += slots.alpha[example, p] * (heights[p] + slots.offset[example, p])
+
+
+@njit
+def add_highest(weights, w, rows, tables, slots, scratch, slope, values):
+    """values[i] = height of example i's highest kept plane at w; slope += c_i times its slope.
+
+    Returns Σ_i c_i times the planes' offsets.
+    """
+    size = slots.start.shape[1]
+    heights, coefficients = np.empty(size), np.zeros(size)
+    memo = np.empty(tables.length.max())
+    offset = 0.0
+    for example in range(slots.count.shape[0]):
+        score_slots(example, w, rows, tables, slots, memo, heights)
+        best = 0
+        for p in range(slots.count[example]):
+            heights[p] += slots.offset[example, p]
+            if heights[p] > heights[best]:
+                best = p
+        values[example] = heights[best]
+        slots.used[example, best] = scratch.clock[0]
+        offset += weights[example] * slots.offset[example, best]
+        coefficients[best] = weights[example]
+        add_slots(example, coefficients, slope, rows, tables, slots, memo)
+        coefficients[best] = 0.0
+    return offset
