@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 
-from latentstruct.estimators.models import LatentSSVM
+from latentstruct.estimators.latent import LatentSSVM
 from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.ragged import Vector
 from latentstruct.regularizers import STATE_GROUPS, GroupNorm
@@ -138,46 +138,22 @@ def groupnorm_path(
     On five pairs of digits (6 strengths each) no objective changed by more than 0.01 %, with all ten digits one of six
     rose by 5 %. Soft descents are not what to save: without them objectives were up to 1.7 times as high.
     """
-    if getattr(task, "weights", None) != "state":
-        raise InputError(
-            f"task must be LatentMulticlass(weights='state'), whose states have weights, found {show(task)}: use this "
-            "task"
-        )
-    _check_settings(C, groups, solver, callback, max_seconds)
+    _check_settings(task, C, groups, solver, callback, max_seconds)
     clock = _Clock(math.inf if max_seconds is None else max_seconds)
     if strengths is None:
         highest = largest_strength(task, X, Y, C, groups, regularizer_weights)
         strengths = _spread(highest, n_strengths, ratio)
-    values = _check_strengths(strengths)
+    walk = _Walk(_check_strengths(strengths), clock)
     factors = 1.0 if regularizer_weights is None else np.asarray(regularizer_weights, dtype=np.float64)
-    models: list[LatentSSVM] = []
-    cause = ""
-    try:
-        for strength in values:
-            norm = GroupNorm(groups, strength * factors)
-            model = LatentSSVM(task, C=C, solver=_solver(solver), random_state=random_state, regularizer=norm)
-            start = {"coef_init": models[-1].coef_} if models else {"H": H}
-            models.append(_fit(model, X, Y, callback=clock.is_late, **start))
-            cause = _cause_to_stop(models, len(values), clock)
-            if verbose:
-                print(_line(strength, models, len(values), clock.seconds()), flush=True)
-            if models[-1].stop_reason_ not in ENDINGS and callback is not None and callback(float(strength), model):
-                break
-            if cause:
-                break
-    except KeyboardInterrupt:
-        if not models:
-            raise
-        cause = "interrupted"
-    if cause:
-        done = f"{len(models)} of {len(values)} strengths"
-        cure = " Raise the limit, or give fewer strengths." if cause == "max_seconds" else ""
-        warnings.warn(
-            f"the path stopped early ({cause}) after {done}; those that are done are kept.{cure}",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return GroupNormPath(values[: len(models)], models)
+
+    def untrained(strength: float) -> LatentSSVM:
+        norm = GroupNorm(groups, strength * factors)
+        return LatentSSVM(task, C=C, solver=_solver(solver), random_state=random_state, regularizer=norm)
+
+    walk.go(untrained, X, Y, H, callback, verbose)
+    if walk.cause:
+        walk.warn()
+    return GroupNormPath(walk.strengths[: len(walk.models)], walk.models)
 
 
 @dataclass
@@ -195,12 +171,67 @@ class _Clock:
         return self.seconds() >= self.limit
 
 
-def _cause_to_stop(models: list[LatentSSVM], n_strengths: int, clock: _Clock) -> str:
-    """Return why the path is to end before its last model is trained, or nothing."""
-    if models[-1].stop_reason_ == "interrupted":
-        return "interrupted"
-    unfinished = models[-1].stop_reason_ == "callback" or len(models) < n_strengths
-    return "max_seconds" if unfinished and clock.is_late() else ""
+@dataclass
+class _Walk:
+    """The way up the strengths: the models so far, and what ended it before the last of them was trained, if so."""
+
+    strengths: Vector
+    clock: _Clock
+    models: list[LatentSSVM] = field(default_factory=list)
+    cause: str = ""
+
+    def go(
+        self,
+        untrained: Callable[[float], LatentSSVM],
+        X: Any,
+        Y: Any,
+        H: Any,
+        callback: Callable[[float, LatentSSVM], bool | None] | None,
+        verbose: bool,
+    ) -> None:
+        """Train a model for each strength; Ctrl-C ends that where there are models to keep."""
+        try:
+            for strength in self.strengths:
+                start = {"coef_init": self.models[-1].coef_} if self.models else {"H": H}
+                model = _fit(untrained(strength), X, Y, callback=self.clock.is_late, **start)
+                self.models.append(model)
+                self.cause = self._cause_to_stop()
+                if verbose:
+                    print(self._line(), flush=True)
+                if model.stop_reason_ not in ENDINGS and callback is not None and callback(float(strength), model):
+                    break
+                if self.cause:
+                    break
+        except KeyboardInterrupt:
+            if not self.models:
+                raise
+            self.cause = "interrupted"
+
+    def _cause_to_stop(self) -> str:
+        """Return why the path is to end before its last model is trained, or nothing."""
+        reason = self.models[-1].stop_reason_
+        if reason == "interrupted":
+            return "interrupted"
+        unfinished = reason == "callback" or len(self.models) < len(self.strengths)
+        return "max_seconds" if unfinished and self.clock.is_late() else ""
+
+    def _line(self) -> str:
+        n, model = len(self.models), self.models[-1]
+        return (
+            f"strength {n:3d} of {len(self.strengths)}  λ {self.strengths[n - 1]:.4g}  "
+            f"objective {model.objective_:.6g}  {(model.states_ > 0).sum()} of {model.states_.size} states  "
+            f"{self.clock.seconds():.1f} s"
+        )
+
+    def warn(self) -> None:
+        """Tell the caller of the path that it ended early."""
+        done = f"{len(self.models)} of {len(self.strengths)} strengths"
+        cure = " Raise the limit, or give fewer strengths." if self.cause == "max_seconds" else ""
+        warnings.warn(
+            f"the path stopped early ({self.cause}) after {done}; those that are done are kept.{cure}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
 
 def _fit(model: LatentSSVM, X: Any, Y: Any, **start: Any) -> LatentSSVM:
@@ -217,15 +248,12 @@ def _solver(solver: Any) -> Any:
     return solver if isinstance(solver, str) else clone(solver)
 
 
-def _line(strength: float, models: list[LatentSSVM], n_strengths: int, seconds: float) -> str:
-    model = models[-1]
-    return (
-        f"strength {len(models):3d} of {n_strengths}  λ {strength:.4g}  objective {model.objective_:.6g}  "
-        f"{(model.states_ > 0).sum()} of {model.states_.size} states  {seconds:.1f} s"
-    )
-
-
-def _check_settings(C: Any, groups: Any, solver: Any, callback: Any, max_seconds: Any) -> None:
+def _check_settings(task: Any, C: Any, groups: Any, solver: Any, callback: Any, max_seconds: Any) -> None:
+    if getattr(task, "weights", None) != "state":
+        raise InputError(
+            f"task must be LatentMulticlass(weights='state'), whose states have weights, found {show(task)}: use this "
+            "task"
+        )
     _check_C(C)
     _check_groups(groups)
     if isinstance(solver, type) or not (solver is None or isinstance(solver, str) or hasattr(solver, "minimize")):

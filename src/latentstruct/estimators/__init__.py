@@ -1,17 +1,12 @@
 """Estimators: a task, an objective and a solver put together the way scikit-learn users expect."""
 
 from latentstruct.estimators.base import SOLVERS
+from latentstruct.estimators.general import StructuredEstimator
 from latentstruct.estimators.kernel import KernelStructuralSVM
-from latentstruct.estimators.models import (
-    CRF,
-    HiddenCRF,
-    LatentSSVM,
-    MarginalSSVM,
-    MinEntropySSVM,
-    StructuralSVM,
-    StructuredEstimator,
-    StructuredPerceptron,
-)
+from latentstruct.estimators.latent import HiddenCRF, LatentSSVM, MarginalSSVM
+from latentstruct.estimators.min_entropy import MinEntropySSVM
+from latentstruct.estimators.observed import CRF, StructuralSVM
+from latentstruct.estimators.perceptron import StructuredPerceptron
 from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 
 __all__ = [

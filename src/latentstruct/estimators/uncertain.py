@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.dissimilarity import DissimilarityObjective, LatentModel
-from latentstruct.estimators.models import LatentEstimator
+from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.estimators.placing import Place
 from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import InputError

@@ -1,0 +1,123 @@
+"""The estimator that the others are settings of: any temperatures, margin and regulariser of the one objective."""
+
+import math
+from typing import Any
+
+from latentstruct.checks import check_choice, check_flag
+from latentstruct.estimators.base import BaseStructuredEstimator
+from latentstruct.exceptions import InputError
+from latentstruct.objective import Objective, Rescaling, build_objective
+from latentstruct.protocols import Regularizer, Temperature
+from latentstruct.ragged import Vector
+from latentstruct.regularizers import L2
+from latentstruct.short_repr import show
+
+
+class StructuredEstimator(BaseStructuredEstimator):
+    """The general estimator: Ω(w) + C Σ_i [f⁺_i(w) − f⁻_i(w)] at any temperatures.
+
+    f⁺_i pools s(y, h) + Δ_i(y, h) over y at ε_y and over h at ε_h; f⁻_i pools s(y_i, h) over h at ε_h.
+
+    Parameters
+    ----------
+    task : Task
+        The structure.
+    C : float, default=1.0
+        Weight of each example against the regulariser.
+    temperature : tuple (ε_y, ε_h), default=(0, 0)
+        Exactly 0 is the hard max.
+    margin : bool, default=True
+        Whether the loss enters.
+    rescaling : {"margin", "slack"}, default="margin"
+        How it enters.
+    regularizer : Regularizer, optional
+        Ω, by default ½‖w‖².
+    solver : "auto", name or solver, default="auto"
+        "auto" picks by what was measured; names are block_ascent, bundle, cutting_plane, frank_wolfe, subgradient,
+        lbfgs and proximal.
+    init, restarts, random_state
+        Where training with latent variables begins; see `LatentSSVM`.
+    tol, max_rounds, max_seconds : number, optional
+        Override the solver's own.
+    warm_start : bool, default=False
+        Start from the previous fit.
+    verbose : bool, default=False
+        Print a line for each round.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from latentstruct import Multiclass, StructuredEstimator
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructuredEstimator(Multiclass(bias=1.0), temperature=(0.5, 0)).fit(X, y)  # between an SVM and a CRF
+    >>> model.score(X, y) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        C: float = 1.0,
+        temperature: tuple[float, float] = (0.0, 0.0),
+        margin: bool = True,
+        rescaling: Rescaling = "margin",
+        regularizer: Regularizer | None = None,
+        solver: Any = "auto",
+        init: str = "task",
+        restarts: int | None = None,
+        random_state: int | None = 0,
+        tol: float | None = None,
+        max_rounds: int | None = None,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+        n_jobs: int | None = None,
+        executor: Any = None,
+        cache_mb: float | None = None,
+    ) -> None:
+        self.task = task
+        self.C = C
+        self.temperature = temperature
+        self.margin = margin
+        self.rescaling = rescaling
+        self.regularizer = regularizer
+        self.solver = solver
+        self.init = init
+        self.restarts = restarts
+        self.random_state = random_state
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.executor = executor
+        self.cache_mb = cache_mb
+
+    def _temperature(self) -> Temperature:
+        try:
+            output, latent = self.temperature
+            temperature = Temperature(float(output), float(latent))
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"temperature must be a pair (output, latent), found {show(self.temperature)}: give two numbers such "
+                "as (1, 0)"
+            ) from error
+        if not all(math.isfinite(value) and value >= 0 for value in temperature):
+            raise InputError(
+                f"temperatures must be finite and ≥ 0, found {show(self.temperature)}: choose a pair such as (1, 0)"
+            )
+        return temperature
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        check_choice(self.rescaling, ("margin", "slack"), "rescaling")
+        check_flag(self.margin, "margin")
+        regularizer = L2() if self.regularizer is None else self.regularizer
+        return build_objective(task, batch, weights, self._temperature(), self.margin, self.rescaling, regularizer)

@@ -1,0 +1,213 @@
+"""Estimators for structures with latent variables, which are maximised or summed out."""
+
+from typing import Any
+
+from latentstruct.estimators.base import BaseStructuredEstimator
+from latentstruct.objective import Objective, build_objective
+from latentstruct.protocols import Regularizer, Temperature
+from latentstruct.ragged import Vector
+
+
+class LatentEstimator(BaseStructuredEstimator):
+    """What estimators with latent variables are given: see `LatentSSVM`."""
+
+    def __init__(
+        self,
+        task: Any,
+        C: float = 1.0,
+        init: str = "task",
+        restarts: int | None = None,
+        random_state: int | None = 0,
+        solver: Any = "auto",
+        tol: float | None = None,
+        max_rounds: int | None = None,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+        regularizer: Regularizer | None = None,
+        n_jobs: int | None = None,
+        executor: Any = None,
+        cache_mb: float | None = None,
+    ) -> None:
+        self.task = task
+        self.C = C
+        self.init = init
+        self.restarts = restarts
+        self.random_state = random_state
+        self.solver = solver
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.regularizer = regularizer
+        self.n_jobs = n_jobs
+        self.executor = executor
+        self.cache_mb = cache_mb
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        return build_objective(task, batch, weights, self._temperature(), regularizer=self.regularizer)
+
+
+class LatentSSVM(LatentEstimator):
+    """Latent structural SVM: ½‖w‖² + C Σ_i (max_{y,h} [Δ(y_i, y, h) + s_i(y, h)] − max_h s_i(y_i, h)).
+
+    s_i(y, h) = w·φ(x_i, y, h). Trained by CCCP: complete each example with its best latent, solve the convex rest,
+    repeat; the objective never rises. Without latent variables this is `StructuralSVM`.
+
+    Parameters
+    ----------
+    task : Task
+        The structure, such as `Motif`, `Coreference`, `PrecisionAtK` or `LatentMulticlass`.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    init : {"task", "random"}, default="task"
+        First latents: by the task's own rule (enriched k-mers for motifs, chronological chains for coreference, a
+        weighted classifier for precision at k), which is random where it has none, or at random. `fit` takes latents
+        (``H``) or weights (``coef_init``) of your own.
+    restarts : int, optional
+        Number of starts, 1 by default; the best objective is kept, all are in ``restart_objectives_``.
+    random_state : int or None, default=0
+        Seed of the first latents; None for other ones at each fit.
+    solver : "auto", name or solver, default="auto"
+        `CCCP` or `SelfPaced`, or what is to solve the convex problems inside CCCP: a solver, or its name (block_ascent,
+        bundle, cutting_plane, frank_wolfe, lbfgs). "subgradient" does without CCCP.
+    tol, max_rounds, max_seconds : number, optional
+        Override those of CCCP; tol is the relative decrease at which it stops.
+    warm_start : bool, default=False
+        Make one start, from the weights of the previous fit (unless ``H`` is given); on the same data keep its planes.
+    verbose : bool, default=False
+        Print a line for each round.
+    regularizer : Regularizer, optional
+        Ω, by default ½‖w‖². `GroupNorm` chooses latent states; "auto" then trains by `Proximal`.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import LatentMulticlass, LatentSSVM
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 5, 2))  # 60 examples with 5 latent states each
+    >>> y = rng.integers(0, 2, 60)
+    >>> X[np.arange(60), rng.integers(0, 5, 60)] += 6.0 * (2 * y[:, None] - 1)  # one of them tells the class
+    >>> model = LatentSSVM(LatentMulticlass(), C=1.0, restarts=3).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+
+class MarginalSSVM(LatentEstimator):
+    """Marginal structured SVM: latents are summed out, not maximised, before outputs are compared.
+
+    ½‖w‖² + C Σ_i (max_y [Δ(y_i, y) + log Σ_h exp s_i(y, h)] − log Σ_h exp s_i(y_i, h)), s_i(y, h) = w·φ(x_i, y, h).
+    Predictions are marginal MAP: argmax_y log Σ_h exp s(y, h). Better than `LatentSSVM` where latents stay uncertain,
+    as missing labels do. Without latent variables both are `StructuralSVM`.
+
+    Parameters
+    ----------
+    task : Task
+        A structure with soft inference, such as `Graph`, `Chain` with unknown labels, `LatentMulticlass` or `Motif`.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    init, restarts, random_state
+        Where training begins; see `LatentSSVM`. w = 0, where all latents are alike, is a saddle.
+    solver : "auto", name or solver, default="auto"
+        "auto" is `LBFGS` on the difference itself, outputs pooled softly at a temperature that is lowered bit by bit,
+        and `CCCP` where inference is approximate. `CCCP` solves convex problems in turn, "subgradient" takes plain
+        steps (Algorithms 2 and 1 of the paper).
+    tol, max_rounds, max_seconds : number, optional
+        Override the solver's own.
+    warm_start : bool, default=False
+        Start from the weights of the previous fit; CCCP also keeps its planes on the same data.
+    verbose : bool, default=False
+        Print a line for each round.
+    regularizer : Regularizer, optional
+        Ω, by default ½‖w‖²; see `LatentSSVM`.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
+
+    Notes
+    -----
+    Ping, Liu & Ihler (2014). `marginals` are those of P(y, h | x) ∝ exp s(y, h), the model behind the prediction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import Chain, MarginalSSVM
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [rng.integers(0, 3, 10) for _ in range(40)]
+    >>> X = [np.eye(3)[y] + rng.normal(size=(10, 3)) for y in Y]
+    >>> half = [np.where(rng.random(10) < 0.5, -1, y) for y in Y]  # −1: the label is unknown
+    >>> model = MarginalSSVM(Chain(), C=0.1).fit(X, half)
+    >>> model.score(X, Y) > 0.6
+    True
+    """
+
+    def _temperature(self) -> Temperature:
+        return Temperature(0.0, 1.0)
+
+
+class HiddenCRF(LatentEstimator):
+    """Hidden conditional random field: ½‖w‖² − C Σ_i log Σ_h P(y_i, h | x_i), P(y, h | x) ∝ exp w·φ(x, y, h).
+
+    Predictions are marginal MAP: argmax_y Σ_h P(y, h | x). Without latent variables this is `CRF`.
+
+    Parameters
+    ----------
+    task : Task
+        A structure with soft inference, such as `Graph`, `Chain` with unknown labels, `LatentMulticlass` or `Motif`.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    init, restarts, random_state
+        Where training begins; see `LatentSSVM`. w = 0, where all latents are alike, is a saddle.
+    solver : "auto", name or solver, default="auto"
+        "auto" is `LBFGS` on the difference itself; `CCCP` and "subgradient" serve too.
+    tol, max_rounds, max_seconds : number, optional
+        Override the solver's own.
+    warm_start : bool, default=False
+        Start from the previous fit.
+    verbose : bool, default=False
+        Print a line for each round.
+    regularizer : Regularizer, optional
+        Ω, by default ½‖w‖²; see `LatentSSVM`.
+    n_jobs : int, optional
+        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+    executor : "dask", "local" or distributed.Client, optional
+        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
+        default here, all together. See :doc:`/scale`.
+    cache_mb : float, optional
+        Megabytes that a solver may keep planes in; by default its own limit.
+
+    Notes
+    -----
+    Quattoni, Wang, Morency, Collins & Darrell (2007).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import Chain, HiddenCRF
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [rng.integers(0, 3, 5).repeat(2) for _ in range(40)]  # labels that come in pairs
+    >>> X = [np.eye(3)[y] + rng.normal(size=(10, 3)) for y in Y]
+    >>> half = [np.where(rng.random(10) < 0.5, -1, y) for y in Y]  # −1: the label is unknown
+    >>> model = HiddenCRF(Chain(), C=0.1).fit(X, half)
+    >>> model.score(X, Y) > 0.6
+    True
+    """
+
+    def _temperature(self) -> Temperature:
+        return Temperature(1.0, 1.0)
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        return build_objective(task, batch, weights, self._temperature(), margin=False, regularizer=self.regularizer)

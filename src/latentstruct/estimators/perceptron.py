@@ -1,0 +1,86 @@
+"""The estimator that is trained online and has no regulariser."""
+
+import math
+from typing import Any
+
+from latentstruct.estimators.base import BaseStructuredEstimator
+from latentstruct.objective import Objective, build_objective
+from latentstruct.protocols import Result, Temperature
+from latentstruct.ragged import Vector
+from latentstruct.regularizers import NoRegularizer
+from latentstruct.solvers import Perceptron
+from latentstruct.solvers.base import BaseSolver
+
+
+class StructuredPerceptron(BaseStructuredEstimator):
+    """Averaged structured perceptron: online, no margin, no regulariser; its only bound is 0.
+
+    That bound is reached where all training examples are predicted rightly, and says nothing elsewhere.
+
+    Parameters
+    ----------
+    task : Task
+        The structure.
+    max_rounds : int, default=20
+        Passes over the data.
+    average : bool, default=True
+        Average the weights over all steps.
+    max_seconds : float, optional
+        Limit.
+    random_state : int, default=0
+        Seed of the order of examples.
+    warm_start : bool, default=False
+        Start from the previous fit's weights.
+    verbose : bool, default=False
+        Print a line for each pass.
+    n_jobs : int, optional
+        Threads that decode, by default one for each core; training is online and has one.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from latentstruct import Multiclass, StructuredPerceptron
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructuredPerceptron(Multiclass(bias=1.0)).fit(X, y)
+    >>> model.score(X, y) > 0.8
+    True
+    """
+
+    C = 1.0
+    solver: Any = None
+    tol: float | None = None
+
+    random_state: int
+
+    def __init__(
+        self,
+        task: Any,
+        max_rounds: int = 20,
+        average: bool = True,
+        max_seconds: float | None = None,
+        random_state: int = 0,
+        warm_start: bool = False,
+        verbose: bool = False,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.task = task
+        self.max_rounds = max_rounds
+        self.average = average
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+
+    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+        return build_objective(task, batch, weights, Temperature(), margin=False, regularizer=NoRegularizer())
+
+    def _solver(self, objective: Objective) -> BaseSolver:
+        seconds = math.inf if self.max_seconds is None else self.max_seconds
+        rounds = 20 if self.max_rounds is None else self.max_rounds
+        return Perceptron(rounds, seconds, self.average, random_state=self.random_state)
+
+    def _warn(self, result: Result, solver: BaseSolver) -> None:
+        # Ending at max_rounds is the ordinary way for a perceptron.
+        if result.reason != "max_rounds":
+            super()._warn(result, solver)
