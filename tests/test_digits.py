@@ -18,7 +18,13 @@ from latentstruct.datasets.mnist import Mnist, load_mnist
 from latentstruct.digit_views import ANGLES, RotatedViews, rotation_matrix
 from latentstruct.estimators import LatentSSVM
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.experiments import digit_pairs, groupnorm_digits, groupnorm_mnist, selfpaced_digits
+from latentstruct.experiments import (
+    digit_pairs,
+    groupnorm_digits,
+    groupnorm_mnist,
+    groupnorm_tables,
+    selfpaced_digits,
+)
 from latentstruct.formats.idx import TYPES, read_idx
 from latentstruct.objective import build_objective
 from latentstruct.protocols import Temperature
@@ -440,8 +446,8 @@ def test_budgets_use_the_strongest_states(sparse_pair):
 def test_needed_budget_is_as_good_as_all(curve):
     selection = groupnorm_digits.Selection("3-8", curve, [], [])
     needed = selection.needed(curve)
-    assert all(value >= curve[-1] - groupnorm_digits.TOLERANCE for value in curve[needed - 1 :])
-    assert needed == 1 or curve[needed - 2] < curve[-1] - groupnorm_digits.TOLERANCE
+    assert all(value >= curve[-1] - groupnorm_tables.TOLERANCE for value in curve[needed - 1 :])
+    assert needed == 1 or curve[needed - 2] < curve[-1] - groupnorm_tables.TOLERANCE
 
 
 def test_lowest_objective_within_calls(sparse_pair):

@@ -3,13 +3,20 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentstruct.cli.chain_columns import ChainRecord, choose_columns, count_columns, parse_columns
+from latentstruct.cli.chain_columns import ChainRecord
+from latentstruct.cli.chain_files import (
+    ChainReading,
+    LabelledChains,
+    read_as_prepared,
+    read_labelled_chains,
+    restore_features,
+)
 from latentstruct.cli.chain_options import (
     AffixesOption,
     BigramsOption,
@@ -20,9 +27,8 @@ from latentstruct.cli.chain_options import (
     UnknownMarkOption,
     WindowOption,
 )
-from latentstruct.cli.common import reported_errors, unknown_label
+from latentstruct.cli.common import reported_errors
 from latentstruct.cli.description import show_weights, strongest_transitions, strongest_weights
-from latentstruct.cli.half_labels import EMPTY, labelled_runs, mark_unknown, warn_of_marks
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.options import (
     Choices,
@@ -44,20 +50,12 @@ from latentstruct.cli.options import (
     UnknownOption,
     ValidOption,
 )
-from latentstruct.cli.prepared import (
-    PreparedData,
-    PreparedTraining,
-    is_prepared,
-    open_for,
-    refuse_options,
-    refuse_prepared,
-)
+from latentstruct.cli.prepared import PreparedTraining, is_prepared, open_for
 from latentstruct.cli.training import Training, source_of
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_facts, print_table, show_percent
 
 if TYPE_CHECKING:
-    from latentstruct.features import WindowFeatures
     from latentstruct.formats import ColumnSentences
     from latentstruct.report.blocks import Block, Examples
 
@@ -109,7 +107,6 @@ def train_chain(
 
     Example: latentstruct train chain train.txt --unknown '?' --valid test.txt -o tagger
     """
-    from latentstruct.features import WindowFeatures
     from latentstruct.tasks import Chain
 
     choices = Choices(output, model, C, solver, tol, max_rounds, max_seconds, rescaling, seed)
@@ -119,146 +116,32 @@ def train_chain(
             "--labelled-only is given without --unknown; expected both: add --unknown MARK, or leave it out"
         )
     progress = Progress(quiet)
+    reading = ChainReading(window, affixes, shape, bigrams, min_count, columns, label_column, unknown)
     if is_prepared(train):
-        settled: dict[str, Any] = {"--window": (window, 2), "--affixes": (affixes, 3), "--shape": (shape, True)}
-        settled |= {"--bigrams": (bigrams, True), "--min-count": (min_count, 1), "--columns": (columns, None)}
-        settled |= {"--label-column": (label_column, -1), "--unknown": (unknown, None)}
-        refuse_options(train, settled)
+        reading.refuse_for(train)
         folder = PreparedTraining(
             ChainKind(), choices, score_as_prepared, read_as_prepared, valid, allow_unknown, report
         )
         folder.run(train, lambda prepared: prepared.data.task, progress, json)
         return
-    unknown = EMPTY if unknown == "" else unknown
-    asked = parse_columns(columns)
-    template = WindowFeatures(window, affixes, shape, bigrams, min_count)
-    blank = {} if unknown is None else {label_column: unknown}
-    data = read_chains_to_train(train, label_column, asked, template, progress, report is not None, blank)
-    X, Y = examples_to_train(data, unknown, labelled_only, train)
+    data = reading.read(train, progress, keep_words=report is not None)
+    X, Y = data.examples(labelled_only, train)
 
     def record(_: Any, seconds: float) -> ChainRecord:
-        return ChainRecord(template.to_state(), data.label_at, data.n_columns, data.used, len(X), seconds, unknown)
+        return data.record(len(X), seconds)
 
-    score, shown = None, LabelledChains(data.X, data.Y, data.words)
+    held_out = None
     if valid is not None:
-        shown = read_labelled_chains(valid, record(None, 0.0), template, data.labels - {unknown}, allow_unknown)
-
-        def score(estimator: Any) -> dict[str, Any]:
-            return score_chains(estimator, shown, unknown)
-
-    def examples(trained: Trained) -> "Examples":
-        return ChainKind().examples(trained, shown, source_of(valid, train))
-
-    latent = unknown is not None and not labelled_only
-    sizes = {
-        "n_examples": len(X),
-        "n_tokens": sum(map(len, Y)),
-        **({"n_unlabelled": sum(labels.count(-1) for labels in Y)} if latent else {}),
-        "n_features": len(template.vocabulary_),
-        "n_labels": len(data.labels - {unknown}),
-    }
+        held_out = read_labelled_chains(valid, record(None, 0.0), data.template, data.known, allow_unknown)
+    shown = data.sentences if held_out is None else held_out
+    latent = data.unknown is not None and not labelled_only
     estimator = choices.estimator(Chain(), len(X), latent)
-    training = Training(ChainKind(), output, estimator, X, Y, sizes, record, score)
-    training.report, training.examples = report, examples
+    training = Training(ChainKind(), output, estimator, X, Y, data.sizes(Y, latent), record)
+    if held_out is not None:
+        training.score = lambda trained: score_chains(trained, held_out, data.unknown)
+    training.report = report
+    training.examples = lambda trained: ChainKind().examples(trained, shown, source_of(valid, train))
     training.run(progress, json)
-
-
-@dataclass(frozen=True)
-class LabelledChains:
-    """Labelled sentences: features X, labels Y, and the words where they are to be shown."""
-
-    X: Any
-    Y: list[list[str]]
-    words: list[list[str]]
-
-
-@dataclass(frozen=True)
-class ChainData:
-    """Training data of a chain: features X, labels Y and words of the sentences, and the columns they came from."""
-
-    X: Any
-    Y: list[list[str]]
-    words: list[list[str]]
-    labels: set[str]
-    label_at: int
-    n_columns: int
-    used: list[int]
-
-
-def read_chains_to_train(
-    name: str,
-    label_column: int,
-    asked: list[int] | None,
-    template: "WindowFeatures",
-    progress: Progress,
-    keep_words: bool,
-    blank: dict[int, str],
-) -> ChainData:
-    """Read sentences and learn their features; unless asked the text is not kept, as training needs the memory.
-
-    `blank` tells what empty labels are read as.
-    """
-    from latentstruct.formats import ColumnSentences, read_conll
-
-    sentences = read_conll(name, blank=blank)
-    label_at, used = choose_columns(sentences.n_columns, label_column, asked, name)
-    progress.say(f"read {len(sentences)} sentences, {sentences.n_tokens} tokens from {name}")
-    X = template.fit_transform(ColumnSentences(tuple(sentences.columns[k] for k in used), sentences.offsets))
-    labels = set(sentences.columns[label_at])
-    words = sentences.column(used[0]) if keep_words else []
-    return ChainData(X, sentences.column(label_at), words, labels, label_at, sentences.n_columns, used)
-
-
-def examples_to_train(data: ChainData, unknown: str | None, labelled_only: bool, name: str) -> tuple[Any, Any]:
-    """Return features and labels to train on, −1 for unknown ones."""
-    if unknown is None:
-        warn_of_marks(data.Y, name)
-        return data.X, data.Y
-    Y = mark_unknown(data.Y, unknown, name)
-    return labelled_runs(data.X, Y) if labelled_only else (data.X, Y)
-
-
-def restore_features(model: Trained) -> "WindowFeatures":
-    """Return the features a chain model was trained with."""
-    from latentstruct.features import WindowFeatures
-
-    template = WindowFeatures.from_state(model.record.features)
-    found = len(template.vocabulary_), template.n_columns_
-    if found != (model.estimator.task_.n_inputs_, len(model.record.columns)):
-        raise model.damaged("its features do not belong to its weights")
-    return template
-
-
-def read_labelled_chains(
-    name: str, record: ChainRecord, template: "WindowFeatures", known: set[Any], allow_unknown: bool
-) -> LabelledChains:
-    """Read features, labels and words of sentences for evaluation."""
-    from latentstruct.formats import read_conll
-
-    refuse_prepared(name)
-    sentences = read_conll(name, blank=record.blank)
-    tokens = record.used_columns(sentences, name)
-    if sentences.n_columns != record.n_columns:
-        raise FormatError(
-            f"{name} has {count_columns(sentences.n_columns)}; expected {record.n_columns} with {record.shown_label}: "
-            "give labelled data"
-        )
-    Y = sentences.column(record.label_column)
-    allowed = known | {record.unknown}
-    for i, labels in enumerate(Y, 1):
-        if not allow_unknown and not allowed.issuperset(labels):
-            j, label = next((j, label) for j, label in enumerate(labels, 1) if label not in allowed)
-            raise unknown_label(f"{name}: token {j} of sentence {i}", label, known, record.unknown)
-    return LabelledChains(template.transform(tokens), Y, tokens.column(0))
-
-
-def read_as_prepared(prepared: PreparedData, name: str, allow_unknown: bool) -> LabelledChains:
-    """Read sentences for evaluation with the features of prepared data."""
-    from latentstruct.features import WindowFeatures
-
-    template = WindowFeatures.from_state(prepared.record.features)
-    known = set(prepared.data.task.labels_.labels)
-    return read_labelled_chains(name, prepared.record, template, known, allow_unknown)
 
 
 def score_as_prepared(estimator: Any, data: LabelledChains, record: ChainRecord) -> dict[str, Any]:

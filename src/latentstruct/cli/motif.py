@@ -2,14 +2,14 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from latentstruct.cli.common import reported_errors, say_warnings
+from latentstruct.cli.found_motif import LOGO_FILE, MEME_FILE, PARTS, SITES_FILE, MotifOutcome, MotifRecord
 from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.motif_files import (
     JudgedSequences,
@@ -45,29 +45,12 @@ if TYPE_CHECKING:
     from latentstruct.formats import Sequences
     from latentstruct.report.blocks import Block, Examples
 
-MEME_FILE, LOGO_FILE, SITES_FILE = "motif.meme", "logo.png", "sites.tsv"
-PARTS = ("n_positive", "n_negative", "n_background")
-
 
 class Start(StrEnum):
     """Where training begins."""
 
     kmers = "kmers"
     random = "random"
-
-
-@dataclass(frozen=True)
-class MotifRecord:
-    """What the command keeps beside a motif model."""
-
-    consensus: str
-    background_weight: float
-    n_positive: int
-    n_negative: int
-    n_background: int
-    n_examples: int
-    seconds: float
-    kind: Literal["motif"] = "motif"
 
 
 PositivesOption = Annotated[str | None, typer.Option(metavar="FASTA", help="Sequences that hold the motif.")]
@@ -141,31 +124,16 @@ def train_motif(
     parts = read_parts(files, background_weight, width, progress)
     weight = parts.even_weight() if background_weight is None else background_weight
     X, Y, weights = parts.training(weight)
-    shown = parts.judged() if isinstance(parts, MotifData) else None
-    if valid is not None:
-        shown = JudgedSequences(*read_judged(HeldOut(valid), width, "give --valid FASTA"))
-
-    def record(estimator: Any, seconds: float) -> MotifRecord:
-        consensus = find_motif(estimator, parts).consensus
-        return MotifRecord(consensus, weight, *parts.counts, len(X), seconds)
-
-    def finish(estimator: Any) -> dict[str, Any]:
-        found = find_motif(estimator, parts)
-        told = {"consensus": found.consensus, "background_weight": weight}
-        errors = parts.errors(estimator)
-        parts.warn_if_one_sided(errors)
-        return {**told, "training": errors, "files": found.write(output)}
-
-    sizes = dict(zip(("n_examples", *PARTS), (len(X), *parts.counts), strict=True))
+    shown = sequences_to_show(parts, valid, width)
+    outcome = MotifOutcome(parts, weight, output)
     estimator = choices.estimator(Motif(width, background_order=order, strands=strands))
-    training = Training(MotifKind(), output, estimator, X, Y, sizes, record, finish=finish)
+    training = Training(MotifKind(), output, estimator, X, Y, outcome.sizes, outcome.record, finish=outcome.finish)
     training.fit_params = {"sample_weight": weights}
     training.report = report
-    source = source_of(valid, data or positive or "")
     if shown is not None:
-        judged = shown
-        training.score = None if valid is None else lambda trained: score_motif(trained, judged)
-        training.examples = lambda trained: MotifKind().examples(trained, judged, source)
+        source = source_of(valid, data or positive or "")
+        training.score = None if valid is None else lambda trained: score_motif(trained, shown)
+        training.examples = lambda trained: MotifKind().examples(trained, shown, source)
     training.run(progress, json)
 
 
@@ -188,53 +156,11 @@ def read_parts(files: MotifFiles, background_weight: float | None, width: int, p
     return parts
 
 
-@dataclass(frozen=True)
-class FoundMotif:
-    """The sites of a motif in positive sequences and what they have in common."""
-
-    sites: list[Any]
-    matrix: Any
-    consensus: str
-    background: list[float]
-    strands: int
-
-    def write(self, folder: Path) -> dict[str, str]:
-        """Write the matrix, its logo and the sites; without matplotlib there is no logo."""
-        from latentstruct.formats import write_meme, write_sites
-        from latentstruct.plots import can_plot
-
-        files = {"matrix": folder / MEME_FILE, "sites": folder / SITES_FILE}
-        write_meme(files["matrix"], self.matrix, self.background, "motif", len(self.sites), self.strands)
-        write_sites(files["sites"], self.sites)
-        if can_plot():
-            files["logo"] = folder / LOGO_FILE
-            draw_logo(self.matrix, self.background, files["logo"])
-        return {what: str(path) for what, path in files.items()}
-
-
-def find_motif(estimator: Any, parts: MotifParts) -> FoundMotif:
-    """Return the best site of each positive sequence, their matrix and its consensus."""
-    from latentstruct.motifs import consensus, find_sites, site_matrix
-
-    sites, counts = [], [1, 1, 1, 1]
-    for positive in parts.positives():
-        sites += find_sites(estimator, positive)
-        for k, letter in enumerate("ACGT"):
-            counts[k] += sum(sequence.upper().count(letter) for sequence in positive.sequences)
-    matrix = site_matrix([site.site for site in sites])
-    background = [count / sum(counts) for count in counts]
-    return FoundMotif(sites, matrix, consensus(matrix), background, estimator.task_.strands)
-
-
-def draw_logo(matrix: Any, background: list[float], path: Path) -> None:
-    """Save the logo of a matrix of letter probabilities as a picture."""
-    from matplotlib.figure import Figure
-
-    from latentstruct.plots import plot_logo
-
-    figure = Figure(figsize=(1.5 + 0.45 * len(matrix), 2.6), layout="constrained")
-    plot_logo(matrix, background, figure.add_subplot())
-    figure.savefig(path, dpi=150)
+def sequences_to_show(parts: MotifParts, valid: str | None, width: int) -> JudgedSequences | None:
+    """Return the held-out sequences, else those trained on if they are in memory."""
+    if valid is not None:
+        return JudgedSequences(*read_judged(HeldOut(valid), width, "give --valid FASTA"))
+    return parts.judged() if isinstance(parts, MotifData) else None
 
 
 def score_motif(estimator: Any, data: JudgedSequences) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from scipy.sparse import csr_array
 
 from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError
-from latentstruct.formats.tables import read_csv, read_svmlight
+from latentstruct.formats.svmlight import read_svmlight
+from latentstruct.formats.tables import read_csv
 from latentstruct.short_repr import short_repr
 
 __all__ = ["SplitSamples", "load_adult", "load_optdigits"]

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from latentstruct.datasets.home import dataset_file
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.tables import parse_pairs
+from latentstruct.formats.svmlight import parse_pairs
 from latentstruct.formats.text import decode_line, fail, numbered_lines, show
 from latentstruct.short_repr import short_repr
 

@@ -1,14 +1,15 @@
 """Chen, Batra, Freeman & Johnson (2012): which rotations of digits a latent SSVM needs, by a group norm."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.digit_views import ANGLES
 from latentstruct.estimators import LatentSSVM
+from latentstruct.experiments import groupnorm_tables as tables
 from latentstruct.experiments.digit_pairs import (
     N_ANGLES,
     PAIRS,
@@ -21,30 +22,28 @@ from latentstruct.experiments.digit_pairs import (
     load_pairs,
     random_selection,
     scores_of_states,
-    show_difference,
-    show_share,
     strongest_selection,
 )
-from latentstruct.experiments.findings import Findings, Table
+from latentstruct.experiments.findings import Findings
+from latentstruct.experiments.groupnorm_tables import (
+    BUDGETS,
+    MAIN_SCALE,
+    PASSES,
+    SEPARATE,
+    SEPARATE_C,
+    SHARED,
+    UPRIGHT,
+    Budget,
+    Descended,
+    Selection,
+    Sparse,
+)
 from latentstruct.regularizers import GroupNorm
 from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.tasks import LatentMulticlass
 from latentstruct.time_left import Steps
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 C = 1.0
-SEPARATE_C = 100.0
-MAIN_SCALE = 100.0
-TOLERANCE = 0.003
-"""How far below that of all angles an accuracy may lie to count as equal."""
-THRESHOLDS = (1e-3, 1e-2, 1e-1)
-PAPER_KEPT = {"1-7": 5, "2-7": 8, "3-8": 7, "8-9": 9}
-PAPER_BUDGET = {"1-7": 3, "2-7": 4, "3-8": 3, "8-9": 4}
-PASSES = (30, 100, 300)
-BUDGETS = range(1, N_ANGLES + 1)
-GROUP, SHARED, SEPARATE, UPRIGHT = "group norm", "L2, shared weights", "L2, separate weights", "L2, 0° alone"
 
 
 class Sizes(NamedTuple):
@@ -62,40 +61,6 @@ class Sizes(NamedTuple):
 
 FULL = Sizes(PAIRS, (1.0, 10.0, 30.0, 100.0, 255.0), 3, 10, max(PASSES), None, None, 300.0)
 QUICK = Sizes(PAIRS[2:3], (1.0, 10.0, 100.0), 1, 3, 30, 600, 600, 15.0)
-
-
-class Sparse(NamedTuple):
-    """A model trained with the group norm, on features of some scale and from some start."""
-
-    pair: str
-    scale: float
-    start: int
-    model: Any
-    norms: NDArray[np.float64]
-    scores: NDArray[np.float64]
-    right: Hits
-    right_dropped: Hits
-    objective: float
-    passes: float
-
-    @property
-    def kept(self) -> int:
-        """States whose weights are not exactly zero."""
-        return int((self.norms > 0).sum())
-
-
-class Descended(NamedTuple):
-    """A model trained by the algorithm of the paper, and the objectives of both algorithms after as many passes."""
-
-    pair: str
-    scale: float
-    norms: NDArray[np.float64]
-    right: Hits
-    objectives: dict[int, tuple[float, float]]
-
-    def above(self, threshold: float) -> int:
-        """Return how many states have a norm above this share of the largest."""
-        return int((self.norms > threshold * self.norms.max()).sum())
 
 
 def state_task() -> LatentMulticlass:
@@ -168,18 +133,6 @@ def fit_dense(pair: DigitPair, kind: str, seconds: float) -> tuple[Any, NDArray[
     return model, scores_of_states(model, pair.X_test[:, chosen])
 
 
-class Budget(NamedTuple):
-    """What a model costs if each digit may have so many angles: their number, and CPU seconds."""
-
-    pair: str
-    budget: int
-    angles: int
-    pairs: int
-    rotating: float
-    folded: float
-    predicting: float
-
-
 def measure_budget(pair: DigitPair, sparse: Sparse, budget: int) -> Budget:
     """Time the features that the angles of a budget need, and the prediction from them.
 
@@ -207,20 +160,6 @@ def measure_budget(pair: DigitPair, sparse: Sparse, budget: int) -> Budget:
     )
 
 
-class Selection(NamedTuple):
-    """Accuracy on one pair at each budget of angles a digit, by norm and at random."""
-
-    pair: str
-    by_norm: list[float]
-    shared: list[list[float]]
-    separate: list[list[float]]
-
-    def needed(self, curve: Sequence[float]) -> int:
-        """Return the smallest budget from which on a curve stays as good as all angles."""
-        low = [k for k, value in zip(BUDGETS, curve, strict=True) if value < curve[-1] - TOLERANCE]
-        return max(low, default=0) + 1
-
-
 def select_angles(
     pair: DigitPair, sparse: Sparse, dense: dict[str, tuple[Any, NDArray[np.float64]]], draws: int
 ) -> Selection:
@@ -237,179 +176,6 @@ def select_angles(
         for kind, found in random.items():
             found.append([accuracy(*dense[kind], subset) for subset in subsets])
     return Selection(pair.name, by_norm, random[SHARED], random[SEPARATE])
-
-
-def path_table(sparse: Sequence[Sparse]) -> Table:
-    """Return how many states stay at each scale of the features."""
-    rows: list[list[object]] = []
-    for pair, scale in dict.fromkeys((one.pair, one.scale) for one in sparse):
-        starts = [one for one in sparse if (one.pair, one.scale) == (pair, scale)]
-        best = min(starts, key=lambda one: one.objective)
-        rows.append(
-            [
-                pair,
-                f"×{scale:g}",
-                ", ".join(str(one.kept) for one in starts),
-                PAPER_KEPT.get(pair),
-                ", ".join(f"{100 * one.right.mean():.2f}" for one in starts),
-                show_difference(best.right_dropped, best.right),
-                best.objective,
-                best.passes,
-            ]
-        )
-    return Table(
-        f"States kept of {2 * N_ANGLES} (not exactly zero) at C = 1, λ = 1, over the scale of the features",
-        ["pair", "scale", "kept, by start", "paper", "accuracy %, by start", "zeros dropped", "objective", "passes"],
-        rows,
-        "The scale is a factor of features of pixels from 0 to 1; C times this factor does the same. Zeros dropped: "
-        "change of the accuracy in points when states of weight zero, which score 0, may no longer be chosen. "
-        "Objective and passes of the oracle are those of the best start.",
-    )
-
-
-def accuracy_table(main: Sequence[Sparse], rivals: dict[str, dict[str, Hits]]) -> Table:
-    """Return accuracies of the group norm and of models with ½‖w‖²."""
-    rows = [
-        [
-            one.pair,
-            one.kept,
-            show_share(one.right),
-            *(show_share(rivals[one.pair][kind]) for kind in (SEPARATE, SHARED, UPRIGHT)),
-            *(show_difference(one.right, rivals[one.pair][kind]) for kind in (SEPARATE, SHARED, UPRIGHT)),
-        ]
-        for one in main
-    ]
-    columns = ["pair", "kept", GROUP, SEPARATE, SHARED, UPRIGHT, "− separate", "− shared", "− 0° alone"]
-    return Table(
-        "Test accuracy in % ± standard error over test images, and paired differences in points",
-        columns,
-        rows,
-        f"Group norm at scale ×{MAIN_SCALE:g} and C = 1, the start with the best objective; ½‖w‖² at C = "
-        f"{SEPARATE_C:g} on pixels from 0 to 1.",
-    )
-
-
-def budget_table(selections: Sequence[Selection]) -> Table:
-    """Return accuracy against the number of angles a digit may have (figure 2, left)."""
-    rows: list[list[object]] = []
-    for one in selections:
-        rows.append([one.pair, "by norm", *(f"{100 * value:.2f}" for value in one.by_norm), one.needed(one.by_norm)])
-        for name, draws in (("random, shared", one.shared), ("random, separate", one.separate)):
-            cells = [f"{100 * np.mean(found):.1f} ± {100 * np.std(found, ddof=1):.1f}" for found in draws]
-            rows.append([one.pair, name, *cells, one.needed([float(np.mean(found)) for found in draws])])
-        rows[-3][-1] = f"{rows[-3][-1]} (paper {PAPER_BUDGET.get(one.pair, '–')})"
-    return Table(
-        "Test accuracy in % by angles a digit",
-        ["pair", "angles", *map(str, BUDGETS), "needed"],
-        rows,
-        "By norm: the states of the group-norm model with the largest weights. Random: subsets of the angles of models "
-        "with ½‖w‖², mean ± standard deviation over draws. Needed: from how many angles on the accuracy stays within "
-        f"{100 * TOLERANCE:.1f} points of that with all.",
-    )
-
-
-def time_table(budgets: Sequence[Budget]) -> Table:
-    """Return CPU milliseconds against the number of angles a digit may have (figure 2, right), summed over pairs."""
-    rows: list[list[object]] = []
-    sums = [_sum_of([one for one in budgets if one.budget == k]) for k in BUDGETS]
-    whole = sums[-1]
-    for budget, found in zip(BUDGETS, sums, strict=True):
-        angles, states, rotating, folded, predicting = found
-        share = angles / whole[0]
-        rows.append([budget, int(angles), int(states), 1e3 * rotating, 1e3 * folded, 1e3 * predicting])
-        rows[-1] += [f"{100 * share:.0f} %", f"{100 * rotating / whole[2]:.0f} %", f"{100 * folded / whole[3]:.0f} %"]
-    columns = ["angles a digit", "angles in all", "states", "rotating ms", "folded ms", "predicting ms"]
-    columns += ["angles", "rotating", "folded"]
-    return Table(
-        "CPU time on the test images of all pairs, and shares of that of all kept states",
-        columns,
-        rows,
-        "Angles in all: those that any digit of a pair needs, since both use the same features; states of weight zero "
-        "need none. Rotating: each angle by rotation and projection, as in the paper. Folded: one matrix an angle for "
-        "both. Predicting: from features to digits by the pruned model.",
-    )
-
-
-def _sum_of(budgets: Sequence[Budget]) -> NDArray[np.float64]:
-    return np.sum([one[2:] for one in budgets], axis=0)
-
-
-def descent_table(descended: Sequence[Descended]) -> Table:
-    """Return what the algorithm of the paper reaches."""
-    rows: list[list[object]] = []
-    for one in descended:
-        compared = []
-        for passes in PASSES:
-            ours, theirs = one.objectives[passes]
-            compared.append(f"{ours:.4g} / {theirs:.4g}" if np.isfinite(ours + theirs) else None)
-        accuracy = f"{100 * one.right.mean():.2f}"
-        rows.append([one.pair, f"×{one.scale:g}", *map(one.above, (0.0, *THRESHOLDS)), accuracy, *compared])
-    columns = ["pair", "scale", "not zero", *(f"> {100 * t:g} %" for t in THRESHOLDS), "accuracy %"]
-    columns += [f"objective, {passes} passes" for passes in PASSES]
-    return Table(
-        "The algorithm of the paper: states by their share of the largest norm, and objectives of ours / its",
-        columns,
-        rows,
-        "Alternating coordinate and subgradient descent never makes a weight exactly zero, so that states are counted "
-        "above thresholds. Both algorithms begin with the same random weights; its own works on features of scale 1 "
-        "with C times the scale, since its steps do not follow the scale.",
-    )
-
-
-def norm_plot(one: Sparse) -> "Callable[[Axes], None]":
-    """Return figure 1 for one pair: norms of the weights of each angle."""
-
-    def draw(axes: "Axes") -> None:
-        places, width = np.arange(N_ANGLES), 0.4
-        for k, digit in enumerate(one.model.classes_):
-            axes.bar(places + (k - 0.5) * width, one.norms[k], width, label=f"digit {digit}")
-        axes.set_xticks(places, [f"{angle:g}°" for angle in ANGLES])
-        axes.set(xlabel="angle", ylabel="norm of the weights", title=f"{one.pair}: {one.kept} states kept")
-        axes.legend()
-
-    return draw
-
-
-def selection_plot(one: Selection) -> "Callable[[Axes], None]":
-    """Return figure 2 for one pair: accuracy against angles a digit."""
-
-    def draw(axes: "Axes") -> None:
-        axes.plot(BUDGETS, 100 * np.array(one.by_norm), marker="o", label="group norm, by norm")
-        for name, draws in (("random, shared weights", one.shared), ("random, separate weights", one.separate)):
-            found = 100 * np.array(draws)
-            axes.errorbar(BUDGETS, found.mean(axis=1), found.std(axis=1, ddof=1), marker="s", capsize=2, label=name)
-        axes.set(xlabel="angles a digit", ylabel="test accuracy, %", title=one.pair)
-        axes.legend()
-
-    return draw
-
-
-def time_plot(budgets: Sequence[Budget]) -> "Callable[[Axes], None]":
-    """Return figure 2, right: time of features against angles a digit."""
-
-    def draw(axes: "Axes") -> None:
-        for pair in dict.fromkeys(one.pair for one in budgets):
-            chosen = [one for one in budgets if one.pair == pair]
-            axes.plot([one.budget for one in chosen], [one.rotating for one in chosen], marker="o", label=pair)
-        axes.set(xlabel="angles a digit", ylabel="CPU seconds of rotation and projection", ylim=(0, None))
-        axes.legend()
-
-    return draw
-
-
-def path_plot(sparse: Sequence[Sparse]) -> "Callable[[Axes], None]":
-    """Return a plot of the states kept against the scale of the features."""
-
-    def draw(axes: "Axes") -> None:
-        for pair in dict.fromkeys(one.pair for one in sparse):
-            chosen = [one for one in sparse if one.pair == pair]
-            scales = sorted({one.scale for one in chosen})
-            kept = [np.mean([one.kept for one in chosen if one.scale == scale]) for scale in scales]
-            axes.plot(scales, kept, marker="o", label=pair)
-        axes.set(xscale="log", xlabel="scale of the features", ylabel=f"states kept of {2 * N_ANGLES}", ylim=(0, None))
-        axes.legend()
-
-    return draw
 
 
 class PairFindings(NamedTuple):
@@ -473,21 +239,21 @@ def run(
     sparse = [one for part in found for one in part.sparse]
     budgets = [one for part in found for one in part.budgets]
     selections = [part.selection for part in found]
-    plots = {"kept": path_plot(sparse), "time": time_plot(budgets)}
+    plots = {"kept": tables.path_plot(sparse), "time": tables.time_plot(budgets)}
     for part in found:
-        plots[f"norms-{part.main.pair}"] = norm_plot(part.main)
-        plots[f"accuracy-{part.main.pair}"] = selection_plot(part.selection)
+        plots[f"norms-{part.main.pair}"] = tables.norm_plot(part.main)
+        plots[f"accuracy-{part.main.pair}"] = tables.selection_plot(part.selection)
     return Findings(
         name="groupnorm-digits",
         title="Chen, Batra, Freeman & Johnson (2012), figures 1 and 2: rotations chosen by a group norm",
         data=describe_pairs(pairs),
         differs=_differences(sizes),
         tables=[
-            path_table(sparse),
-            accuracy_table([part.main for part in found], {part.main.pair: part.rivals for part in found}),
-            budget_table(selections),
-            time_table(budgets),
-            descent_table([one for part in found for one in part.descended]),
+            tables.path_table(sparse),
+            tables.accuracy_table([part.main for part in found], {part.main.pair: part.rivals for part in found}),
+            tables.budget_table(selections),
+            tables.time_table(budgets),
+            tables.descent_table([one for part in found for one in part.descended]),
         ],
         plots=plots,
         settings={

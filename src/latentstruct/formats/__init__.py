@@ -36,7 +36,8 @@ from latentstruct.formats.groups import ItemGroups, read_groups, write_groups
 from latentstruct.formats.meme import MemeMotif, read_meme, write_meme
 from latentstruct.formats.ncbi_matrix import SubstitutionMatrix, blosum62, read_ncbi_matrix, write_ncbi_matrix
 from latentstruct.formats.ranking import Queries, read_queries, write_scores
-from latentstruct.formats.tables import ClassData, read_classes, read_csv, read_svmlight
+from latentstruct.formats.svmlight import read_svmlight
+from latentstruct.formats.tables import ClassData, read_classes, read_csv
 from latentstruct.formats.uai import UaiModel, read_uai, write_uai
 from latentstruct.formats.uai_answers import (
     UaiSolutions,

@@ -7,8 +7,9 @@ from typing import Any
 from scipy.sparse import csr_array
 
 from latentstruct.exceptions import InputError
+from latentstruct.formats.class_labels import typed_labels
 from latentstruct.formats.columns import ColumnSentences, ends_sentence, form_of, parse_conll
-from latentstruct.formats.tables import MAX_INDEX, parse_svmlight, typed_labels
+from latentstruct.formats.svmlight import MAX_INDEX, parse_svmlight
 from latentstruct.formats.text import STANDARD_STREAM, FilePath, numbered_lines, path_text, source_name
 
 TOKENS, SAMPLES = 20_000, 5_000

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.tables import check_n_features, parse_pairs
+from latentstruct.formats.svmlight import check_n_features, parse_pairs
 from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
 from latentstruct.short_repr import short_repr
 

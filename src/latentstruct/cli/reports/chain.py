@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.cli.chain import ChainKind, LabelledChains, compare_chains, restore_features
+from latentstruct.cli.chain import ChainKind, compare_chains
+from latentstruct.cli.chain_files import LabelledChains, restore_features
 from latentstruct.cli.kinds import Trained
 from latentstruct.cli.reports.features import confusion_table, has_probabilities, label_table, label_weights
 from latentstruct.plots.features import can_write, shorten
