@@ -1,8 +1,6 @@
 """Chains: sequences of tokens, one label a token, neighbouring labels depend on each other."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain as concatenate
 from itertools import pairwise
 from typing import Any
@@ -22,63 +20,14 @@ from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
+from latentstruct.tasks.chain_batch import ChainBatch, Selection
+from latentstruct.tasks.chain_pooling import Pooled, pool, pool_latents_first
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.labels import LabelSet, as_list, distinct_labels
 from latentstruct.tasks.packing import Arrays, PackedArrays
 from latentstruct.unknown import UNKNOWN, is_unknown
 
-# exp(−600) is the smallest share a linear-domain message may lose without reaching denormal numbers.
-LINEAR_DOMAIN_SPREAD = 600.0
-
 NO_LABELS = np.zeros(0, dtype=np.int64)
-
-
-@dataclass
-class ChainBatch:
-    """All tokens of all sequences, flat: inputs (N, d), offsets (n + 1,), label numbers (N,), −1 where unknown."""
-
-    inputs: InputRows
-    offsets: Indices
-    truth: NDArray[np.int64] | None
-
-    @cached_property
-    def tables(self) -> list[NDArray[np.float64]]:
-        """Three tables (N, S) that every evaluation writes anew: fresh memory costs as much as the work on it."""
-        return [np.empty((self.inputs.shape[0], self.inputs.n_labels)) for _ in range(3)]
-
-    @property
-    def n_examples(self) -> int:
-        """Number of sequences."""
-        return len(self.offsets) - 1
-
-    @property
-    def labelled(self) -> bool:
-        """Whether true labels are given."""
-        return self.truth is not None
-
-    @cached_property
-    def half_labelled(self) -> bool:
-        """Whether some of the true labels are unknown."""
-        return self.truth is not None and bool((self.truth == UNKNOWN).any())
-
-
-@dataclass
-class Selection:
-    """Some sequences of a batch with their scores, compact: what the kernels work on."""
-
-    rows: Indices
-    offsets: Indices
-    truth: NDArray[np.int64] | None
-    scores: NDArray[np.float64]
-
-
-@dataclass
-class Pooled:
-    """Soft pooling of sequences: ε log Z, marginals (N, S) and pair marginals."""
-
-    values: Vector
-    marginals: NDArray[np.float64]
-    pairs: NDArray[np.float64]
 
 
 class Chain(BaseTask):
@@ -369,7 +318,12 @@ class Chain(BaseTask):
         offsets = offsets_from_lengths(batch.offsets[rows + 1] - tokens)
         pointers, atoms = self._labelling_room(offsets)
         found, weights = np.empty((2, len(rows))), w[: self.transitions_at_].reshape(-1, len(self.labels_))
-        inputs, added, blocks = batch.inputs, self._label_scores(w, mode), self._blocks
+        inputs, compressed, added, blocks = (
+            batch.inputs,
+            batch.inputs.compressed,
+            self._label_scores(w, mode),
+            self._blocks,
+        )
         truth, transitions = NO_LABELS if batch.truth is None else batch.truth, self._transitions(w)
         products = np.empty((offsets[-1] if inputs.dense else 0, len(self.labels_)))
 
@@ -381,7 +335,7 @@ class Chain(BaseTask):
                 first,
                 last,
                 products,
-                inputs.compressed,
+                compressed,
                 weights,
                 offsets,
                 tokens,
@@ -416,104 +370,8 @@ class Chain(BaseTask):
         planes.values = planes.dot(w)
         return planes
 
-    def _pool(
-        self,
-        chosen: Selection,
-        w: Vector,
-        temperature: Temperature,
-        weights: Vector,
-        together: bool,
-        room: list[NDArray] | None = None,
-    ) -> Pooled:
-        """Pool; the marginals may take the place of the scores, weighted if pairs are added `together`."""
-        if temperature.output == temperature.latent > 0:
-            return self._pool_alike(chosen, w, temperature.output, weights, together, room)
-        by = half_chain.TOGETHER if together else half_chain.BY_SEQUENCE
-        return self._pool_latents_first(chosen, w, temperature, weights, by, room)
-
-    def _pool_latents_first(
-        self,
-        chosen: Selection,
-        w: Vector,
-        temperature: Temperature,
-        weights: Vector,
-        by: int,
-        room: list[NDArray] | None = None,
-    ) -> Pooled:
-        """Pool unknown tokens at ε_h and then the others at ε_y; pairs are (1, S, S), (k, S, S) or (N, S, S)."""
-        n, transitions, scores = len(self.labels_), self._transitions(w), chosen.scores
-        labels = np.zeros(len(scores), dtype=np.int64) if chosen.truth is None else chosen.truth
-        unknown = np.flatnonzero(labels == UNKNOWN)
-        tokens, centers, highs = scores[unknown], np.empty(len(unknown)), np.zeros(len(scores))
-        widest = kernels.center_rows(tokens, centers)
-        hidden = half_chain.make_steps(transitions, temperature.latent, widest, LINEAR_DOMAIN_SPREAD)
-        if hidden.linear:
-            highs[unknown] = centers
-            scores[unknown] = np.exp(np.divide(tokens, temperature.latent, out=tokens), out=tokens)
-        gains = np.empty((n, n))
-        half_chain.largest_gains(transitions, gains)
-        outputs = half_chain.make_steps(transitions, temperature.output, 0.0, LINEAR_DOMAIN_SPREAD)
-        tail = hidden._replace(matrix=hidden.turned, turned=hidden.matrix, ahead=True)
-        pooling = half_chain.Pooling(scores, highs, labels, outputs, hidden, tail, gains)
-        values, marginals = np.empty(len(chosen.rows)), np.empty_like(scores) if room is None else room[0]
-        marginals.fill(0.0)
-        sizes = {half_chain.TOGETHER: 1, half_chain.BY_SEQUENCE: len(values), half_chain.BY_TOKEN: len(scores)}
-        pairs = np.zeros((sizes[by], n, n))
-        half_chain.pool_half_labelled(pooling, chosen.offsets, weights, values, marginals, pairs, by)
-        return Pooled(values, marginals, pairs)
-
-    def _pool_alike(
-        self,
-        chosen: Selection,
-        w: Vector,
-        temperature: float,
-        weights: Vector,
-        together: bool,
-        room: list[NDArray] | None = None,
-    ) -> Pooled:
-        """Pool all tokens at one temperature above 0; the marginals take the place of the scores."""
-        n = len(self.labels_)
-        transitions = self._transitions(w)
-        values, highs = np.empty(len(chosen.rows)), np.empty(len(chosen.scores))
-        pairs = np.zeros((1 if together else len(chosen.rows), n, n))
-        scores, offsets = chosen.scores, chosen.offsets
-        widest = kernels.center_rows(scores, highs) + float(np.ptp(transitions))
-        if widest >= LINEAR_DOMAIN_SPREAD * temperature:
-            kernels.forward_backward_log(
-                scores, highs, offsets, transitions, temperature, weights, pairs, together, values
-            )
-            if together:
-                kernels.scale_rows(scores, offsets, weights)
-            return Pooled(values, scores, pairs)
-        top = float(transitions.max())
-        pairwise = np.exp((transitions - top) / temperature)
-        if temperature != 1.0:
-            scores /= temperature
-        potentials = np.exp(scores, out=scores)
-        forward, arrive = room or (np.empty_like(scores), np.empty_like(scores))
-        kernels.forward_backward(
-            potentials,
-            highs,
-            offsets,
-            pairwise,
-            np.ascontiguousarray(pairwise.T),
-            top,
-            temperature,
-            forward,
-            arrive,
-            values,
-        )
-        if together:
-            kernels.scale_rows(potentials, offsets, weights)
-            kernels.scale_rows(arrive, offsets, weights)
-            # Rows of first tokens are zero, so that no pair reaches across two sequences.
-            pairs[0] = (forward[:-1].T @ arrive[1:]) * pairwise
-        else:
-            kernels.pair_marginals(forward, arrive, offsets, pairwise, pairs)
-        return Pooled(values, potentials, pairs)
-
     def _soft_planes(self, batch: ChainBatch, w: Vector, chosen: Selection, temperature: Temperature) -> Planes:
-        pooled = self._pool(chosen, w, temperature, np.ones(len(chosen.rows)), together=False)
+        pooled = pool(chosen, self._transitions(w), temperature, np.ones(len(chosen.rows)), together=False)
         n = len(self.labels_)
         per_token = n * (1 + (self.bias_at_ >= 0))
         room = per_token * len(pooled.marginals) + (n * n + 2 * n) * len(chosen.rows)
@@ -591,7 +449,7 @@ class Chain(BaseTask):
         first, last = (0, batch.n_examples) if rows is None else (rows[0], rows[-1] + 1)
         table, *room = (whole[batch.offsets[first] : batch.offsets[last]] for whole in batch.tables)
         chosen = self._select(batch, w, mode, rows, out=table)
-        pooled = self._pool(chosen, w, temperature, weights, together=True, room=room)
+        pooled = pool(chosen, self._transitions(w), temperature, weights, together=True, room=room)
         loss = 0.0
         if mode == "augmented":
             loss = float(kernels.expected_costs(pooled.marginals, chosen.truth, self.costs_or_nothing_))
@@ -677,13 +535,15 @@ class Chain(BaseTask):
         Tokens without a known label are latent if the batch has labels; in a batch without labels all are outputs.
         """
         chosen, temperature = self._select(batch, w, "free", None), self._effective(batch, "free", temperature)
-        pooled = self._pool(chosen, w, temperature, np.ones(batch.n_examples), together=True)
+        pooled = pool(chosen, self._transitions(w), temperature, np.ones(batch.n_examples), together=True)
         return np.split(pooled.marginals, batch.offsets[1:-1])
 
     def pair_marginals(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the probabilities of the labels of neighbours, a list of arrays (T − 1, S, S): (from, to)."""
         chosen, temperature = self._select(batch, w, "free", None), self._effective(batch, "free", temperature)
-        pooled = self._pool_latents_first(chosen, w, temperature, np.ones(batch.n_examples), half_chain.BY_TOKEN)
+        pooled = pool_latents_first(
+            chosen, self._transitions(w), temperature, np.ones(batch.n_examples), half_chain.BY_TOKEN
+        )
         return [pooled.pairs[start + 1 : end] for start, end in pairwise(batch.offsets.tolist())]
 
     def confidence(

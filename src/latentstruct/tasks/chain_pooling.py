@@ -1,0 +1,118 @@
+"""Soft pooling of the labellings of chains: values, marginals and pair marginals of all sequences."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.kernels import chain as kernels
+from latentstruct.kernels import half_chain
+from latentstruct.protocols import Temperature
+from latentstruct.ragged import Vector
+from latentstruct.tasks.chain_batch import Selection
+from latentstruct.unknown import UNKNOWN
+
+# exp(−600) is the smallest share a linear-domain message may lose without reaching denormal numbers.
+LINEAR_DOMAIN_SPREAD = 600.0
+
+
+@dataclass
+class Pooled:
+    """Soft pooling of sequences: ε log Z, marginals (N, S) and pair marginals."""
+
+    values: Vector
+    marginals: NDArray[np.float64]
+    pairs: NDArray[np.float64]
+
+
+def pool(
+    chosen: Selection,
+    transitions: NDArray[np.float64],
+    temperature: Temperature,
+    weights: Vector,
+    together: bool,
+    room: list[NDArray] | None = None,
+) -> Pooled:
+    """Pool; the marginals may take the place of the scores, weighted if pairs are added `together`."""
+    if temperature.output == temperature.latent > 0:
+        return _pool_alike(chosen, transitions, temperature.output, weights, together, room)
+    by = half_chain.TOGETHER if together else half_chain.BY_SEQUENCE
+    return pool_latents_first(chosen, transitions, temperature, weights, by, room)
+
+
+def pool_latents_first(
+    chosen: Selection,
+    transitions: NDArray[np.float64],
+    temperature: Temperature,
+    weights: Vector,
+    by: int,
+    room: list[NDArray] | None = None,
+) -> Pooled:
+    """Pool unknown tokens at ε_h and then the others at ε_y; pairs are (1, S, S), (k, S, S) or (N, S, S)."""
+    n, scores = len(transitions), chosen.scores
+    labels = np.zeros(len(scores), dtype=np.int64) if chosen.truth is None else chosen.truth
+    unknown = np.flatnonzero(labels == UNKNOWN)
+    tokens, centers, highs = scores[unknown], np.empty(len(unknown)), np.zeros(len(scores))
+    widest = kernels.center_rows(tokens, centers)
+    hidden = half_chain.make_steps(transitions, temperature.latent, widest, LINEAR_DOMAIN_SPREAD)
+    if hidden.linear:
+        highs[unknown] = centers
+        scores[unknown] = np.exp(np.divide(tokens, temperature.latent, out=tokens), out=tokens)
+    gains = np.empty((n, n))
+    half_chain.largest_gains(transitions, gains)
+    outputs = half_chain.make_steps(transitions, temperature.output, 0.0, LINEAR_DOMAIN_SPREAD)
+    tail = hidden._replace(matrix=hidden.turned, turned=hidden.matrix, ahead=True)
+    pooling = half_chain.Pooling(scores, highs, labels, outputs, hidden, tail, gains)
+    values, marginals = np.empty(len(chosen.rows)), np.empty_like(scores) if room is None else room[0]
+    marginals.fill(0.0)
+    sizes = {half_chain.TOGETHER: 1, half_chain.BY_SEQUENCE: len(values), half_chain.BY_TOKEN: len(scores)}
+    pairs = np.zeros((sizes[by], n, n))
+    half_chain.pool_half_labelled(pooling, chosen.offsets, weights, values, marginals, pairs, by)
+    return Pooled(values, marginals, pairs)
+
+
+def _pool_alike(
+    chosen: Selection,
+    transitions: NDArray[np.float64],
+    temperature: float,
+    weights: Vector,
+    together: bool,
+    room: list[NDArray] | None = None,
+) -> Pooled:
+    """Pool all tokens at one temperature above 0; the marginals take the place of the scores."""
+    n = len(transitions)
+    values, highs = np.empty(len(chosen.rows)), np.empty(len(chosen.scores))
+    pairs = np.zeros((1 if together else len(chosen.rows), n, n))
+    scores, offsets = chosen.scores, chosen.offsets
+    widest = kernels.center_rows(scores, highs) + float(np.ptp(transitions))
+    if widest >= LINEAR_DOMAIN_SPREAD * temperature:
+        kernels.forward_backward_log(scores, highs, offsets, transitions, temperature, weights, pairs, together, values)
+        if together:
+            kernels.scale_rows(scores, offsets, weights)
+        return Pooled(values, scores, pairs)
+    top = float(transitions.max())
+    pairwise = np.exp((transitions - top) / temperature)
+    if temperature != 1.0:
+        scores /= temperature
+    potentials = np.exp(scores, out=scores)
+    forward, arrive = room or (np.empty_like(scores), np.empty_like(scores))
+    kernels.forward_backward(
+        potentials,
+        highs,
+        offsets,
+        pairwise,
+        np.ascontiguousarray(pairwise.T),
+        top,
+        temperature,
+        forward,
+        arrive,
+        values,
+    )
+    if together:
+        kernels.scale_rows(potentials, offsets, weights)
+        kernels.scale_rows(arrive, offsets, weights)
+        # Rows of first tokens are zero, so that no pair reaches across two sequences.
+        pairs[0] = (forward[:-1].T @ arrive[1:]) * pairwise
+    else:
+        kernels.pair_marginals(forward, arrive, offsets, pairwise, pairs)
+    return Pooled(values, potentials, pairs)
