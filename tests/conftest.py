@@ -1,7 +1,17 @@
 """Settings of all tests."""
 
+import pytest
 from hypothesis import settings
+
+from latentstruct import executors, oracles
 
 # No test may depend on how busy the machine is.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+@pytest.fixture
+def many_pieces(monkeypatch):
+    """Cut even the smallest batches."""
+    monkeypatch.setattr(executors, "STEPS_OF_PIECE", 1.0)
+    monkeypatch.setattr(oracles, "WORTH", 0.0)

@@ -32,7 +32,6 @@ from latentstruct import (
     PrecisionAtK,
     StructuralSVM,
     executors,
-    oracles,
 )
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs, in_worker_process, pieces, thread_fold, thread_map
@@ -86,13 +85,6 @@ PROBLEMS = {
     "exact graphs": (Graph(), GRIDS, SEEN, (HARD, SOFT, MIXED)),
     "loopy graphs": (Graph(max_entries=4, max_iterations=5), GRIDS, SEEN, (HARD, SOFT, MIXED)),
 }
-
-
-@pytest.fixture
-def many_pieces(monkeypatch):
-    """Cut even the smallest batches."""
-    monkeypatch.setattr(executors, "STEPS_OF_PIECE", 1.0)
-    monkeypatch.setattr(oracles, "WORTH", 0.0)
 
 
 def learned(name):
@@ -200,6 +192,23 @@ def test_an_example_asked_twice_stays_in_one_hand_where_answers_are_remembered(m
     oracle = TaskOracle(task, task.prepare(X, Y), np.ones(len(Y)), "augmented", HARD, 2)
     assert len(oracle._bounds(np.array([3, 0, 2, 1]), 0.0)) > 2
     assert len(oracle._bounds(np.array([3, 0, 3, 1]), 0.0)) == 2
+
+
+def test_planes_of_a_subclass_are_divided_where_it_has_its_own(many_pieces):
+    class Own(Chain):
+        def planes(self, batch, w, mode, temperature, rows=None):
+            asked.append(None if rows is None else len(rows))
+            return super().planes(batch, w, mode, temperature, rows)
+
+    planes = []
+    for task in (Chain(), Own()):
+        asked = []
+        task.learn(TOKENS, WORDS)
+        oracle = TaskOracle(task, task.prepare(TOKENS, WORDS), np.ones(N), "augmented", HARD, 2)
+        planes.append(oracle.planes(np.ones(task.n_features)))
+    assert len(asked) > 2
+    assert sum(asked) == N
+    assert_same_bits([bits(found.total(np.ones(N))) for found in planes])
 
 
 def test_python_functions_stay_in_one_piece(many_pieces):

@@ -78,7 +78,7 @@ def in_worker_process() -> bool:
     return parent_process() is not None
 
 
-def pieces(work: Vector, least: float = 0.0, fewest: int = 1) -> Indices:
+def pieces(work: Vector, least: float = 0.0) -> Indices:
     """Return the bounds 0 = b_0 < b_1 < … < b_p = n of consecutive pieces of about equal work.
 
     Parameters
@@ -87,8 +87,6 @@ def pieces(work: Vector, least: float = 0.0, fewest: int = 1) -> Indices:
         Elementary steps of each example, of about a nanosecond; 0 for those that threads cannot share.
     least : float
         Steps of a piece at least; `STEPS_OF_PIECE` if that is more.
-    fewest : int
-        Pieces that are made in any case, if there are so many examples.
 
     Notes
     -----
@@ -100,8 +98,7 @@ def pieces(work: Vector, least: float = 0.0, fewest: int = 1) -> Indices:
     n = len(work)
     done = np.cumsum(work, dtype=np.float64)
     total = float(done[-1]) if n else 0.0
-    wanted = min(math.sqrt(2.0 * total / STEPS_OF_PIECE), total / max(STEPS_OF_PIECE, least), MOST_PIECES)
-    wanted = min(max(wanted, fewest), n)
+    wanted = min(math.sqrt(2.0 * total / STEPS_OF_PIECE), total / max(STEPS_OF_PIECE, least), n, MOST_PIECES)
     if wanted < 2:
         return np.array([0, n]) if n else np.zeros(1, dtype=np.int64)
     # A power of two comes out even among two or four threads.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from inspect import signature
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from latentstruct.exceptions import InputError
 from latentstruct.executors import divided, pieces, thread_fold, thread_map
 from latentstruct.plane_store import PlaneStore
-from latentstruct.plane_sums import PlaneTree
+from latentstruct.plane_sums import PlaneTree, group_size
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Oracle, Task, Temperature
 from latentstruct.ragged import Indices, Vector
@@ -19,8 +20,6 @@ HARD = Temperature()
 
 WORTH = 10.0
 """How many times its own overhead a piece of work takes at least."""
-SLOPE_STEPS = 2.0
-"""Elementary steps that a number of a slope takes: fresh memory is filled with zeros, and added to the sum."""
 
 
 class DividedOracle:
@@ -47,6 +46,11 @@ class DividedOracle:
         """Whether the task itself lets threads share the work on planes."""
         return False
 
+    @property
+    def _sums_rows(self) -> bool:
+        """Whether the task can be asked for the sum of some examples."""
+        return True
+
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
         """Ask the task for the planes of some examples."""
         raise TypeError(f"{type(self).__name__} does not define _planes()")
@@ -67,7 +71,7 @@ class DividedOracle:
         tells = getattr(self.task, "overhead", None)
         return 0.0 if tells is None else float(tells(self.batch))
 
-    @property
+    @cached_property
     def shared(self) -> bool:
         """Whether threads can share the examples."""
         return bool(self.work.any())
@@ -75,7 +79,8 @@ class DividedOracle:
     @property
     def least_summed(self) -> float:
         """Elementary steps of the least piece whose sum is worth a slope of its own."""
-        return WORTH * (self.overhead + SLOPE_STEPS * self.n_features)
+        # A piece fills a slope of its own, which is added to the others.
+        return WORTH * (self.overhead + self.n_features)
 
     def _bounds(self, rows: Indices | None, least: float) -> Indices:
         """Return the bounds of the pieces that the asked examples are divided into."""
@@ -95,12 +100,13 @@ class DividedOracle:
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes at w."""
         if self.cuts is not None and self.shared:
-            bounds, tree = self.cuts, PlaneTree()
+            bounds, size = self.cuts, group_size(len(self.cuts) - 1)
         else:
             bounds = self._bounds(None, self.least_summed)
-            tree = PlaneTree(len(bounds))
-        if len(bounds) < 3:
+            size = len(bounds)
+        if len(bounds) < 3 or not self._sums_rows:
             return self._total(w, None)
+        tree = PlaneTree(size)
         thread_fold(lambda rows: self._total(w, rows), self._parts(None, bounds), tree.add, self.n_jobs)
         return tree.total()
 
@@ -164,7 +170,15 @@ class TaskOracle(DividedOracle):
     @property
     def _shares_planes(self) -> bool:
         tells = getattr(self.task, "shares_planes", None)
-        return tells is not None and tells(self.batch, self.mode, self.temperature)
+        # A subclass with planes of its own need not share what the inherited ones do.
+        same = _home(self.task, "planes") is _home(self.task, "shares_planes")
+        return tells is not None and same and tells(self.batch, self.mode, self.temperature)
+
+    @cached_property
+    def _sums_rows(self) -> bool:
+        # A subclass may have a `total` of its own, which need not know `rows`.
+        parameters = signature(self.task.total).parameters.values()
+        return any(one.name == "rows" or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
 
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
         return self.task.planes(self.batch, w, self.mode, self.temperature, rows)
@@ -173,6 +187,11 @@ class TaskOracle(DividedOracle):
         if rows is None:
             return self.task.total(self.batch, w, self.mode, self.temperature, self.weights)
         return self.task.total(self.batch, w, self.mode, self.temperature, self.weights[rows], rows)
+
+
+def _home(task: Any, name: str) -> type | None:
+    """Return the class that defines a method of a task."""
+    return next((kind for kind in type(task).__mro__ if name in vars(kind)), None)
 
 
 @dataclass
@@ -282,10 +301,14 @@ class FixedOracle:
     def __post_init__(self) -> None:
         self.n_examples = len(self.fixed)
         self.n_features = self.fixed.n_features
-        tree = PlaneTree()
-        for begin, end in pairwise((0, self.n_examples) if self.cuts is None else self.cuts):
+
+    @cached_property
+    def _total(self) -> Plane:
+        cuts = np.array([0, self.n_examples]) if self.cuts is None else self.cuts
+        tree = PlaneTree(group_size(len(cuts) - 1))
+        for begin, end in pairwise(cuts):
             tree.add(self.fixed.between(begin, end).total(self.weights[begin:end]))
-        self._total = tree.total()
+        return tree.total()
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes."""

@@ -85,15 +85,23 @@ class LocalShards:
     sizes : sequence of int, optional
         How many examples each has, where the batches need not be opened to know.
     divided : bool
-        See `Shards`; if not, threads share the shards, several of which are then open at a time.
+        See `Shards`.
+    shared : bool
+        Whether threads share shards that are not divided, several of which are then open at a time. The task must
+        allow for it; Python functions of users do not.
     """
 
     labelled = True
 
     def __init__(
-        self, task: Any, batches: Sequence[Any], sizes: Sequence[int] | None = None, divided: bool = False
+        self,
+        task: Any,
+        batches: Sequence[Any],
+        sizes: Sequence[int] | None = None,
+        divided: bool = False,
+        shared: bool = False,
     ) -> None:
-        self.task, self.batches, self.divided = task, batches, divided
+        self.task, self.batches, self.divided, self.shared = task, batches, divided, shared
         self.sizes = [batch.n_examples for batch in batches] if sizes is None else [int(size) for size in sizes]
         self.n_examples = sum(self.sizes)
 
@@ -163,7 +171,7 @@ def places_of_blocks(n_answers: int, length: int, n_places: int) -> Indices:
 def shard_bounds(side: TaskOracle, X: Any) -> Indices:
     """Return the bounds 0 = b_0 < b_1 < … = n that examples in memory are cut at, told by task and data alone.
 
-    Shards are of about equal work, and at least two. Where the task does not tell its work, as one in Python, an
+    Shards are of about equal work; small data are one. Where the task does not tell its work, as one in Python, an
     example counts as long as it is, where examples are listed and have a length, else as one.
 
     Parameters
@@ -174,7 +182,7 @@ def shard_bounds(side: TaskOracle, X: Any) -> Indices:
         The examples.
     """
     if side.shared:
-        return pieces(side.work, side.least_summed, fewest=2)
+        return pieces(side.work, side.least_summed)
     n = length_of(X)
     done = np.cumsum(np.ones(n) if hasattr(X, "shape") else [1.0 + length_of(x) for x in X])
     # A power of two comes out even among two or four workers, and in pairs.
@@ -214,9 +222,8 @@ class DataRecipe:
         return task.prepare(self.X, self.Y)
 
 
-def data_recipes(X: Any, Y: Any, bounds: Indices | None) -> list[DataRecipe]:
-    """Cut examples, of which there are several, into recipes of shards."""
-    assert bounds is not None
+def data_recipes(X: Any, Y: Any, bounds: Indices) -> list[DataRecipe]:
+    """Cut examples into recipes of shards."""
     return [
         DataRecipe(part_of(X, begin, end), part_of(Y, begin, end), end - begin)
         for begin, end in pairwise(bounds.tolist())
@@ -290,7 +297,7 @@ class ShardedOracle:
         if self.shards.divided:
             n_jobs = self.n_jobs if here else 1
             return self.shards.summed(_divided_total, (w, self.mode, self.temperature, n_jobs), own)
-        threads = {"n_jobs": self.n_jobs} if here else {}
+        threads = {"n_jobs": self.n_jobs} if here and self.shards.shared else {}
         return self.shards.summed(_total, (w, self.mode, self.temperature), own, **threads)
 
     def part_total(self, w: Vector, rows: Indices) -> Plane:

@@ -320,10 +320,10 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
             )
         require_divisible(self, task, X)
         examples = self._examples(task, X, Y, H)
-        with placed(self.executor, task, examples, X, Y, self._temperature()) as place:
+        with placed(self, task, examples, X, Y) as place:
             weights = self._weights(place.batch.n_examples, sample_weight)
             objective = compose(task, place.batch, weights).in_threads(n_jobs)
-            if self.trains_in_shards and place.cuts is not None:
+            if place.cuts is not None:
                 objective = objective.cut_at(place.cuts)
             if task.latent:
                 objective = replace(objective, first=self._first(task, place, H, objective, compose))

@@ -13,7 +13,6 @@ from latentstruct.held_values import stored_recipes
 from latentstruct.objective import Objective
 from latentstruct.oracles import TaskOracle
 from latentstruct.planes import Plane
-from latentstruct.protocols import Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.sharded_data import ShardedData
 from latentstruct.shards import LocalShards, data_recipes, length_of, shard_bounds
@@ -52,13 +51,14 @@ class Place:
 
 
 @contextmanager
-def placed(executor: Any, task: Any, examples: Any, X: Any, Y: Any, temperature: Temperature) -> Iterator[Place]:
-    """Put the examples of a fit where the executor says, for as long as they are needed.
+def placed(estimator: Any, task: Any, examples: Any, X: Any, Y: Any) -> Iterator[Place]:
+    """Put the examples of a fit where the estimator's executor says, for as long as they are needed.
 
     Parameters
     ----------
-    executor : "dask", distributed.Client, "local" or None
-        None is this process; "local" is too, with the shards and so with the results of a cluster.
+    estimator : estimator
+        Its executor is "dask", a distributed.Client, "local" or None. None is this process; "local" is too, with the
+        shards and so with the results of a cluster.
     task : Task
         A task that has learned its data.
     examples : Batch or LocalShards
@@ -66,21 +66,22 @@ def placed(executor: Any, task: Any, examples: Any, X: Any, Y: Any, temperature:
         place, and first latents may depend on all examples.
     X, Y : collections of length n, or ShardedData and None
         The examples as they were given.
-    temperature : Temperature
-        Temperatures of the objective, by which work is estimated.
     """
+    executor = estimator.executor
     stored = examples.batches if isinstance(examples, LocalShards) else None
-    here = Place(examples, None if stored else examples, partial(stored.__getitem__, 0) if stored else None)
-    if not stored and 1 < length_of(X) == examples.n_examples:
-        # Not so where the whole set is one example, which `require_divisible` lets be trained on in this process only.
-        side = TaskOracle(task, examples, np.ones(examples.n_examples), "free", temperature)
-        here = replace(here, cuts=shard_bounds(side, X))
+    bounds, shared = (None, False) if stored else _bounds(estimator, task, examples, X)
+    here = Place(
+        examples,
+        None if stored else examples,
+        partial(stored.__getitem__, 0) if stored else None,
+        bounds if shared else None,
+    )
     if executor is None or (stored and _is_local(executor)):
         yield here
         return
-    recipes: list[Any] = stored_recipes(X) if stored else data_recipes(X, Y, here.cuts)
+    recipes: list[Any] = stored_recipes(X) if bounds is None else data_recipes(X, Y, bounds)
     if _is_local(executor):
-        yield replace(here, batch=LocalShards(task, [recipe(task) for recipe in recipes]))
+        yield replace(here, batch=LocalShards(task, [recipe(task) for recipe in recipes], shared=shared))
         return
     from latentstruct.dask_shards import DaskShards, opened
 
@@ -90,6 +91,16 @@ def placed(executor: Any, task: Any, examples: Any, X: Any, Y: Any, temperature:
             yield replace(here, batch=shards)
         finally:
             shards.close()
+
+
+def _bounds(estimator: Any, task: Any, examples: Any, X: Any) -> tuple[Indices | None, bool]:
+    """Return what examples in memory are cut at, if they are, and whether threads can share them."""
+    if not estimator.trains_in_shards or getattr(task, "whole_set", False):
+        return None, False
+    side = TaskOracle(task, examples, np.ones(examples.n_examples), "free", estimator._temperature())
+    if not side.shared and estimator.executor is None:
+        return None, False
+    return shard_bounds(side, X), side.shared
 
 
 def _is_local(executor: Any) -> bool:

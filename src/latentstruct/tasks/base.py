@@ -95,6 +95,13 @@ class BaseTask(BaseEstimator):
         """
         return np.zeros(batch.n_examples)
 
+    def shares_planes(self, batch: Any, mode: Mode, temperature: Temperature) -> bool:
+        """Tell whether `planes` itself lets threads share its work; see `latentstruct.executors.share`.
+
+        If not, as here, it is asked for some of the examples by each thread.
+        """
+        return False
+
     def overhead(self, batch: Any) -> float:
         """Return about how many nanoseconds `planes` and `total` take however few examples are asked."""
         return 0.0

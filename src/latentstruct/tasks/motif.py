@@ -277,7 +277,7 @@ class Motif(BaseTask):
         asked = np.arange(batch.n_examples) if rows is None else np.asarray(rows, dtype=np.int64)
         bonus, tables = self._bonus(batch, mode, asked), self.tables(w)
         values, positive = np.empty(len(asked)), np.empty(len(asked))
-        if self.shares_planes(batch, mode, temperature):
+        if temperature.latent == 0:
             pooling = asked, bonus, temperature.output, values, positive
             pointers, atoms = self._hard_atoms(batch, tables, *pooling)
         else:
