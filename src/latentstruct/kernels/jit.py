@@ -1,9 +1,16 @@
 """The one decorator through which every kernel is compiled."""
 
+import re
 from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numba
+
+HERE = Path(__file__).parent
+IMPORTED = re.compile(r"^from latentstruct\.kernels\.(\w+) import", re.MULTILINE)
 
 # Fused multiply-add is exact enough everywhere and keeps infinities; division follows IEEE rules instead of raising,
 # which would put a branch into every loop that divides.
@@ -30,8 +37,35 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def _compile(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     try:
-        return numba.njit(cache=True, **options)(function)
+        compiled = numba.njit(cache=True, **options)(function)
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
             raise
         return numba.njit(**options)(function)
+    _bind_to_sources(compiled, function)
+    return compiled
+
+
+def _bind_to_sources(compiled: Any, function: Callable[..., Any]) -> None:
+    """Let machine code on disk serve only those sources that it was made of.
+
+    numba looks at the file of a kernel, but not at those of the kernels that it calls, whose old code would be run
+    after an upgrade; and it fails on an index that names a class which has moved since. It asks for the version of an
+    index first, so that the sources' digest becomes part of that.
+    """
+    kept: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if hasattr(kept, "_version"):
+        kept._version = f"{kept._version} {sources_digest(function.__code__.co_filename)}"
+
+
+@cache
+def sources_digest(path: str) -> str:
+    """Return a digest of a module and of all kernels' modules that it imports, wherever these are imported."""
+    found: dict[Path, str] = {}
+    left = [Path(path)]
+    while left:
+        file = left.pop()
+        if file not in found:
+            found[file] = file.read_text(encoding="utf-8") if file.is_file() else ""
+            left += [HERE / f"{name}.py" for name in IMPORTED.findall(found[file])]
+    return sha256("\0".join(found[file] for file in sorted(found)).encode()).hexdigest()
