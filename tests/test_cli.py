@@ -416,6 +416,10 @@ def test_place_of_the_model_is_checked_before_reading(tmp_path):
         assert "is a file" in fail("train", kind, "missing", "-o", file)
         assert "is a file" in fail("train", kind, "missing", "-o", file / "model")
         assert "holds other files" in fail("train", kind, "missing", "-o", foreign)
+    (foreign / "model.json").write_text('{"learner": {}}')
+    for kind in ("chain", "graph", "motif"):
+        assert "is no latentstruct model" in fail("train", kind, "missing", "-o", foreign)
+    assert (foreign / "model.json").read_text() == '{"learner": {}}'
     assert file.read_text() == "mine"
     assert "missing does not exist" in fail("train", "chain", "missing", "-o", tmp_path / "new")
 

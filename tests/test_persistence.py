@@ -2,8 +2,10 @@
 
 import json
 import math
+import os
 import pickle
 from copy import deepcopy
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 import latentstruct
+from command import fail
 from latentstruct import (
     CRF,
     L2,
@@ -345,6 +348,59 @@ def test_saving_over_other_things_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds other files and no model: choose a new or empty folder"):
         model.save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"learner": {"gradient_booster": {}}, "version": [2, 1, 0]}',
+        b'{"format": "layers-model", "modelTopology": {}}',
+        b'{"format": ["latentstruct-model"]}',
+        b'["latentstruct-model"]',
+        b'{"format": "latentstruct-model", ',
+        b"latentstruct-model",
+        b"[" * 10**5,
+        b"\xff\xfe\x00",
+        b"",
+    ],
+)
+def test_a_model_of_another_program_is_kept(tmp_path, content):
+    (tmp_path / "model.json").write_bytes(content)
+    (tmp_path / "weights.safetensors").write_bytes(b"precious")
+    with pytest.raises(InputError, match=r"model\.json is no latentstruct model.*: choose a new or empty folder"):
+        StructuralSVM(Multiclass()).fit(X, Y).save(tmp_path)
+    assert (tmp_path / "model.json").read_bytes() == content
+    assert (tmp_path / "weights.safetensors").read_bytes() == b"precious"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_is_no_file_is_no_model_to_replace(tmp_path):
+    model = StructuralSVM(Multiclass()).fit(X, Y)
+    for name, make in (("pipe", os.mkfifo), ("folder", Path.mkdir), ("link", lambda path: path.symlink_to("nowhere"))):
+        (tmp_path / name).mkdir()
+        make(tmp_path / name / "model.json")
+        with pytest.raises(InputError, match=r"no latentstruct model|no model"):
+            model.save(tmp_path / name)
+        assert [file.name for file in (tmp_path / name).iterdir()] == ["model.json"]
+
+
+def test_our_own_models_are_replaced_whatever_they_hold(folder):
+    """Another version, or damage that leaves the mark, makes it nobody else's."""
+    path = folder / "model.json"
+    file = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**file, "version": 99, "later": True}, indent=1))
+    model = StructuralSVM(Multiclass()).fit(X, Y)
+    model.save(folder)
+    assert np.array_equal(latentstruct.load(folder).coef_, model.coef_)
+
+
+def test_the_command_keeps_a_model_of_another_program(tmp_path):
+    (tmp_path / "train.svm").write_text("a 1:1\nb 2:1\n")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "model.json").write_text('{"learner": {}}')
+    assert "is no latentstruct model" in fail("train", "classes", tmp_path / "train.svm", "-o", foreign, "-q")
+    assert [(file.name, file.read_text()) for file in foreign.iterdir()] == [("model.json", '{"learner": {}}')]
 
 
 def test_a_failed_save_keeps_the_old_model(folder):

@@ -89,6 +89,12 @@ class ModelFile(msgspec.Struct, forbid_unknown_fields=True):
     extra: Any = None
 
 
+class _Mark(msgspec.Struct):
+    """What tells our model.json from files of others that have this name."""
+
+    format: str = ""
+
+
 def encode(value: Any, name: str) -> Any:
     """Turn a parameter into JSON, tagging what JSON has no word for."""
     if isinstance(value, np.generic):
@@ -146,13 +152,31 @@ def _array_of(nested: Any) -> np.ndarray:
     return np.array(nested)
 
 
+def require_own(folder: Path) -> None:
+    """Raise if a folder has a model.json that no version of this library wrote, as a new model would replace it."""
+    path = folder / SETTINGS
+    # A link that leads nowhere is there too.
+    if not os.path.lexists(path):
+        return
+    try:
+        _check_regular(path)
+        ours = msgspec.json.decode(path.read_bytes(), type=_Mark).format == FORMAT
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        ours = False
+    if not ours:
+        raise InputError(
+            f"{path} is no latentstruct model, so that it would be lost; expected a folder with such a model or none: "
+            "choose a new or empty folder, or remove that file"
+        )
+
+
 def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
     """Write a trained estimator to the folder `path`.
 
     Parameters
     ----------
     path : path
-        A folder, made if needed; an earlier model there is replaced.
+        A folder, made if needed; an earlier model there is replaced, a model.json of another program is not.
     estimator : estimator
         A fitted estimator. A task of your own is named, not stored: give it to `load` again.
     extra : JSON-able, optional
@@ -165,6 +189,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         raise InputError(f"{folder} is a file, but a model is a folder: choose another name")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / SETTINGS).exists():
         raise InputError(f"{folder} holds other files and no model: choose a new or empty folder")
+    require_own(folder)
     if PARTS.get(type(estimator).__name__) is not type(estimator):
         raise InputError(
             f"cannot save a {type(estimator).__name__}, which is not part of the library: only "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from latentstruct.cli.common import check_folder, check_one_stream, reported_errors
+from latentstruct.cli.common import check_one_stream, reported_errors
 from latentstruct.cli.graph_files import (
     EXACT,
     check_training_labels,
@@ -36,6 +36,7 @@ from latentstruct.cli.options import (
     TolOption,
     UnknownOption,
     ValidOption,
+    check_model_folder,
 )
 from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import InputError
@@ -232,7 +233,7 @@ def read_graphs_to_train(
     """Read graphs and learn their features."""
     from latentstruct.formats import read_graphs
 
-    check_folder(choices.output, "model.json", "a model is a folder")
+    check_model_folder(choices.output)
     records = read_graphs(name)
     nodes = [node for record in records for node in record.nodes]
     n_edges = sum(len(record.edges) for record in records)

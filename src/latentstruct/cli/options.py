@@ -159,6 +159,15 @@ def check_valid_labels(valid: str | None, valid_labels: str | None) -> None:
         )
 
 
+def check_model_folder(folder: Path) -> None:
+    """Raise unless a model can be written to the folder: it is new, empty, or holds one of this library."""
+    check_folder(folder, "model.json", "a model is a folder")
+    if (folder / "model.json").exists():
+        from latentstruct.persistence import require_own
+
+        require_own(folder)
+
+
 def check_numbers(C: float | None, tol: float | None, max_rounds: int | None, max_seconds: float | None) -> None:
     """Raise if a number that is given makes no sense for training."""
     if C is not None and not 0 < C < math.inf:
@@ -186,7 +195,7 @@ class Choices:
         """Raise before `files` are read if the options do not fit together or the model cannot be written."""
         check_one_stream(*files)
         check_numbers(self.C, self.tol, self.max_rounds, self.max_seconds)
-        check_folder(self.output, "model.json", "a model is a folder")
+        check_model_folder(self.output)
         if self.model is not Model.svm and self.rescaling is not Rescaling.margin:
             raise InputError(
                 f"--rescaling is {self.rescaling}, but --model {self.model} has none; expected svm: leave it out"
@@ -260,7 +269,7 @@ class LatentChoices:
         """Raise before `files` are read if a number makes no sense or the model cannot be written."""
         check_one_stream(*files)
         check_numbers(self.C, self.tol, self.max_rounds, self.max_seconds)
-        check_folder(self.output, "model.json", "a model is a folder")
+        check_model_folder(self.output)
 
     def estimator(self, task: Any) -> Any:
         """Return the untrained estimator: a latent SSVM, or an SSVM if nothing is hidden."""
