@@ -162,7 +162,7 @@ def test_mistakes_are_answered(text):
     (text / "empty.svm").write_text("\n")
     for args, told in (
         (("prepare", "chain", "-"), "read twice"),
-        (("prepare", "classes", text / "table.csv"), "is a table"),
+        (("prepare", "classes", text / "table.csv", "-o", text), "holds other files"),
         (("prepare", "classes", text / "empty.svm", "-o", text / "no"), "found no line"),
         (("prepare", "chain", path, "-o", text), "holds other files"),
         (("prepare", "graph", path), "chain, classes, motif"),

@@ -41,6 +41,10 @@ class ChainRecord:
         positions = [k - shift * (k > self.label_column) for k in self.columns]
         return ColumnSentences(tuple(sentences.columns[k] for k in positions), sentences.offsets)
 
+    def place(self, column: int) -> int:
+        """Return a column that may be counted back from −1 as it is counted from 0."""
+        return column + self.n_columns if column < 0 else column
+
     @property
     def shown_label(self) -> str:
         """Where the labels are."""

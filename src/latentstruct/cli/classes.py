@@ -1,7 +1,7 @@
 """Models that put samples into classes."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -207,14 +207,28 @@ def read_labelled_classes(
 ) -> tuple[Any, list[Any]]:
     """Read features and classes of samples for evaluation."""
     samples = read_samples(name, record, n_features, labelled=True)
-    y = samples.y.tolist()
-    if all(isinstance(label, str) for label in known):
-        # A file that happens to hold only the numbers among the labels is read as numbers.
-        y = [str(label) for label in y]
+    y = as_known(samples.y.tolist(), known)
     for i, label in enumerate(y, 1):
         if not allow_unknown and label not in known:
             raise unknown_label(f"{name}: sample {i}", label, known)
     return samples.X, y
+
+
+def as_known(labels: list[Any], known: set[Any]) -> list[Any]:
+    """Return labels of a file as a model has them.
+
+    A file that happens to hold only the numbers among the labels is read as numbers.
+    """
+    return [str(label) for label in labels] if all(isinstance(label, str) for label in known) else labels
+
+
+def row_blocks(X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield samples that are in memory some at a time; y is None where classes are not known."""
+    from latentstruct.formats.blocks import SAMPLES
+
+    for start in range(0, X.shape[0], SAMPLES):
+        part = slice(start, start + SAMPLES)
+        yield X[part], None if y is None else y[part]
 
 
 def read_as_prepared(prepared: PreparedData, name: str, allow_unknown: bool) -> tuple[Any, list[Any]]:
@@ -282,7 +296,7 @@ class ClassesKind(Kind):
         """Write one label a line."""
         X: Any
         if is_prepared(data):
-            X = open_for(model, data)
+            X = open_for(model, data, labelled=False)
         else:
             X = read_samples(data, model.record, model.estimator.task_.n_inputs_, labelled=False).X
         write_lines(output, [str(label) for label in model.estimator.predict(X).tolist()])

@@ -42,7 +42,9 @@ from latentstruct.progress import Progress, caught_warnings, print_facts, print_
 app = App(name="latentstruct")
 train_app = App()
 app.add_typer(train_app, name="train", help="Train a model and save it.")
-app.add_typer(prepare_app, name="prepare", help="Prepare data that need not fit into memory for training.")
+app.add_typer(
+    prepare_app, name="prepare", help="Prepare data that need not fit into memory, for training or for a trained model."
+)
 for _name, _kind in KINDS.items():
     train_app.command(_name, cls=TrainCommand)(_kind.train)
 
@@ -112,7 +114,8 @@ def predict(
 
     Items: the columns group, if DATA has it, and cluster.
 
-    Classes and motifs: DATA may be a folder of latentstruct prepare, if the model was trained with its features.
+    Classes and motifs: DATA may be a folder of latentstruct prepare, if the model was trained on it or it was
+    prepared with --like MODEL.
 
     Example: latentstruct predict MODEL new.fa -o sites.tsv
     """
@@ -173,8 +176,8 @@ def evaluate(
 
     Diversity: the subtopics that are missed, beside a random choice, unweighted words and the best choice.
 
-    Chains, classes and motifs: DATA may be a folder of latentstruct prepare, if the model was trained with its
-    features.
+    Chains, classes and motifs: DATA may be a folder of latentstruct prepare, if the model was trained on it or
+    it was prepared with --like MODEL.
 
     Examples: latentstruct evaluate MODEL test.txt; latentstruct evaluate MODEL --positive p.fa --negative n.fa
     """

@@ -17,7 +17,7 @@ from latentstruct.cli.motif_files import (
     too_narrow,
     warn_of_twice,
 )
-from latentstruct.cli.prepared import open_prepared
+from latentstruct.cli.prepared import open_prepared, require_labelled
 from latentstruct.exceptions import FormatError, InputError
 
 if TYPE_CHECKING:
@@ -60,9 +60,15 @@ def mixed_kinds(counts: tuple[int, int, int]) -> Any:
 
 @dataclass
 class MotifReading:
-    """FASTA that is gone through sequence by sequence: first to learn what is there, then to prepare it."""
+    """FASTA that is gone through sequence by sequence: first to learn what is there, then to prepare it.
+
+    Sequences without labels are kept as background, of which no labels are written. `width` is that of the motif that
+    must have room in each of them, 0 if that is chosen later.
+    """
 
     files: MotifFiles
+    labelled: bool = True
+    width: int = 0
     names: list[list[str]] = field(default_factory=lambda: [[], [], []])
     narrow: tuple[int, str] = (2**62, "")
     n_letters: int = 0
@@ -70,6 +76,8 @@ class MotifReading:
     def sources(self) -> list[Iterator[tuple[str, str]]]:
         """Return names and letters of the sequences of each kind."""
         files = self.files
+        if not self.labelled:
+            return [iter(()), iter(()), _of_file(files.data or "")]
         both = [(files.data, 1), (files.data, -1)]
         labelled = [_of_label(name, label) if name is not None else iter(()) for name, label in both]
         alone = [_of_file(name) if name is not None else iter(()) for name in (files.positive, files.negative)]
@@ -80,11 +88,15 @@ class MotifReading:
         """Read all sequences; return what is kept beside them."""
         positive: dict[bytes, list[str]] = {}
         twice: set[bytes] = set()
+        paths = [self.files.data or self.files.positive, self.files.data or self.files.negative, self.files.background]
         for kind, source in enumerate(self.sources()):
             for name, letters in source:
                 self.names[kind].append(name)
                 self.n_letters += len(letters)
-                self.narrow = min(self.narrow, (room_of(letters), name))
+                room = room_of(letters)
+                if room < self.width:
+                    raise too_narrow(paths[kind] or self.files.data or "", name, room, self.width)
+                self.narrow = min(self.narrow, (room, name))
                 if kind == POSITIVE:
                     positive.setdefault(_digest(letters), []).append(name)
                 elif (digest := _digest(letters)) in positive:
@@ -99,7 +111,7 @@ class MotifReading:
     def _check(self, twice: list[str]) -> None:
         """Raise unless there are sequences of both kinds that a motif may lie in; some are named that are of both."""
         n_positive, *others = map(len, self.names)
-        if not n_positive:
+        if self.labelled and not n_positive:
             raise InputError(
                 f"{self.files.data} has no sequence with label=1; expected some that hold the motif: add them"
             )
@@ -111,9 +123,10 @@ class MotifReading:
         room, name = self.narrow
         if not room:
             raise InputError(f"the sequence {name!r} has no letter but N; expected A, C, G or T too: remove it")
-        warn_of_twice(twice, n_positive)
+        if self.labelled:
+            warn_of_twice(twice, n_positive)
 
-    def blocks(self, kinds: Any) -> Iterator[tuple[list[str], list[int]]]:
+    def blocks(self, kinds: Any) -> Iterator[tuple[list[str], list[int] | None]]:
         """Yield sequences and labels in the order of the folder."""
         sources = self.sources()
         X: list[str] = []
@@ -130,10 +143,10 @@ class MotifReading:
             Y.append(1 if kind == POSITIVE else -1)
             n_letters += len(found[1])
             if n_letters >= LETTERS_TOGETHER:
-                yield X, Y
+                yield X, Y if self.labelled else None
                 X, Y, n_letters = [], [], 0
         if X:
-            yield X, Y
+            yield X, Y if self.labelled else None
 
 
 def _digest(letters: str) -> bytes:
@@ -218,6 +231,7 @@ class StoredMotifs(MotifParts):
         """Return the data and the weights of sequences."""
         import numpy as np
 
+        require_labelled(self.data, str(self.data.folder), "train on")
         return self.data, None, np.where(self.kinds == BACKGROUND, background_weight, 1.0)
 
     def scores(self, estimator: Any) -> tuple[Any, Any]:
@@ -242,6 +256,7 @@ def judge_stored(
     from latentstruct.motifs import find_sites
 
     stored = StoredMotifs.open(folder, estimator.task_.width)
+    require_labelled(stored.data, folder, "compare with")
     result = compare(*stored.scores(estimator))
     if held_out.sites is not None:
         known = stored.known_sites(held_out.sites)

@@ -19,14 +19,25 @@ from latentstruct.cli.chain_options import (
     UnknownMarkOption,
     WindowOption,
 )
-from latentstruct.cli.classes import ClassesRecord, ZeroBasedOption
+from latentstruct.cli.classes import ClassesRecord, ZeroBasedOption, row_blocks
+from latentstruct.cli.classes import LabelColumnOption as TableLabelOption
 from latentstruct.cli.common import reported_errors, say_warnings
+from latentstruct.cli.found_motif import PARTS
 from latentstruct.cli.grammar import App
 from latentstruct.cli.half_labels import EMPTY, check_mark, warn_of_counts
-from latentstruct.cli.motif import PARTS, BackgroundOption, NegativesOption, PositivesOption
+from latentstruct.cli.motif import BackgroundOption, NegativesOption, PositivesOption
 from latentstruct.cli.motif_files import MotifFiles
 from latentstruct.cli.motif_folders import MotifReading, mixed_kinds
 from latentstruct.cli.options import JsonOption, QuietOption
+from latentstruct.cli.prepare_like import (
+    ChainLike,
+    LikeOption,
+    UnlabelledOption,
+    check_unlabelled,
+    load_like,
+    refuse_other_options,
+    survey_classes,
+)
 from latentstruct.cli.prepared import check_data_folder, refuse_prepared, tell_prepared
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings
@@ -58,6 +69,7 @@ def check_plain(*names: str | None) -> None:
 @prepare_app.command("chain")
 @reported_errors()
 def prepare_chain(
+    ctx: typer.Context,
     data: Annotated[str, typer.Argument(metavar="DATA", help="File with tokens in columns, which is read twice.")],
     output: FolderOption = PREPARED,
     window: WindowOption = 2,
@@ -68,6 +80,8 @@ def prepare_chain(
     label_column: LabelColumnOption = -1,
     columns: ColumnsOption = None,
     unknown: UnknownMarkOption = None,
+    like: LikeOption = None,
+    unlabelled: UnlabelledOption = False,
     shard_mb: ShardOption = 16.0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -78,22 +92,36 @@ def prepare_chain(
     all features that occur, as many as --min-count drops too. Training from the folder needs room for one of its files
     and for some vectors with a number for each weight: about 18 with --solver lbfgs, up to 200 with bundle.
 
-    Example: latentstruct prepare chain train.txt --min-count 2 -o prepared
+    With --like MODEL features, labels and columns are those of the model, so that latentstruct evaluate takes the
+    folder. Features that the model does not know are left out, labels that it does not know are refused.
+
+    Examples: latentstruct prepare chain train.txt --min-count 2 -o prepared; latentstruct prepare chain test.txt --like
+    tagger -o test
     """
     from latentstruct.features import WindowFeatures
     from latentstruct.sharded_data import ShardedData
     from latentstruct.tasks import Chain
 
+    check_unlabelled(like, unlabelled)
     check_plain(data)
     check_data_folder(output)
-    reading = ChainReading(
-        data,
-        WindowFeatures(window, affixes, shape, bigrams, min_count),
-        label_column,
-        parse_columns(columns),
-        EMPTY if unknown == "" else unknown,
-    )
+    asked, unknown = parse_columns(columns), EMPTY if unknown == "" else unknown
     progress = Progress(quiet)
+    if like is not None:
+        model = load_like(like, "chain")
+        record: ChainRecord = model.record
+        made = {"window": window, "affixes": affixes, "shape": shape, "bigrams": bigrams, "min_count": min_count}
+        settled: dict[str, tuple[Any, Any]] = {name: (made[name], record.features[name]) for name in made}
+        settled |= {"label_column": (record.place(label_column), record.label_column)}
+        settled |= {"columns": (asked and [record.place(column) for column in asked], record.columns)}
+        settled |= {"unknown": (unknown, record.unknown)}
+        refuse_other_options(ctx, model, settled)
+        found = ChainLike(data, model, not unlabelled).survey(progress)
+        tell_prepared(ShardedData.write(output, model.estimator.task_, found.blocks, shard_mb, found.extra), json)
+        return
+    reading = ChainReading(
+        data, WindowFeatures(window, affixes, shape, bigrams, min_count), label_column, asked, unknown
+    )
     record, counts = reading.learn()
     progress.say(f"read {record.n_examples} sentences, {counts.total()} tokens from {data}: writing their features")
     task, known = Chain(), sorted(label for label in counts if label != reading.unknown)
@@ -162,40 +190,65 @@ def choose(sentences: "ColumnSentences", used: list[int]) -> "ColumnSentences":
 @prepare_app.command("classes")
 @reported_errors()
 def prepare_classes(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="File of svmlight lines, which is read twice.")],
+    ctx: typer.Context,
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="File of svmlight lines, which is read twice, or a .csv or .tsv table, read whole."
+        ),
+    ],
     output: FolderOption = PREPARED,
+    label: TableLabelOption = None,
     zero_based: ZeroBasedOption = False,
+    like: LikeOption = None,
+    unlabelled: UnlabelledOption = False,
     shard_mb: ShardOption = 16.0,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Prepare samples for latentstruct train classes.
 
-    The file is read part by part, first to learn the labels and the number of features, then to write the samples.
+    Svmlight is read part by part, first to learn the labels and the number of features, then to write the samples. A
+    table is read whole, which takes up to 16 bytes of memory for each number in it; training from the folder then needs
+    room for one of its files only.
 
-    Example: latentstruct prepare classes train.svm -o prepared
+    With --like MODEL labels, features and columns are those of the model, so that latentstruct evaluate and predict
+    take the folder. Labels and features that the model does not know are refused.
+
+    Examples: latentstruct prepare classes train.svm -o prepared; latentstruct prepare classes test.csv --like
+    classifier -o test
     """
+    from latentstruct.formats import read_classes
     from latentstruct.formats.blocks import read_svmlight_blocks, survey_svmlight
     from latentstruct.formats.text import extension
     from latentstruct.sharded_data import ShardedData
     from latentstruct.tasks import Multiclass
     from latentstruct.tasks.labels import LabelSet
 
+    check_unlabelled(like, unlabelled)
     check_plain(data)
-    if extension(data) in (".csv", ".tsv"):
-        raise InputError(
-            f"{data} is a table, which is read whole; expected svmlight lines, which are read part by part: train on "
-            "it with latentstruct train classes, or convert it"
-        )
     check_data_folder(output)
     progress = Progress(quiet)
-    n_features, labels, n_samples = survey_svmlight(data, zero_based)
+    if like is not None:
+        model = load_like(like, "classes")
+        settled = {"label": (label, model.record.label), "zero_based": (zero_based, model.record.zero_based)}
+        refuse_other_options(ctx, model, settled)
+        found = survey_classes(data, model, not unlabelled, progress)
+        tell_prepared(ShardedData.write(output, model.estimator.task_, found.blocks, shard_mb, found.extra), json)
+        return
+    names = None
+    if label is not None or extension(data) in (".csv", ".tsv"):
+        samples = read_classes(data, label=label, zero_based=zero_based)
+        names, y, (n_samples, n_features) = samples.feature_names, samples.y.tolist(), samples.X.shape
+        labels, blocks = dict.fromkeys(y), row_blocks(samples.X, y)
+    else:
+        n_features, written, n_samples = survey_svmlight(data, zero_based)
+        labels, blocks = dict.fromkeys(written.values()), read_svmlight_blocks(data, n_features, written, zero_based)
     progress.say(f"read {n_samples} samples, {n_features} features from {data}: writing them")
     task = Multiclass()
-    task.restore({"labels": LabelSet.learn(labels.values()).labels, "n_inputs": n_features})
-    record = ClassesRecord(None, None, zero_based, n_samples, 0.0)
+    task.restore({"labels": LabelSet.learn(labels).labels, "n_inputs": n_features})
+    record = ClassesRecord(names, label, zero_based, n_samples, 0.0)
     extra = {"record": asdict(record), "sizes": {"n_features": n_features, "n_labels": len(labels)}}
-    blocks = read_svmlight_blocks(data, n_features, labels, zero_based)
     tell_prepared(ShardedData.write(output, task, blocks, shard_mb, extra), json)
 
 
@@ -214,6 +267,8 @@ def prepare_motif(
     negative: NegativesOption = None,
     background: BackgroundOption = None,
     output: FolderOption = PREPARED,
+    like: LikeOption = None,
+    unlabelled: UnlabelledOption = False,
     shard_mb: ShardOption = 16.0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -222,18 +277,30 @@ def prepare_motif(
 
     The files are as for train motif. They are read sequence by sequence, first to learn what is there, then to write
     it: positive, negative and background sequences evenly mixed. In memory are the names of all sequences. Width, order
-    and strands of the motif, and the weight of the background, are chosen later.
+    and strands of the motif, and the weight of the background, are chosen later, so that any motif model takes the
+    folder for evaluate and predict.
 
-    Example: latentstruct prepare motif --positive bound.fa --background intergenic.fa.gz -o prepared
+    With --like MODEL each sequence must have room for the motif of the model. With --unlabelled as well, DATA is any
+    FASTA to predict from.
+
+    Examples: latentstruct prepare motif --positive bound.fa --background intergenic.fa.gz -o prepared; latentstruct
+    prepare motif genome.fa.gz --like MODEL --unlabelled -o genome
     """
     from latentstruct.sharded_data import ShardedData
     from latentstruct.tasks import Motif
 
     files = MotifFiles(data, positive, negative, background)
+    check_unlabelled(like, unlabelled)
     files.check(None)
+    if unlabelled and (data is None or background is not None):
+        raise InputError(
+            f"--unlabelled is given with --{'background' if data else 'positive'}, which tells what its sequences are; "
+            "expected DATA alone: leave one of them out"
+        )
     check_plain(data, positive, negative, background)
     check_data_folder(output)
-    progress, reading = Progress(quiet), MotifReading(files)
+    width = 0 if like is None else load_like(like, "motif").estimator.task_.width
+    progress, reading = Progress(quiet), MotifReading(files, not unlabelled, width)
     with caught_warnings() as warned:
         stored = reading.learn()
     say_warnings(warned)
@@ -241,7 +308,8 @@ def prepare_motif(
     # Letters are stored, not windows, so that any width serves.
     task = Motif(1, background_order=0)
     task.learn(["A", "A"], [1, -1])
-    sizes = dict(zip(PARTS, stored.counts, strict=True)) | {"n_letters": reading.n_letters}
+    sizes = {} if unlabelled else dict(zip(PARTS, stored.counts, strict=True))
+    sizes |= {"n_letters": reading.n_letters}
     blocks = reading.blocks(mixed_kinds(stored.counts))
     extra = {"record": asdict(stored), "sizes": sizes}
     tell_prepared(ShardedData.write(output, task, blocks, shard_mb, extra), json)

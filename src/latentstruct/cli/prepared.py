@@ -71,8 +71,20 @@ def open_prepared(folder: str, kind: str, record: type) -> PreparedData:
     return PreparedData(data, kept, {"n_examples": data.n_examples, **sizes})
 
 
-def open_for(model: Trained, folder: str) -> "ShardedData":
-    """Open prepared data for a trained model, or raise if they were not prepared with its features and labels."""
+def require_labelled(data: "ShardedData", folder: str, purpose: str) -> None:
+    """Raise if prepared data have no labels."""
+    if not data.labelled:
+        raise InputError(
+            f"{folder} was prepared without labels; expected some to {purpose}: prepare labelled data without "
+            "--unlabelled"
+        )
+
+
+def open_for(model: Trained, folder: str, labelled: bool = True) -> "ShardedData":
+    """Open prepared data for a trained model, or raise if they were not prepared with its features and labels.
+
+    If `labelled`, the data must have labels to compare predictions with.
+    """
     from latentstruct.checks import copied
     from latentstruct.estimators.stored import adopt, learned_state
 
@@ -83,8 +95,10 @@ def open_for(model: Trained, folder: str) -> "ShardedData":
     if alike != model.record or learned_state(task) != learned_state(model.estimator.task_):
         raise InputError(
             f"{folder} was prepared with other features or labels than {model.path} was trained with; expected the "
-            "same: predict from the plain file, or evaluate on it"
+            f"same: prepare the data again with --like {model.path}, or use the plain file"
         )
+    if labelled:
+        require_labelled(prepared.data, folder, "compare with")
     return prepared.data
 
 
@@ -181,6 +195,7 @@ class PreparedTraining:
     def run(self, folder: str, task: Callable[[PreparedData], Any], progress: Progress, json: bool) -> None:
         """Train, save and report."""
         prepared = open_prepared(folder, self.kind.name, self.kind.record)
+        require_labelled(prepared.data, folder, "train on")
         held_out = None
         if self.valid is not None:
             held_out = self.read_valid(prepared, self.valid, self.allow_unknown)
