@@ -72,7 +72,7 @@ def compare(what: str, fit: Callable[[int], Any], repeats: int) -> list[Line]:
 @njit
 def count_down(steps):
     """Take about a nanosecond a step, without any memory."""
-    x = 1.0
+    x = 0.5
     for _ in range(steps):
         x = 0.999 * x + 1e-3
     return x
