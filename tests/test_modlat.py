@@ -485,7 +485,7 @@ def test_an_interrupt_inside_either_block_keeps_what_was_reached(monkeypatch):
 
         def interrupting(task, *given, calls=calls, original=original):
             calls.append(1)
-            if len(calls) == 4:
+            if len(calls) == 2:
                 raise KeyboardInterrupt
             return original(task, *given)
 
@@ -551,13 +551,16 @@ def test_the_reason_is_that_of_the_best_start(monkeypatch, make):
         return starts[-1]
 
     monkeypatch.setattr(alternation_solver._Run, "_one_start", remembered)
-    model = make(comparing(), C=0.3, restarts=4).fit(X, y)
-    values = [start.at.value for start in starts]
-    best = starts[int(np.argmin(values))]
-    assert model.restart_objectives_ == values
-    # The data are such that the best start is not the last one.
-    assert best is not starts[-1]
-    assert (model.objective_, model.n_rounds_, model.stop_reason_) == (best.at.value, best.rounds, best.reason)
+    earlier = 0
+    for seed in range(6):
+        starts.clear()
+        model = make(comparing(), C=0.3, restarts=4, random_state=seed).fit(X, y)
+        values = [start.at.value for start in starts]
+        best = starts[int(np.argmin(values))]
+        earlier += best is not starts[-1]
+        assert model.restart_objectives_ == values
+        assert (model.objective_, model.n_rounds_, model.stop_reason_) == (best.at.value, best.rounds, best.reason)
+    assert earlier > 0
 
 
 @pytest.mark.parametrize(
