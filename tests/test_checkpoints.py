@@ -44,10 +44,12 @@ from latentstruct import checkpoints as module
 from latentstruct.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
 from latentstruct.digests import digest
 from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError
+from latentstruct.objective import build_objective
 from latentstruct.oracles import FixedOracle
-from latentstruct.protocols import Round
+from latentstruct.protocols import Round, Temperature
 from latentstruct.solvers.alternating import AlternatingSubgradient
-from latentstruct.state_trees import join_tree, split_tree
+from latentstruct.solvers.lbfgs import Descent
+from latentstruct.state_trees import Saved, join_tree, split_tree
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(24, 3))
@@ -618,3 +620,18 @@ def test_a_killed_process_is_followed_by_one_that_goes_on_to_the_same_weights(tm
     model = CRF(Multiclass(), C=100.0, tol=1e-13)
     undisturbed = outcome(fresh(model).fit(X, Y))
     assert outcome(fresh(model).fit(X, Y, checkpoint=path)) == undisturbed
+
+
+def test_pairs_without_curvature_are_refused():
+    """Of a file that was damaged: training would divide by zero."""
+    task = Multiclass()
+    task.learn(np.eye(3), [0, 1, 2])
+    objective = build_objective(task, task.prepare(np.eye(3), [0, 1, 2]), np.ones(3), Temperature(1.0))
+    descent = Descent(objective, np.zeros(9), 5)
+    assert all(descent.advance() for _ in range(3))
+    assert len(Descent.restored(Saved(descent.tree()), objective, 5).pairs) == len(descent.pairs) > 0
+    for change in ({"y": np.zeros(9)}, {"inverse": 0.0}, {"inverse": -1.0}):
+        tree = descent.tree()
+        tree["pairs"][-1] |= change
+        with pytest.raises(ValueError, match="without curvature"):
+            Descent.restored(Saved(tree), objective, 5)

@@ -733,3 +733,10 @@ def test_what_training_reached_must_be_of_its_kind(name, value, tmp_path):
     path.write_text(json.dumps(settings))
     with pytest.raises(FormatError, match=name):
         latentstruct.load(tmp_path / "model")
+
+
+def test_a_field_with_a_long_name_is_told_in_short(tmp_path):
+    (tmp_path / "model.json").write_text(json.dumps({"x" * 20_000: 1}))
+    with pytest.raises(latentstruct.FormatError, match="is not a readable") as told:
+        latentstruct.load(tmp_path)
+    assert len(str(told.value)) < 600

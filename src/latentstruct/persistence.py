@@ -299,8 +299,8 @@ def read_settings(path: str | Path) -> ModelFile:
         file = msgspec.json.decode(raw, type=ModelFile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(
-            f"{folder} is not a readable latentstruct model ({error}): give the folder that training wrote, or train "
-            "again"
+            f"{folder} is not a readable latentstruct model ({show(error, 160)}): give the folder that training wrote, "
+            "or train again"
         ) from error
     if file.format != FORMAT or file.version != VERSION:
         raise FormatError(

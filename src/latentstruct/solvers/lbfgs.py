@@ -161,6 +161,8 @@ class Descent:
         pairs = deque((pair.vector("s", d), pair.vector("y", d), pair.real("inverse")) for pair in saved.parts("pairs"))
         if len(pairs) > memory:
             raise ValueError(f"there are {len(pairs)} pairs, more than {memory}")
+        if not all(inverse * float(y @ y) > 0 for _, y, inverse in pairs):
+            raise ValueError("there is a pair without curvature")
         w, gradient = saved.vector("w", d), saved.vector("gradient", d)
         point = Point(w, saved.real("value"), gradient, saved.real("entropy"), saved.flag("exact"))
         return cls(objective, point, memory, pairs)
