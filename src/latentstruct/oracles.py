@@ -78,8 +78,7 @@ class DividedOracle:
 
     @property
     def least_summed(self) -> float:
-        """Elementary steps of the least piece whose sum is worth a slope of its own."""
-        # A piece fills a slope of its own, which is added to the others.
+        """Elementary steps of the least piece that is worth a slope of its own, which is added to the others."""
         return WORTH * (self.overhead + self.n_features)
 
     def _bounds(self, rows: Indices | None, least: float) -> Indices:
