@@ -278,6 +278,12 @@ def _round_cells(line: "Round") -> tuple[str, ...]:
     )
 
 
+def stop_text(reason: str, n_rounds: int, relative_gap: float, certified: bool) -> str:
+    """Return why a training stopped and after how many iterations; a certified gap of 0 leaves only rounding errors."""
+    precise = " to machine precision" if reason == "converged" and certified and relative_gap == 0.0 else ""
+    return f"{reason}{precise} after {n_rounds} rounds"
+
+
 def fit_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what training reached, in words."""
     gap = show_number(result["relative_gap"], 3)
@@ -292,7 +298,7 @@ def fit_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("lower bound", show_number(result["lower_bound"], 8)),
         ("relative gap", gap if gap == "–" else f"{gap} ({proof})"),
         ("oracle calls", str(result["oracle_calls"])),
-        ("stopped", f"{result['stop_reason']} after {result['rounds']} rounds"),
+        ("stopped", stop_text(result["stop_reason"], result["rounds"], result["relative_gap"], result["certified"])),
     ]
     if result.get("seconds") is not None:
         facts.append(("seconds", f"{result['seconds']:.1f}"))

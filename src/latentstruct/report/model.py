@@ -10,7 +10,7 @@ import numpy as np
 
 from latentstruct.exceptions import InputError
 from latentstruct.plots import has_gaps, plot_convergence, plot_gap, plot_restarts, plot_states
-from latentstruct.progress import show_number
+from latentstruct.progress import show_number, stop_text
 from latentstruct.report.blocks import Block, Drawing, Examples, FactList, TableBlock, Text
 from latentstruct.report.motifs import estimator_motif, weights_block
 from latentstruct.report.page import Page, Section
@@ -143,7 +143,8 @@ def _training_blocks(estimator: Any) -> list[Block]:
             ("relative gap", show_number(estimator.relative_gap_, 3)),
         ]
         facts.append(("certified", "yes" if estimator.certified_ else f"no, as {why_not_certified(estimator)}"))
-    facts.append(("stopped", f"{estimator.stop_reason_} after {estimator.n_rounds_} rounds"))
+    ended = estimator.stop_reason_, estimator.n_rounds_, estimator.relative_gap_, estimator.certified_
+    facts.append(("stopped", stop_text(*ended)))
     blocks: list[Block] = [FactList(facts)]
     if not estimator.history_:
         blocks.append(Text("The rounds of the training were not kept with this model, so they cannot be drawn."))

@@ -11,7 +11,7 @@ from latentstruct.checkpoints import Keeper, Nested, restoring
 from latentstruct.objective import Objective
 from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
-from latentstruct.solvers.base import GIVEN_UP, BaseSolver, check_bound
+from latentstruct.solvers.base import GIVEN_UP, BaseSolver, checked_bound
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.bundle import Bundle, PlaneBundle
 from latentstruct.solvers.caches import shared_out
@@ -190,7 +190,7 @@ class HingeSolver(BaseSolver):
         best = second if second.objective <= first.objective else first
         bound = max(first.lower_bound, second.lower_bound)
         if first.certified and second.certified:
-            check_bound(best.objective, bound, objective.plus.weights)
+            bound = checked_bound(objective, best.w, best.objective, bound)
         history = first.history + [renumbered(line) for line in second.history]
         history[-1] = replace(
             history[-1], objective=best.objective, lower_bound=bound, gap=best.objective - bound, estimate=False

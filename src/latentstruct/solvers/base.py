@@ -32,6 +32,8 @@ MEANINGS = {
 }
 
 SHORTEST_FIRST_STEP = 1e-9
+# Relative rounding error of a sum of many terms, and the largest one of an objective that means anything.
+ROUNDING, NOISE = 1e4 * np.finfo(np.float64).eps, 0.01
 # Ω of the weights that a descent begins with is at most so many times the objective at zero.
 FARTHEST_START = 100.0
 # Reasons that end a solver's run.
@@ -249,28 +251,72 @@ class Monitor:
         )
 
     def _check(self) -> None:
-        """Raise if objective and bound contradict each other, or the objective what all objectives are."""
+        """Raise if the bound, or 0 for Ω = ½‖w‖², is above the objective; a bound above it by rounding is lowered."""
         if not (self.certified and math.isfinite(self.lower_bound)):
             return
-        check_bound(self.objective, self.lower_bound, self.counted.weights)
-        least = -1e-6 * float(self.counted.weights.sum())
-        if "l2" in self.asked.properties and self.objective < least:
+        if self.lower_bound >= self.objective and self.reason not in LAST:
+            self.reason = "converged"
+        self.lower_bound = checked_bound(self.asked, self.best, self.objective, self.lower_bound)
+        negative = self.objective < 0.0 and "l2" in self.asked.properties
+        if negative and self.objective < -_rounding(self.asked, self.best, self.objective):
             raise InputError(
                 f"the objective became {self.objective:.6g}, but is never below 0: C or the inputs are too large in "
                 "scale for rounding; lower C, or standardise the features"
             )
 
 
-def check_bound(objective: float, lower_bound: float, weights: Vector) -> None:
-    """Raise if a bound is above the objective: then a plane that was called exact supports nothing, or all is noise."""
-    slack = 1e-6 * max(abs(objective), abs(lower_bound)) + 1e3 * least_scale(weights)
-    if lower_bound > objective + slack:
+def checked_bound(objective: Objective, w: Vector | None, value: float, lower_bound: float) -> float:
+    """Return the lower bound, or the objective where rounding has put the bound above it.
+
+    Parameters
+    ----------
+    objective : Objective
+        What was minimized.
+    w : ndarray of shape (d,)
+        The best weights.
+    value : float
+        The objective at w.
+    lower_bound : float
+        Its certified lower bound.
+
+    Raises
+    ------
+    InputError
+        If the bound exceeds the objective by more than rounding can explain: a plane that was called exact does not
+        support its function. Or if rounding errors are not small beside the objective itself.
+    """
+    excess = lower_bound - value
+    if excess <= 0.0:
+        return lower_bound
+    if excess > _rounding(objective, w, value):
         raise InputError(
-            f"the lower bound {lower_bound:.6g} is above the objective {objective:.6g}, so the task's answers are not "
-            "maxima, or C and the inputs are too large in scale for rounding: look for the mistake with "
-            "latentstruct.testing.check_task, set exact = False if its inference is approximate, or standardise the "
-            "features"
+            f"the lower bound {lower_bound:.6g} is above the objective {value:.6g}, so the task's answers are not "
+            "maxima: look for the mistake with latentstruct.testing.check_task, or set exact = False if its inference "
+            "is approximate"
         )
+    if excess > NOISE * abs(value) + 1e3 * least_scale(objective.plus.weights):
+        raise InputError(
+            f"rounding errors of {excess:.6g} are too large for an objective of {value:.6g}: lower C, or standardise "
+            "the features"
+        )
+    return value
+
+
+def _rounding(objective: Objective, w: Vector | None, value: float) -> float:
+    """Return the largest difference between objective and bound at w that rounding can explain.
+
+    Both are sums whose terms nearly cancel: the totals of the two sides, and w·(l − Σ c α g). Their rounding errors
+    grow with the terms, not with what is left of them.
+    """
+    assert w is not None
+    size = float(np.linalg.norm(w))
+    terms = [
+        term
+        for side in (objective.plus.total(w), objective.minus.total(w))
+        for term in (abs(side.offset), abs(side(w)), size * float(np.linalg.norm(side.slope)))
+    ]
+    scale = abs(value) + sum(terms)
+    return ROUNDING * scale + 1e3 * least_scale(objective.plus.weights)
 
 
 def least_scale(weights: Vector) -> float:
