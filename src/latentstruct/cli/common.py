@@ -7,11 +7,12 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import typer
 
-from latentstruct.cli.interrupts import INTERRUPTED, NOTHING_WRITTEN, on_interrupt
+from latentstruct.cli.interrupts import NOTHING_WRITTEN, exit_code, on_interrupt, remember
 from latentstruct.cli.wording import in_words_of_the_command
 from latentstruct.exceptions import InputError
 from latentstruct.progress import say
@@ -37,7 +38,7 @@ def reported_errors() -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
         say(NOTHING_WRITTEN)
-        raise typer.Exit(INTERRUPTED) from error
+        raise typer.Exit(exit_code()) from error
 
 
 def say_warnings(texts: Iterable[str]) -> None:
@@ -54,7 +55,8 @@ class _Ended(BaseException):
 def ended_by_interrupt() -> Iterator[None]:
     """Let Ctrl-C end the block even within training, which would otherwise stop early and hand back its weights."""
 
-    def end(*_: object) -> None:
+    def end(number: int, frame: FrameType | None) -> None:
+        remember(number, frame)
         raise _Ended
 
     try:

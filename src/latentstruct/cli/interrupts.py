@@ -1,43 +1,64 @@
-"""What Ctrl-C does: end the command with one line, except where training or saving must not be cut off.
+"""What Ctrl-C and SIGTERM do: end the command with one line, except where training or saving must not be cut off.
 
-Only modules that load at once are imported here, as Ctrl-C may come while the others are loaded.
+Only modules that load at once are imported here, as a signal may come while the others are loaded.
 """
 
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
-INTERRUPTED = 130
 NOTHING_WRITTEN = "interrupted: nothing was written"
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-Handler = Callable[[int, FrameType | None], object] | signal.Handlers
+Handler = Callable[[int, FrameType | None], object]
+
+_received: int = signal.SIGINT
 
 
-def end_at_once(*_: object) -> None:
+def exit_code() -> int:
+    """Return the exit code of a command that the last signal has stopped."""
+    return 128 + _received
+
+
+def end_at_once(number: int, _: FrameType | None) -> None:
     """End the process; an exception could be lost in the import of a module or show where it was raised."""
     os.write(2, f"{NOTHING_WRITTEN}\n".encode())
-    os._exit(INTERRUPTED)
+    os._exit(128 + number)
+
+
+def remember(number: int, _: FrameType | None) -> None:
+    """Go on, but keep the signal for `exit_code`."""
+    global _received
+    _received = number
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, whichever of the signals it is."""
+    remember(number, frame)
+    raise KeyboardInterrupt
+
+
+def _is_free(number: int) -> bool:
+    """Return whether a signal is neither ignored nor handled by somebody else."""
+    default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    return signal.getsignal(number) in (default, end_at_once, remember, interrupt)
 
 
 def end_on_interrupt() -> None:
-    """Let Ctrl-C end the process at once from now on, unless it is ignored or somebody else takes it."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, end_at_once)
+    """Let the signals end the process at once from now on, unless they are ignored or handled by somebody else."""
+    for number in filter(_is_free, SIGNALS):
+        signal.signal(number, end_at_once)
 
 
 @contextmanager
 def on_interrupt(handler: Handler) -> Iterator[None]:
-    """Let Ctrl-C do something else within the block, unless it is ignored or somebody else takes it."""
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT)
-    if not in_main_thread or before not in (signal.default_int_handler, end_at_once):
+    """Let the signals do something else within the block, unless they are ignored or handled by somebody else."""
+    with ExitStack() as undo:
+        if threading.current_thread() is threading.main_thread():
+            for number in filter(_is_free, SIGNALS):
+                undo.callback(signal.signal, number, signal.getsignal(number))
+                signal.signal(number, handler)
         yield
-        return
-    signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -1,13 +1,12 @@
 """Folders of results that are put in place when all are made, so that Ctrl-C leaves what was there."""
 
 import os
-import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from latentstruct.cli.interrupts import on_interrupt
+from latentstruct.cli.interrupts import interrupt, on_interrupt, remember
 
 
 @contextmanager
@@ -29,11 +28,11 @@ def results_in(folder: Path, mark: str, earlier: Sequence[Path]) -> Iterator[Pat
     # On the same disk, so that files are moved there whole.
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     with (
-        on_interrupt(signal.default_int_handler),
+        on_interrupt(interrupt),
         tempfile.TemporaryDirectory(prefix=".latentstruct-", dir=nearest) as made,
     ):
         yield Path(made)
-        with on_interrupt(signal.SIG_IGN):
+        with on_interrupt(remember):
             files = [path.relative_to(made) for path in sorted(Path(made).rglob("*")) if path.is_file()]
             for file in sorted(files, key=lambda file: file != Path(mark)):
                 (folder / file).parent.mkdir(parents=True, exist_ok=True)

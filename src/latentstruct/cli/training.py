@@ -1,6 +1,5 @@
 """Fit, save and report: the same for every kind of model."""
 
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from latentstruct.cli.common import STANDARD_STREAM, say_warnings
-from latentstruct.cli.interrupts import INTERRUPTED, on_interrupt
+from latentstruct.cli.interrupts import exit_code, interrupt, on_interrupt, remember
 from latentstruct.cli.kinds import Kind, Trained
 from latentstruct.cli.running import PRESENT
 from latentstruct.cli.wording import in_words_of_the_command
@@ -68,26 +67,20 @@ class Training:
     examples: "Callable[[Trained], Examples] | None" = None
 
     def run(self, progress: Progress, json: bool) -> None:
-        """Fit, save and report; after Ctrl-C too, then with its exit code."""
+        """Fit, save, evaluate and report; after Ctrl-C or SIGTERM too, then with the exit code of that signal."""
         from latentstruct.persistence import save_model
 
         name = type(self.estimator).__name__
         progress.say(f"training {name}: " + ", ".join(f"{self.sizes[k]} {k[2:]}" for k in self.sizes))
         began = time.perf_counter()
-        # Training takes Ctrl-C for a wish to stop early; what it has is then saved in any case.
-        with (
-            caught_warnings() as warned,
-            on_interrupt(signal.default_int_handler),
-            progress,
-            PRESENT.get().prepared(self.estimator) as further,
-        ):
-            self.estimator.fit(self.X, self.Y, callback=progress.callback, **self.fit_params, **further)
-        seconds = time.perf_counter() - began
-        interrupted = self.estimator.stop_reason_ == "interrupted"
-        if interrupted:
-            judged = "" if self.score is None else "; they are not evaluated on the data of --valid"
-            say(f"interrupted: saving the best weights so far to {self.output}{judged}")
-        with caught_warnings() as warned_later, on_interrupt(signal.SIG_IGN):
+        # A signal stops training early; nothing but a failure keeps the best weights from being saved then.
+        with caught_warnings() as warned, on_interrupt(remember):
+            with on_interrupt(interrupt), progress, PRESENT.get().prepared(self.estimator) as further:
+                self.estimator.fit(self.X, self.Y, callback=progress.callback, **self.fit_params, **further)
+            seconds = time.perf_counter() - began
+            interrupted = self.estimator.stop_reason_ == "interrupted"
+            if interrupted:
+                say(f"interrupted: saving the best weights so far to {self.output}")
             remove_files(self.output)
             record = self.record(self.estimator, seconds)
             save_model(self.output, self.estimator, asdict(record))
@@ -102,7 +95,7 @@ class Training:
             "n_weights": len(self.estimator.coef_),
             **told,
         }
-        if self.score is not None and not interrupted:
+        if self.score is not None:
             result["valid"] = self._afterwards(self.score, "it was not evaluated")
         if self.report is not None:
             trained = Trained(self.output, self.estimator, record)
@@ -112,9 +105,9 @@ class Training:
         else:
             show_training(self.kind, result)
         if interrupted:
-            raise typer.Exit(INTERRUPTED)
+            raise typer.Exit(exit_code())
         expected = tuple(f"training stopped early ({reason})" for reason in self.expected_stops)
-        say_warnings(text for text in [*warned, *warned_later] if not text.startswith(expected))
+        say_warnings(text for text in warned if not text.startswith(expected))
 
     def _write_report(self, trained: Trained) -> str:
         from latentstruct.report.model import model_page
@@ -130,11 +123,11 @@ class Training:
     def _afterwards(self, work: Callable[[Any], Any], undone: str) -> Any:
         """Do what follows once the model is saved; what stops it says so."""
         try:
-            with on_interrupt(signal.default_int_handler):
+            with on_interrupt(interrupt):
                 return work(self.estimator)
         except KeyboardInterrupt as error:
             say(f"interrupted: the model is in {self.output}, but {undone}")
-            raise typer.Exit(INTERRUPTED) from error
+            raise typer.Exit(exit_code()) from error
         except (InputError, OSError) as error:
             why = in_words_of_the_command(str(error))
             raise InputError(f"the model is saved in {self.output}, but {undone}: {why}") from error
