@@ -18,7 +18,7 @@ from fuzz.registry import Reader
 from latentstruct import KernelStructuralSVM, LatentMulticlass, LatentSSVM, ModLat, Multiclass
 from latentstruct.cli import app
 from latentstruct.cli.registry import KINDS, load_trained
-from latentstruct.persistence import SETTINGS, WEIGHTS, _checksum
+from latentstruct.persistence import SETTINGS, _checksum
 from latentstruct.persistence import load as load_model
 
 OPTIONS: dict[str, tuple[str, ...]] = {
@@ -42,6 +42,7 @@ SHORT = 40
 END = {"coreference": b"#end document\n"}
 """Where a file is cut, if not after so many lines."""
 WEIGHED = ("chain", "classes", "graph")
+WEIGHTS = "weights-0123456789abcdef.safetensors"
 MARKS = (b'{"coef":{"dtype":"F64"', b'"BF16"', b'"F32"', b'"shape":[', b'"data_offsets":[0,', b"theta", b"\x80\x04c")
 
 
@@ -73,8 +74,12 @@ def cut(kind: str, data: bytes) -> bytes:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Return the files of a model."""
-    return {f"model/{path.name}": path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    """Return the files of a model, its weights under one name for all models."""
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    settings = json.loads(files[SETTINGS])
+    files[WEIGHTS] = files.pop(settings["weights"])
+    files[SETTINGS] = json.dumps({**settings, "weights": WEIGHTS}).encode()
+    return {f"model/{name}": content for name, content in files.items()}
 
 
 ITEMS = np.random.default_rng(0).normal(size=(12, 3)) + 3.0 * np.eye(3)[np.arange(12) % 3]

@@ -170,7 +170,7 @@ def damaged_file(rng: np.random.Generator, problem: Problem, training: Training,
     """Damage a byte of a saved model, or cut it: it is refused, or nothing has changed."""
     model = fit(problem, training, training.new(training.jobs[0]))
     model.save(folder / "damaged")
-    path = folder / "damaged" / str(rng.choice(["model.json", "weights.safetensors"]))
+    path = sorted((folder / "damaged").iterdir())[int(rng.integers(2))]
     content = bytearray(path.read_bytes())
     place = int(rng.integers(len(content)))
     if rng.random() < 0.5:

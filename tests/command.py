@@ -101,3 +101,9 @@ def run_line(line):
         Path(target.strip()).write_bytes(passed)
         return ""
     return passed.decode()
+
+
+def weights_file(folder):
+    """Return the one file of weights of a model folder."""
+    (found,) = Path(folder).glob("weights*.safetensors")
+    return found

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from skimage.feature import hog
 from skimage.transform import resize
 
+from latentstruct import atomic_files
 from latentstruct.box_features import (
     BoxFeatures,
     box_geometry,
@@ -394,7 +395,7 @@ def test_a_cache_without_room(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(atomic_files.os, "fsync", full)
     with pytest.raises(InputError, match=r"cannot be written .*No space left.*: free some room"):
         BoxFeatures(limit=3, cache=tmp_path).describe(noise())
     assert not list(tmp_path.iterdir())

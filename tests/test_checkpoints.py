@@ -1,5 +1,6 @@
 """Checkpoints: a training that is stopped at any round goes on to the same bits, and no file can lead it astray."""
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -39,6 +40,7 @@ from latentstruct import (
     StructuralSVM,
     StructuredEstimator,
     Subgradient,
+    atomic_files,
 )
 from latentstruct import checkpoints as module
 from latentstruct.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
@@ -123,7 +125,7 @@ def kept(monkeypatch):
 
     monkeypatch.setattr(module, "write_checkpoint", noted)
     # No disk can fail here, and waiting for it takes most of the time.
-    monkeypatch.setattr(module.os, "fsync", lambda file: None)
+    monkeypatch.setattr(atomic_files.os, "fsync", lambda file: None)
     return files
 
 
@@ -455,7 +457,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(path):
             small().fit(X, Y, checkpoint=Checkpoint(path, every=0))
         assert path.read_bytes() == before
         # A disk that fills up later.
-        resource.setrlimit(resource.RLIMIT_FSIZE, (module.PROBE_BYTES, limits[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (atomic_files.PROBE_BYTES, limits[1]))
         inputs = np.random.default_rng(0).normal(size=(1000, 3))
         outputs = np.arange(1000) % 3
         larger = path.with_name("larger")
@@ -487,10 +489,11 @@ def test_places_where_no_file_can_be(tmp_path):
     with pytest.raises(InputError, match="every is -1"):
         Checkpoint("run", every=-1)
     # What a process left that was killed while it wrote, and what another one is writing.
-    (tmp_path / "run.99999999.part").touch()
-    (tmp_path / "run.1.part").touch()
-    small().fit(X, Y, checkpoint=tmp_path / "run")
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["run", "run.1.part"]
+    (tmp_path / ".latentstruct-dead.part").touch()
+    with open(tmp_path / ".latentstruct-live.part", "xb") as live:
+        fcntl.flock(live, fcntl.LOCK_EX)
+        small().fit(X, Y, checkpoint=tmp_path / "run")
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".latentstruct-live.part", "run"]
 
 
 def test_an_interrupt_while_a_checkpoint_is_written_leaves_the_last_one(path, monkeypatch):
@@ -499,7 +502,7 @@ def test_an_interrupt_while_a_checkpoint_is_written_leaves_the_last_one(path, mo
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.os, "replace", interrupt)
+    monkeypatch.setattr(atomic_files.os, "replace", interrupt)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         small().fit(X, Y, checkpoint=Checkpoint(path, every=0))
     assert [one.name for one in path.parent.iterdir()] == [path.name]

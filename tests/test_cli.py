@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command import fail, interrupt, run, start, watch
+from command import fail, interrupt, run, start, watch, weights_file
 from latentstruct import CRF, Chain, LatentSSVM, Motif, Multiclass, StructuralSVM, load, persistence
 from latentstruct.cli import chain
 from latentstruct.cli.common import check_folder, list_labels
@@ -450,11 +450,11 @@ def test_options_that_do_not_fit(options, message, chains, tmp_path):
 
 
 def test_damaged_models(chain_model, chains):
-    weights, settings = chain_model / "weights.safetensors", chain_model / "model.json"
+    weights, settings = weights_file(chain_model), chain_model / "model.json"
     whole = weights.read_bytes()
     weights.write_bytes(whole[: len(whole) // 2])
     for args in (("predict", chain_model, chains), ("evaluate", chain_model, chains), ("info", chain_model)):
-        assert "weights.safetensors is damaged" in fail(*args)
+        assert f"{weights} is damaged" in fail(*args)
     weights.write_bytes(whole)
     text = settings.read_text()
     settings.write_text(text[: len(text) // 2])

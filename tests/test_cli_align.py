@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from command import fail, interrupt, run, start
+from command import fail, interrupt, run, start, weights_file
 from latentstruct import load
 from latentstruct.formats.alignments import (
     SequencePairs,
@@ -121,7 +121,7 @@ def test_another_training_removes_the_matrix(model, tmp_path):
     data = tmp_path / "rank.txt"
     data.write_text("1 qid:1 1:1\n0 qid:1 1:0\n0 qid:1 1:0\n")
     run("train", "rank", data, "--k", 1, "-o", model, "--quiet")
-    assert sorted(path.name for path in model.iterdir()) == ["model.json", "weights.safetensors"]
+    assert sorted(path.name for path in model.iterdir()) == ["model.json", weights_file(model).name]
 
 
 def test_predictions_are_those_of_the_model(model, tmp_path):

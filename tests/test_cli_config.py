@@ -12,7 +12,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command import fail, run
+from command import fail, run, weights_file
 from latentstruct.cli import app
 from latentstruct.cli.config import format_value, read_options, suggest
 from latentstruct.cli.grammar import describe_commands
@@ -150,10 +150,10 @@ def test_a_saved_run_can_be_repeated(folder):
         "half.txt", "--save-config", "run.toml", "--model", "svm", "-C", 0.3, "--no-shape", "--unknown", "?",
         "--max-rounds", 4, "--columns", "0", "-q", "--json", "-o", "model"
     )  # fmt: skip
-    weights = Path("model/weights.safetensors").read_bytes()
+    weights = weights_file("model").read_bytes()
     again = train("--config", "run.toml", "-o", "model2")
     assert again["objective"] == first["objective"]
-    assert Path("model2/weights.safetensors").read_bytes() == weights
+    assert weights_file("model2").read_bytes() == weights
     train("--config", "run.toml", "--save-config", "more.toml")
     assert Path("more.toml").read_text().splitlines()[1:] == Path("run.toml").read_text().splitlines()[1:]
     saved = tomllib.loads(Path("run.toml").read_text())["train"]["chain"]

@@ -4,7 +4,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from command import fail, run
+from command import fail, run, weights_file
 from latentstruct import load
 from latentstruct.formats import GraphFeatures, read_graphs
 
@@ -102,7 +102,7 @@ def test_from_an_empty_folder(tmp_path, monkeypatch):
     run("predict", "model", "test.jsonl", "-o", "predicted.jsonl.gz")
     assert json.loads(run("evaluate", "model", "predicted.jsonl.gz", "--json").stdout)["accuracy"] == 1
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    model = {"model/model.json", "model/weights.safetensors"}
+    model = {"model/model.json", f"model/{weights_file('model').name}"}
     assert found == model | {"train.jsonl", "test.jsonl", "predicted.jsonl.gz"}
 
 

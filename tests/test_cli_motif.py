@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from command import fail, interrupt, run, start, watch
+from command import fail, interrupt, run, start, watch, weights_file
 from latentstruct import load
 from latentstruct.formats import read_fasta, read_meme
 
@@ -118,7 +118,7 @@ def test_another_model_in_the_same_folder_leaves_no_old_files(model, tmp_path):
     data = tmp_path / "train.svm"
     data.write_text("1 1:1\n2 2:1\n")
     run("train", "classes", data, "-o", model, "--quiet")
-    assert sorted(path.name for path in model.iterdir()) == ["model.json", "notes.txt", "weights.safetensors"]
+    assert sorted(path.name for path in model.iterdir()) == ["model.json", "notes.txt", weights_file(model).name]
 
 
 def test_predicted_sites(model, files, tmp_path):
@@ -321,7 +321,7 @@ def test_output_must_not_be_an_input(model, files, tmp_path):
     for name in (files.negative, tmp_path / "." / "negative0.fa"):
         assert "is the input" in fail("predict", model, files.negative, "-o", name)
     assert files.negative.read_text() == given
-    for name in ("model.json", "weights.safetensors"):
+    for name in ("model.json", weights_file(model).name):
         assert f"is the input {model / name}" in fail("predict", model, files.negative, "-o", model / name)
     run("predict", model, files.negative, "-o", tmp_path / "out.tsv")
     run("predict", model, files.negative, "-o", tmp_path / "out.tsv")

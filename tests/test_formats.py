@@ -208,7 +208,7 @@ def test_write_conll_refuses(tmp_path, sentences, labels, message):
 
 
 def test_write_conll_unwritable(tmp_path):
-    with pytest.raises(InputError, match=r"cannot be written \(.*\); expected a file in an existing, writable"):
+    with pytest.raises(InputError, match=r"cannot be written \(.*\); expected a writable place"):
         write_conll(tmp_path / "no" / "x", [[("a",)]], [["b"]])
     with pytest.raises(InputError, match="cannot be written"):
         write_conll(tmp_path, [[("a",)]], [["b"]])

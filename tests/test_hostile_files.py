@@ -22,6 +22,7 @@ from PIL import Image
 from safetensors.numpy import save_file
 
 import latentstruct
+from command import weights_file
 from latentstruct import (
     FormatError,
     Graph,
@@ -269,7 +270,7 @@ class Payload:
 
 def test_a_model_that_would_run_code_is_refused(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (model / "weights.safetensors").write_bytes(pickle.dumps({"coef": Payload()}))
+    weights_file(model).write_bytes(pickle.dumps({"coef": Payload()}))
     refuse(model, "damaged or not a weights file")
     assert not (tmp_path / "executed").exists()
 
@@ -309,14 +310,15 @@ def test_weights_that_announce_a_terabyte_or_another_type_are_refused(model):
         {"dtype": "F64", "shape": [2**62, 4], "data_offsets": [0, 8]},
     ):
         header = json.dumps({"coef": entry}).encode()
-        (model / "weights.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+        weights_file(model).write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
         refuse(model, "damaged or not a weights file|must hold one vector")
 
 
-@pytest.mark.parametrize("name", ["model.json", "weights.safetensors"])
+@pytest.mark.parametrize("name", ["model.json", "weights"])
 def test_a_pipe_in_place_of_a_file_does_not_block(model, name):
-    (model / name).unlink()
-    os.mkfifo(model / name)
+    path = weights_file(model) if name == "weights" else model / name
+    path.unlink()
+    os.mkfifo(path)
     refuse(model, "is no file")
 
 
@@ -383,9 +385,9 @@ def test_prepared_data_whose_task_is_damaged_are_refused(change, message, tmp_pa
 def test_weights_of_a_kernel_machine_lie_within_its_data(tmp_path):
     folder = tmp_path / "model"
     latentstruct.KernelStructuralSVM(Multiclass(), kernel="precomputed").fit(np.eye(4), [0, 1, 0, 1]).save(folder)
-    found = dict(latentstruct.persistence.load_file(folder / "weights.safetensors"))
+    found = dict(latentstruct.persistence.load_file(weights_file(folder)))
     found["part.support"] = found["part.support"] + 10
-    save_file(found, folder / "weights.safetensors")
+    save_file(found, weights_file(folder))
     edit(folder, lambda file: file.update(weights_sha256=_checksum(found)))
     refuse(folder, "the support rows do not fit")
 

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 import latentstruct
+from command import weights_file
 from kernel_data import TWO, VIEWS, X, Y, digits
 from latentstruct import (
     FormatError,
@@ -54,7 +55,7 @@ def test_what_was_saved_comes_back(kind, tmp_path):
 def test_damaged_support_rows_are_noticed(kind, tmp_path):
     model, inputs, truth = SAVED[kind]
     clone(model).fit(inputs, truth).save(tmp_path)
-    weights = load_file(tmp_path / "weights.safetensors")
+    weights = load_file(weights_file(tmp_path))
     for name, array in weights.items():
         if not name.startswith("part."):
             continue
@@ -67,9 +68,7 @@ def test_damaged_support_rows_are_noticed(kind, tmp_path):
         }
         for other in others.values():
             rest = {key: value for key, value in weights.items() if key != name}
-            save_file(
-                rest if other is None else {**rest, name: np.ascontiguousarray(other)}, tmp_path / "weights.safetensors"
-            )
+            save_file(rest if other is None else {**rest, name: np.ascontiguousarray(other)}, weights_file(tmp_path))
             with pytest.raises(FormatError, match="copy the model again or train again"):
                 latentstruct.load(tmp_path)
 

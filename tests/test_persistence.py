@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 import latentstruct
-from command import fail
+from command import fail, weights_file
 from latentstruct import (
     CRF,
     L2,
@@ -55,7 +55,7 @@ def stored(tmp_path_factory):
     """Return the bytes of a small model's two files."""
     folder = tmp_path_factory.mktemp("stored") / "model"
     StructuralSVM(Chain(start=True), solver=BlockAscent()).fit(SEQUENCES, LABELS).save(folder)
-    return (folder / "model.json").read_bytes(), (folder / "weights.safetensors").read_bytes()
+    return (folder / "model.json").read_bytes(), weights_file(folder).read_bytes()
 
 
 @pytest.fixture
@@ -69,7 +69,8 @@ def folder(tmp_path, stored):
 def write(path, settings, weights):
     path.mkdir(exist_ok=True)
     (path / "model.json").write_bytes(settings)
-    (path / "weights.safetensors").write_bytes(weights)
+    known = [*path.glob("weights*")]
+    (known[0] if known else path / json.loads(settings)["weights"]).write_bytes(weights)
 
 
 def refuse(path, message=None, kind=FormatError, **options):
@@ -335,7 +336,7 @@ def test_saving_again_replaces(tmp_path):
     loaded = latentstruct.load(path)
     assert isinstance(loaded, CRF)
     assert np.array_equal(loaded.coef_, model.coef_)
-    assert sorted(file.name for file in path.iterdir()) == ["model.json", "weights.safetensors"]
+    assert sorted(file.name for file in path.iterdir()) == ["model.json", weights_file(path).name]
 
 
 def test_saving_over_other_things_is_refused(tmp_path):
@@ -345,7 +346,7 @@ def test_saving_over_other_things_is_refused(tmp_path):
     with pytest.raises(InputError, match="is a file, but a model is a folder: choose another name"):
         model.save(file)
     assert file.read_text() == "precious"
-    with pytest.raises(InputError, match="holds other files and no model: choose a new or empty folder"):
+    with pytest.raises(InputError, match=r"holds other files and no model\.json: choose a new or empty folder"):
         model.save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -405,10 +406,10 @@ def test_the_command_keeps_a_model_of_another_program(tmp_path):
 
 def test_a_failed_save_keeps_the_old_model(folder):
     model = StructuralSVM(Multiclass()).fit(X, [frozenset({int(k)}) for k in Y])
-    before = [(folder / name).read_bytes() for name in ("model.json", "weights.safetensors")]
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
     with pytest.raises(InputError, match="cannot save"):
         model.save(folder)
-    assert [(folder / name).read_bytes() for name in ("model.json", "weights.safetensors")] == before
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
 def test_nothing_is_pickled(folder, monkeypatch):
@@ -436,6 +437,7 @@ def test_nothing_there(tmp_path):
 def test_truncated(tmp_path, stored):
     settings, weights = stored
     path = tmp_path / "model"
+    write(path, *stored)
     for end in range(0, len(settings), 7):
         write(path, settings[:end], weights)
         refuse(path, "is not a readable latentstruct model")
@@ -447,7 +449,7 @@ def test_truncated(tmp_path, stored):
 
 
 def test_missing_weights(folder):
-    (folder / "weights.safetensors").unlink()
+    weights_file(folder).unlink()
     refuse(folder, "is damaged or not a weights file")
 
 
@@ -462,8 +464,8 @@ def test_foreign_json(folder, text):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("format", "other-model", "has format 'other-model' version 1, but this version reads"),
-        ("version", 2, "has format 'latentstruct-model' version 2, but this version reads"),
+        ("format", "other-model", "has format 'other-model' version 2, but this version reads"),
+        ("version", 3, "has format 'latentstruct-model' version 3, but this version reads"),
         ("version", "1", "is not a readable latentstruct model"),
         ("estimator", "os.system", "unknown estimator 'os.system'"),
         ("estimator", "Chain", "unknown estimator 'Chain'"),
@@ -600,7 +602,7 @@ def test_deep_nesting(folder):
     ],
 )
 def test_other_weights(folder, weights, message):
-    save_file({"coef": weights}, folder / "weights.safetensors")
+    save_file({"coef": weights}, weights_file(folder))
     refuse(folder, message)
 
 
@@ -614,14 +616,14 @@ def uncertain(path, **fit):
 def signed(path, **vectors):
     """Write weights, and their checksum beside the settings."""
     kept = {name: vector for name, vector in vectors.items() if vector is not None}
-    save_file(kept, path / "weights.safetensors")
+    save_file(kept, weights_file(path))
     edit(path, lambda file: file.update(weights_sha256=_checksum(kept)))
 
 
 @pytest.mark.parametrize(
     ("theta", "message"),
     [
-        (None, "weights.safetensors has no theta, which a ModLat needs: copy the model again or train again"),
+        (None, r"weights-\w+\.safetensors has no theta, which a ModLat needs: copy the model again or train again"),
         (np.zeros(3), "has 3 weights in theta; expected 4 as its task has: copy"),
         (np.full(4, np.nan), "found nan at place 0 in theta"),
     ],
@@ -639,8 +641,8 @@ def test_weights_of_features_of_ones_own_may_be_any_number(tmp_path):
 
 
 def test_weights_under_another_name(folder):
-    coef = load_file(folder / "weights.safetensors")["coef"]
-    save_file({"weights": coef}, folder / "weights.safetensors")
+    coef = load_file(weights_file(folder))["coef"]
+    save_file({"weights": coef}, weights_file(folder))
     refuse(folder, "is damaged or not a weights file")
 
 
@@ -708,7 +710,7 @@ def test_arbitrary_values(folder, stored, key, value):
 def test_weights_of_another_model_are_refused(tmp_path):
     for name, C in (("one", 0.1), ("two", 1.0)):
         StructuralSVM(Multiclass(), C=C).fit(X, [0, 1] * (len(X) // 2)).save(tmp_path / name)
-    (tmp_path / "two" / "weights.safetensors").replace(tmp_path / "one" / "weights.safetensors")
+    weights_file(tmp_path / "two").replace(weights_file(tmp_path / "one"))
     refuse(tmp_path / "one", "not the file that model.json was written with")
 
 

@@ -449,7 +449,7 @@ def test_an_interrupt_leaves_the_old_data_set_or_the_new_one(stored, monkeypatch
         if not left[0]:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("latentstruct.shard_writing._sync", interrupted)
+    monkeypatch.setattr("latentstruct.atomic_files._sync_folder", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ShardedData.write(stored.folder, stored.task, blocks_of(classes, [7]))
     found = ShardedData(stored.folder)

@@ -1,8 +1,8 @@
 """Features of boxes in images: histograms of oriented gradients, computed once and kept on disk, and geometry."""
 
 import hashlib
+import io
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence, Sized
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from latentstruct.at_work import each
+from latentstruct.atomic_files import remove_left_over, replace_files
 from latentstruct.boxes import ASPECTS, LIMIT, SIZES, STEP, Boxes, check_boxes, check_grid, grid_boxes
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.npz import load_arrays
@@ -452,6 +453,7 @@ class _Cache:
         self.folder = Path(folder)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            remove_left_over(self.folder)
         except OSError as error:
             raise InputError(
                 f"cache is {show(str(folder), 200)}, which cannot be made ({error}); expected a folder: choose "
@@ -485,15 +487,11 @@ class _CacheFile:
 
     def write(self, features: NDArray[np.float32]) -> None:
         """Put the features in place, whole or not at all."""
-        partial = ""
+        buffer = io.BytesIO()
+        np.savez(buffer, features=features)
         try:
-            with tempfile.NamedTemporaryFile(dir=self.path.parent, suffix=".part", delete=False) as handle:
-                partial = handle.name
-                np.savez(handle, features=features)
-            os.replace(partial, self.path)
+            replace_files({self.path: [buffer.getbuffer()]})
         except OSError as error:
-            if partial:
-                Path(partial).unlink(missing_ok=True)
             raise InputError(
                 f"the cache {self.path.parent} cannot be written ({error}): free some room, or choose another folder "
                 "or None"

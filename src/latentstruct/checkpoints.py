@@ -7,7 +7,6 @@ over both. It appears whole or not at all, and nothing in it is ever run.
 import errno
 import hashlib
 import json
-import os
 import struct
 import time
 import warnings
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from latentstruct.atomic_files import probe_folder, replace_files
 from latentstruct.callers import user_stacklevel
 from latentstruct.checks import is_real
 from latentstruct.exceptions import CheckpointError, FormatError, InputError
@@ -29,9 +29,6 @@ from latentstruct.short_repr import show
 from latentstruct.state_trees import Saved, Tree, join_tree, split_tree
 
 FORMAT, VERSION = "latentstruct-checkpoint", 1
-ENDING = ".part"
-"""Of the name under which a checkpoint is written before it takes its place; the number of the process is before it."""
-PROBE_BYTES = 1 << 16
 # Of the shortest checksum.
 CHECKSUM_LETTERS = 32
 NAMES = {
@@ -257,38 +254,8 @@ def probe(path: Path) -> None:
         raise InputError(f"checkpoint is {path}, which is a folder; expected a file: give the name of one")
     if not path.parent.is_dir():
         raise InputError(f"checkpoint is {path}, but there is no folder {path.parent}: make it, or give another name")
-    partial = _partial(path)
     with _writing(path, "the last good one is intact", "training has not begun"):
-        _remove_left_over(path)
-        try:
-            _write_out(partial, iter([bytes(PROBE_BYTES)]))
-        finally:
-            partial.unlink(missing_ok=True)
-
-
-def _partial(path: Path) -> Path:
-    """Return the name under which this process writes, which no other run on the same checkpoint shares."""
-    return path.with_name(f"{path.name}.{os.getpid()}{ENDING}")
-
-
-def _remove_left_over(path: Path) -> None:
-    """Remove what processes left that were killed while they wrote, where that can be told."""
-    if os.name == "nt":
-        return
-    for file in path.parent.iterdir():
-        number = file.name.removeprefix(f"{path.name}.").removesuffix(ENDING)
-        if number.isdecimal() and file.name == f"{path.name}.{number}{ENDING}" and not _is_running(int(number)):
-            file.unlink(missing_ok=True)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
+        probe_folder(path.parent)
 
 
 @contextmanager
@@ -306,15 +273,6 @@ def _writing(path: Path, with_earlier: str, without: str) -> Iterator[None]:
             f"the checkpoint {path} cannot be written ({error.strerror or error}); {left}: {cure} and fit again, or "
             "give another name"
         ) from error
-
-
-def _write_out(partial: Path, pieces: Iterator[Any]) -> None:
-    """Write a file and wait until it is on the disk."""
-    with open(partial, "wb") as file:
-        for piece in pieces:
-            file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def write_checkpoint(path: Path, tree: Tree, identity: dict[str, dict[str, str]], ended: bool = False) -> None:
@@ -337,32 +295,13 @@ def write_checkpoint(path: Path, tree: Tree, identity: dict[str, dict[str, str]]
         }
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    partial = _partial(path)
     lost = ("the last good one is intact", "there is none") if ended else LOST
     with _writing(path, *lost):
-        try:
-            _write_out(partial, iter([struct.pack("<Q", len(text)), text, *map(_bytes_of, arrays.values())]))
-            os.replace(partial, path)
-        except BaseException:
-            # What was written of it would only keep a full disk full.
-            partial.unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
+        replace_files({path: [struct.pack("<Q", len(text)), text, *map(_bytes_of, arrays.values())]})
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview | bytes:
     return array.reshape(-1).view(np.uint8).data if array.size else b""
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last, where folders can be synchronised."""
-    if os.name == "nt":
-        return
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _checksum(facts: dict[str, str], arrays: dict[str, NDArray[Any]]) -> str:

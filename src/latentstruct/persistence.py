@@ -1,26 +1,42 @@
-"""Models on disk: a folder with model.json and weights.safetensors, never anything that runs."""
+"""Models on disk: a folder with model.json and one file of weights, which it names; never anything that runs."""
 
 import hashlib
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import fields
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from latentstruct import estimators, regularizers, solvers, tasks
+from latentstruct.atomic_files import (
+    PREFIX,
+    file_lock,
+    is_at,
+    is_temporary,
+    output_error,
+    remove_left_over,
+    replace_files,
+)
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.protocols import Round
 from latentstruct.short_repr import show
 
-FORMAT, VERSION = "latentstruct-model", 1
+FORMAT, VERSION = "latentstruct-model", 2
+READ_VERSIONS = (1, VERSION)
 SETTINGS, WEIGHTS = "model.json", "weights.safetensors"
+"""The settings, and the weights of a model of version 1. Since version 2 the name of the weights has a checksum."""
+WEIGHTS_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
+LOCK = f"{PREFIX}lock"
+"""Held while a model is written to its folder."""
 FITTED = (
     "objective_",
     "lower_bound_",
@@ -87,12 +103,14 @@ class ModelFile(msgspec.Struct, forbid_unknown_fields=True):
     fitted: dict[str, Any]
     weights_sha256: str
     extra: Any = None
+    weights: str = WEIGHTS
 
 
 class _Mark(msgspec.Struct):
     """What tells our model.json from files of others that have this name."""
 
     format: str = ""
+    weights: Any = WEIGHTS
 
 
 def encode(value: Any, name: str) -> Any:
@@ -153,10 +171,16 @@ def _array_of(nested: Any) -> np.ndarray:
 
 
 def require_own(folder: Path) -> None:
-    """Raise if a folder has a model.json that no version of this library wrote, as a new model would replace it."""
+    """Raise unless a folder holds a model of this library, of any version, or nothing that a new one would replace."""
     path = folder / SETTINGS
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file, but a model is a folder: choose another name")
     # A link that leads nowhere is there too.
     if not os.path.lexists(path):
+        # A save that was killed leaves files of ours.
+        names = (entry.name for entry in folder.iterdir()) if folder.is_dir() else ()
+        if not all(is_temporary(name) or WEIGHTS_NAME.fullmatch(name) for name in names):
+            raise InputError(f"{folder} holds other files and no {SETTINGS}: choose a new or empty folder")
         return
     try:
         _check_regular(path)
@@ -185,10 +209,6 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
     from latentstruct import __version__
 
     folder = Path(path)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file, but a model is a folder: choose another name")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / SETTINGS).exists():
-        raise InputError(f"{folder} holds other files and no model: choose a new or empty folder")
     require_own(folder)
     if PARTS.get(type(estimator).__name__) is not type(estimator):
         raise InputError(
@@ -201,6 +221,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
     vectors |= {PART + name: np.ascontiguousarray(array) for name, array in arrays.items()}
     task = params.pop("task")
     own = PARTS.get(type(task).__name__) is type(task)
+    weights = save(vectors)
     file = ModelFile(
         FORMAT,
         VERSION,
@@ -220,15 +241,55 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         },
         _checksum(vectors),
         extra,
+        f"weights-{hashlib.sha256(weights).hexdigest()[:16]}.safetensors",
     )
     try:
         raw = msgspec.json.encode(file)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"the model does not fit into JSON ({error}): use plain labels and parameters") from error
-    folder.mkdir(parents=True, exist_ok=True)
-    # Each file appears whole or not at all; the settings come last, so a folder without them is no model.
-    _replace(folder / WEIGHTS, lambda target: save_file(vectors, target))
-    _replace(folder / SETTINGS, lambda target: target.write_bytes(raw))
+    is_new, earlier = not folder.exists(), _settings_bytes(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _replace_model(folder, file.weights, weights, raw)
+    except OSError as error:
+        kept = earlier is not None and _settings_bytes(folder) == earlier
+        raise output_error(folder, error, ", and the earlier model there is unchanged" if kept else "") from error
+    finally:
+        # Only an empty folder can be removed, which no model is.
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _replace_model(folder: Path, name: str, weights: bytes, settings: bytes) -> None:
+    """Write both files of a model and remove those of the earlier one.
+
+    The weights have a name of their own, so that replacing the settings is what replaces the model. Files are removed
+    under the lock only: nobody else is then about to name them.
+    """
+    with file_lock(folder / LOCK, wait=True) as alone:
+        try:
+            replace_files({folder / name: [weights], folder / SETTINGS: [settings]})
+        finally:
+            # Whether the model was replaced is what its settings say. A file that cannot be removed does no harm.
+            with suppress(OSError):
+                remove_left_over(folder)
+                current = _named_weights(folder)
+                for entry in folder.iterdir() if alone else ():
+                    ours = entry.name == WEIGHTS or WEIGHTS_NAME.fullmatch(entry.name)
+                    if ours and entry.name != current:
+                        entry.unlink()
+
+
+def _named_weights(folder: Path) -> Any:
+    """Return the name of the weights of the model in a folder, or None without a model."""
+    raw = _settings_bytes(folder)
+    return None if raw is None else msgspec.json.decode(raw, type=_Mark).weights
+
+
+def _settings_bytes(folder: Path) -> bytes | None:
+    path = folder / SETTINGS
+    return path.read_bytes() if path.exists() else None
 
 
 def _encode_history(history: Sequence[Round]) -> Any:
@@ -272,18 +333,15 @@ def _checksum(vectors: dict[str, np.ndarray]) -> str:
     return sums.hexdigest()
 
 
-def _replace(path: Path, write: Any) -> None:
-    partial = path.with_name(path.name + ".part")
-    # A file that is made here has the permissions people expect; not every writer leaves them so.
-    partial.touch()
-    permissions = partial.stat().st_mode
-    write(partial)
-    os.chmod(partial, permissions)
-    os.replace(partial, path)
-
-
 def read_settings(path: str | Path) -> ModelFile:
     """Read and check model.json of a model folder."""
+    with _opened_settings(path) as (file, _):
+        return file
+
+
+@contextmanager
+def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
+    """Yield the checked contents of model.json and the open file."""
     if not isinstance(path, str | PathLike):
         raise InputError(f"the path is {show(path)}; expected the name of a folder: give the one that training wrote")
     folder = Path(path)
@@ -293,21 +351,27 @@ def read_settings(path: str | Path) -> ModelFile:
         raise FormatError(
             f"{folder} is a file, so it is not a readable latentstruct model: give the folder that training wrote"
         )
-    try:
-        _check_regular(folder / SETTINGS)
-        raw = (folder / SETTINGS).read_bytes()
-        file = msgspec.json.decode(raw, type=ModelFile)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(
-            f"{folder} is not a readable latentstruct model ({show(error, 160)}): give the folder that training wrote, "
-            "or train again"
-        ) from error
-    if file.format != FORMAT or file.version != VERSION:
-        raise FormatError(
-            f"{folder} has format {show(file.format)} version {file.version}, but this version reads {show(FORMAT)} "
-            f"version {VERSION}: train again or use the version that wrote it ({file.library})"
-        )
-    return file
+    with ExitStack() as stack:
+        try:
+            _check_regular(folder / SETTINGS)
+            opened = stack.enter_context(open(folder / SETTINGS, "rb"))
+            file = msgspec.json.decode(opened.read(), type=ModelFile)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise FormatError(
+                f"{folder} is not a readable latentstruct model ({show(error, 160)}): give the folder that training "
+                "wrote, or train again"
+            ) from error
+        if file.format != FORMAT or file.version not in READ_VERSIONS:
+            raise FormatError(
+                f"{folder} has format {show(file.format)} version {file.version}, but this version reads "
+                f"{show(FORMAT)} version {VERSION}: train again or use the version that wrote it ({file.library})"
+            )
+        if not (file.weights == WEIGHTS if file.version == 1 else WEIGHTS_NAME.fullmatch(file.weights)):
+            raise FormatError(
+                f"{folder / SETTINGS} names the weights {show(file.weights)}; expected a name such as "
+                "weights-0123456789abcdef.safetensors: copy the model again or train again"
+            )
+        yield file, opened
 
 
 def _check_regular(path: Path) -> None:
@@ -316,18 +380,39 @@ def _check_regular(path: Path) -> None:
         raise OSError(f"{path} is no file")
 
 
-def _read_weights(folder: Path) -> dict[str, np.ndarray]:
+@dataclass(frozen=True)
+class ModelFiles:
+    """What the files of a model hold, all from the same save."""
+
+    folder: Path
+    settings: ModelFile
+    vectors: dict[str, np.ndarray]
+
+
+def read_files(path: str | Path) -> ModelFiles:
+    """Read the files of a model folder, also while other processes replace the model."""
+    while True:
+        with _opened_settings(path) as (file, opened):
+            folder = Path(path)
+            try:
+                return ModelFiles(folder, file, _read_weights(folder / file.weights))
+            except FormatError:
+                # A newer model may have replaced this one, and its weights are gone: read that one.
+                if is_at(opened, folder / SETTINGS):
+                    raise
+
+
+def _read_weights(path: Path) -> dict[str, np.ndarray]:
     """Return the vectors of a model: "coef" always, others of `VECTORS` and parts where it has them."""
     try:
-        _check_regular(folder / WEIGHTS)
-        found = load_file(folder / WEIGHTS)
+        _check_regular(path)
+        found = load_file(path)
         vectors = {"coef": found["coef"], **{name: found[name] for name in found if name in VECTORS}}
         vectors |= {name: array for name, array in found.items() if name.startswith(PART)}
     except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
         # Numpy lacks some of the types that such a file can have.
         raise FormatError(
-            f"{folder / WEIGHTS} is damaged or not a weights file ({show(error, 160)}): copy the model again or train "
-            "again"
+            f"{path} is damaged or not a weights file ({show(error, 160)}): copy the model again or train again"
         ) from error
     for name, weights in vectors.items():
         if name.startswith(PART):
@@ -339,7 +424,7 @@ def _read_weights(folder: Path) -> dict[str, np.ndarray]:
                 continue
             shown = f"{weights[wrong[0]]} at place {wrong[0]}"
         raise FormatError(
-            f"{folder / WEIGHTS} must hold one vector of finite float64 weights, found {shown} in {name}: copy the "
+            f"{path} must hold one vector of finite float64 weights, found {shown} in {name}: copy the "
             "model again or train again"
         )
     return vectors
@@ -351,12 +436,12 @@ def _check_theta(folder: Path, file: ModelFile, theta: np.ndarray | None, n_feat
         return
     if theta is None:
         raise FormatError(
-            f"{folder / WEIGHTS} has no theta, which a {file.estimator} needs: copy the model again or train again"
+            f"{folder / file.weights} has no theta, which a {file.estimator} needs: copy the model again or train again"
         )
     if file.fitted.get(OWN_LATENT_FEATURES) is False and len(theta) != n_features:
         raise FormatError(
-            f"{folder / WEIGHTS} has {len(theta)} weights in theta; expected {n_features} as its task has: copy the "
-            "model again or train again"
+            f"{folder / file.weights} has {len(theta)} weights in theta; expected {n_features} as its task has: copy "
+            "the model again or train again"
         )
 
 
@@ -457,8 +542,12 @@ def load(path: str | Path, task: Any = None) -> Any:
     estimator
         Ready to predict.
     """
-    file, folder = read_settings(path), Path(path)
-    vectors = _read_weights(folder)
+    return restore_model(read_files(path), task)
+
+
+def restore_model(files: ModelFiles, task: Any = None) -> Any:
+    """Return the estimator that was saved (see `load`)."""
+    folder, file, vectors = files.folder, files.settings, files.vectors
     weights = vectors["coef"]
     if task is None and file.params.get("task") is None:
         raise InputError(
@@ -485,7 +574,8 @@ def load(path: str | Path, task: Any = None) -> Any:
     _check_theta(folder, file, vectors.get("theta"), n_features)
     if _checksum(vectors) != file.weights_sha256:
         raise FormatError(
-            f"{folder / WEIGHTS} is not the file that {SETTINGS} was written with: copy the model again or train again"
+            f"{folder / file.weights} is not the file that {SETTINGS} was written with: copy the model again or train "
+            "again"
         )
     estimator.task_ = estimator.task
     for name, vector in vectors.items():

@@ -21,7 +21,7 @@ from latentstruct.short_repr import show
 FORMAT, VERSION = "latentstruct-data", 1
 MANIFEST, LOCK = "data.json", "data.lock"
 SHARD_NAME = re.compile(r"shard-[0-9]{5,9}-[0-9a-f]{16}\.safetensors")
-LEFT_OVER = re.compile(rf"{SHARD_NAME.pattern}(\.part)?|shard\.part|{re.escape(MANIFEST)}\.part|{re.escape(LOCK)}")
+LEFT_OVER = re.compile(rf"{SHARD_NAME.pattern}|{re.escape(LOCK)}")
 LARGEST_HEADER = 2**20
 MOST_AXES = 8
 LARGEST_MANIFEST = 2**30

@@ -1,11 +1,9 @@
 """Preparing examples block by block into files."""
 
-import errno
 import hashlib
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,10 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 from scipy import sparse
 
+from latentstruct.atomic_files import file_lock, is_temporary, output_errors, remove_left_over, replace_files
 from latentstruct.exceptions import InputError
 from latentstruct.shard_files import (
     FORMAT,
@@ -42,7 +40,8 @@ def folder_to_write(folder: Any) -> Path:
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file, but prepared data are a folder: choose another name")
     if path.is_dir() and not is_prepared(path):
-        other = next((entry.name for entry in path.iterdir() if not LEFT_OVER.fullmatch(entry.name)), None)
+        names = (entry.name for entry in path.iterdir())
+        other = next((name for name in names if not (LEFT_OVER.fullmatch(name) or is_temporary(name))), None)
         if other is not None:
             raise InputError(
                 f"{path} holds other files such as {show(other)} and no prepared data: choose a new or empty folder"
@@ -57,30 +56,16 @@ def folder_to_write(folder: Any) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep others from writing to a folder at the same time; the system frees it when this process ends.
-
-    Where a system is no POSIX one there is no such lock, and nothing keeps two writers apart.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with open(folder / LOCK, "ab") as file:
+    """Keep others from writing to a folder at the same time, where the file system has locks."""
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # One who just finished may have removed the file that was opened.
-            if not os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
-                raise BlockingIOError(errno.EWOULDBLOCK, "the lock was taken")
-        except (BlockingIOError, FileNotFoundError) as error:
+            stack.enter_context(file_lock(folder / LOCK, wait=False))
+        except BlockingIOError as error:
             raise InputError(
                 f"{folder} is being written to by somebody else; expected one at a time: wait until that is done, or "
                 "choose another folder"
             ) from error
-        try:
-            yield
-        finally:
-            os.unlink(folder / LOCK)
+        yield
 
 
 def require_storable(task: Any) -> None:
@@ -249,21 +234,12 @@ def _joined(parts: list[Any]) -> Any:
 
 def _write_shard(folder: Path, arrays: dict[str, NDArray[Any]], number: int, n_examples: int) -> Shard:
     """Write one file; its name tells its contents, so that no file of an earlier data set is touched."""
-    partial = folder / "shard.part"
-    try:
-        save_file(arrays, partial)
-    except SafetensorError as error:
-        raise InputError(
-            f"{partial} cannot be written ({show(error, 160)}); expected a folder with room: make some, or choose "
-            "another folder"
-        ) from error
-    with open(partial, "rb+") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        os.fsync(file.fileno())
-        n_bytes = os.fstat(file.fileno()).st_size
+    raw = save(arrays)
+    digest = hashlib.sha256(raw).hexdigest()
     name = f"shard-{number:05d}-{digest[:16]}.safetensors"
-    os.replace(partial, folder / name)
-    return Shard(name, n_examples, n_bytes, digest)
+    with output_errors(folder):
+        replace_files({folder / name: [raw]})
+    return Shard(name, n_examples, len(raw), digest)
 
 
 def manifest_bytes(task: Any, shards: list[Shard], labelled: bool, extra: Any) -> bytes:
@@ -283,29 +259,13 @@ def manifest_bytes(task: Any, shards: list[Shard], labelled: bool, extra: Any) -
 def finish(folder: Path, task: Any, shards: list[Shard], labelled: bool, extra: Any) -> None:
     """Write the manifest, with which the new data set takes the place of an earlier one."""
     raw = manifest_bytes(task, shards, labelled, extra)
-    partial = folder / f"{MANIFEST}.part"
-    with open(partial, "wb") as file:
-        file.write(raw)
-        file.flush()
-        os.fsync(file.fileno())
-    _sync(folder)
-    os.replace(partial, folder / MANIFEST)
-    _sync(folder)
+    with output_errors(folder):
+        replace_files({folder / MANIFEST: [raw]})
 
 
 def remove_others(folder: Path, kept: set[str]) -> None:
     """Remove files of earlier or unfinished data sets."""
+    remove_left_over(folder)
     for entry in folder.iterdir():
         if LEFT_OVER.fullmatch(entry.name) and entry.name not in kept:
             entry.unlink()
-
-
-def _sync(folder: Path) -> None:
-    """Make sure that names in a folder are on the disk."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -32,7 +32,7 @@ from latentstruct.cli.options import (
 )
 from latentstruct.cli.prepare import prepare_app
 from latentstruct.cli.prepared import is_prepared, tell_prepared
-from latentstruct.cli.registry import KINDS, find_kind, load_trained
+from latentstruct.cli.registry import KINDS, find_kind, load_trained, restore_trained
 from latentstruct.cli.report import report
 from latentstruct.cli.reproduce import reproduce
 from latentstruct.cli.tasks import example, tasks
@@ -119,9 +119,7 @@ def predict(
 
     Example: latentstruct predict MODEL new.fa -o sites.tsv
     """
-    from latentstruct.persistence import SETTINGS, WEIGHTS
-
-    check_output(output, [model / SETTINGS, model / WEIGHTS])
+    check_output(output, [model / "model.json", *model.glob("weights*.safetensors")])
     kind, trained = load_trained(model)
     check_output(output, kind.input_files(data))
     if confidence and skip_bad:
@@ -204,23 +202,24 @@ def info(
 
     Example: latentstruct info MODEL --top 20
     """
-    from latentstruct.persistence import load, read_settings
+    from latentstruct.persistence import read_files, restore_model
     from latentstruct.sharded_data import ShardedData
 
     if is_prepared(model):
         tell_prepared(ShardedData(model), json)
         return
-    settings = read_settings(model)
+    files = read_files(model)
+    settings = files.settings
     result: dict[str, Any] = {"model": str(model)}
     kind = find_kind(settings.extra)
     if kind is not None:
-        _, trained = load_trained(model)
+        _, trained = restore_trained(files)
         record = trained.record
         result |= describe_model(settings, trained.estimator)
         result |= {"kind": kind.name, "n_examples": record.n_examples, "seconds": record.seconds}
         result |= kind.describe(trained, top)
     else:
-        estimator = load(model)
+        estimator = restore_model(files)
         result |= describe_model(settings, estimator)
         if hasattr(estimator.task_, "transitions_at_"):
             result["transitions"] = strongest_transitions(estimator, top)

@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from latentstruct.atomic_files import PREFIX, is_temporary, probe_folder, write_output
 from latentstruct.cli.interrupts import NOTHING_WRITTEN, exit_code, on_interrupt, remember
 from latentstruct.cli.wording import in_words_of_the_command
 from latentstruct.exceptions import InputError
@@ -74,14 +75,16 @@ def check_folder(folder: Path, mark: str | None, what: str) -> None:
     if folder.exists():
         if not folder.is_dir():
             raise InputError(f"{folder} is a file, but {what}: choose another name")
-        if mark is not None and any(folder.iterdir()) and not (folder / mark).exists():
+        others = (path for path in folder.iterdir() if not is_temporary(path.name))
+        if mark is not None and any(others) and not (folder / mark).exists():
             raise InputError(f"{folder} holds other files and no {mark}: choose a new or empty folder")
     ancestor = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not ancestor.is_dir():
         raise InputError(f"{folder} cannot be made, as {ancestor} is a file: choose another name")
     try:
         # Permissions do not tell: some file systems are read-only or take no folders, whoever asks.
-        os.rmdir(tempfile.mkdtemp(prefix=".latentstruct-", dir=ancestor))
+        os.rmdir(tempfile.mkdtemp(prefix=PREFIX, dir=ancestor))
+        probe_folder(ancestor)
     except OSError as error:
         raise InputError(
             f"{folder} cannot be written, as nothing can be made in {ancestor} ({error.strerror or error}): choose "
@@ -110,7 +113,7 @@ def write_lines(name: str, lines: Sequence[str]) -> None:
     if name == STANDARD_STREAM:
         sys.stdout.write(text)
     else:
-        Path(name).write_text(text, encoding="utf-8", newline="\n")
+        write_output(name, text.encode())
 
 
 def unknown_label(where: str, label: Any, known: set[Any], mark: str | None = None) -> InputError:

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from latentstruct.atomic_files import write_output
 from latentstruct.cli.parameters import (
     NUMBER,
     SHARED,
@@ -256,4 +257,4 @@ def write_options(path: Path, words: Sequence[str], command: Any, values: Mappin
             f"the options of this run hold {error.object[error.start : error.end]!r}, which is not UTF-8; expected "
             "names that can be saved: rename the file, or leave --save-config out"
         ) from error
-    path.write_bytes(text)
+    write_output(path, text)

@@ -161,11 +161,11 @@ def check_valid_labels(valid: str | None, valid_labels: str | None) -> None:
 
 def check_model_folder(folder: Path) -> None:
     """Raise unless a model can be written to the folder: it is new, empty, or holds one of this library."""
-    check_folder(folder, "model.json", "a model is a folder")
-    if (folder / "model.json").exists():
+    if folder.is_dir() and any(folder.iterdir()):
         from latentstruct.persistence import require_own
 
         require_own(folder)
+    check_folder(folder, None, "a model is a folder")
 
 
 def check_numbers(C: float | None, tol: float | None, max_rounds: int | None, max_seconds: float | None) -> None:

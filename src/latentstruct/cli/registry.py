@@ -1,7 +1,7 @@
 """The kinds of models the command knows."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latentstruct.cli.align import AlignKind
 from latentstruct.cli.chain import ChainKind
@@ -18,6 +18,9 @@ from latentstruct.cli.parse import ParseKind
 from latentstruct.cli.rank import RankKind
 from latentstruct.cli.segment import SegmentKind
 from latentstruct.exceptions import FormatError, InputError
+
+if TYPE_CHECKING:
+    from latentstruct.persistence import ModelFiles
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -46,11 +49,18 @@ def find_kind(extra: Any) -> Kind | None:
 
 def load_trained(path: Path) -> tuple[Kind, Trained]:
     """Read a model that `latentstruct train` wrote."""
+    from latentstruct.persistence import read_files
+
+    return restore_trained(read_files(path))
+
+
+def restore_trained(files: "ModelFiles") -> tuple[Kind, Trained]:
+    """Return a model that `latentstruct train` wrote and whose files are read."""
     import msgspec
 
-    from latentstruct.persistence import load, read_settings
+    from latentstruct.persistence import restore_model
 
-    extra = read_settings(path).extra
+    path, extra = files.folder, files.settings.extra
     kind = find_kind(extra)
     if kind is None:
         raise InputError(
@@ -61,7 +71,7 @@ def load_trained(path: Path) -> tuple[Kind, Trained]:
         record: Any = msgspec.convert(extra, kind.record)
     except msgspec.ValidationError as error:
         raise FormatError(f"{path} is damaged ({error}): copy the model again or train again") from error
-    model = Trained(path, load(path), record)
+    model = Trained(path, restore_model(files), record)
     if not kind.fits(model):
         raise model.damaged("its parts do not belong together")
     return kind, model

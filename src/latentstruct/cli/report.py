@@ -18,7 +18,7 @@ from latentstruct.cli.options import (
     UnknownOption,
     check_report,
 )
-from latentstruct.cli.registry import find_kind, load_trained
+from latentstruct.cli.registry import find_kind, restore_trained
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, print_facts, print_json
 
@@ -71,17 +71,17 @@ def report(
 
 def load_any(path: Path, held_out: HeldOut) -> tuple[Kind | None, Trained]:
     """Read a model that the command trained or, if no data are given, that was saved from Python."""
-    from latentstruct.persistence import load, read_settings
+    from latentstruct.persistence import read_files, restore_model
 
-    kind = find_kind(read_settings(path).extra)
-    if kind is not None:
-        return load_trained(path)
+    files = read_files(path)
+    if find_kind(files.settings.extra) is not None:
+        return restore_trained(files)
     if held_out != HeldOut():
         raise InputError(
             f"{path} was not written by latentstruct train, so how to read files for it is not known: leave the data "
             "out, or call latentstruct.report.write_report(model, path, X, Y) from Python"
         )
-    return None, Trained(path, load(path), None)
+    return None, Trained(path, restore_model(files), None)
 
 
 def shown_source(held_out: HeldOut) -> str:

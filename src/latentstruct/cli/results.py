@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from latentstruct.atomic_files import PREFIX
 from latentstruct.cli.interrupts import interrupt, on_interrupt, remember
 
 
@@ -29,7 +30,7 @@ def results_in(folder: Path, mark: str, earlier: Sequence[Path]) -> Iterator[Pat
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     with (
         on_interrupt(interrupt),
-        tempfile.TemporaryDirectory(prefix=".latentstruct-", dir=nearest) as made,
+        tempfile.TemporaryDirectory(prefix=PREFIX, dir=nearest) as made,
     ):
         yield Path(made)
         with on_interrupt(remember):

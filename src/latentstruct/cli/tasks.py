@@ -5,11 +5,11 @@ import shutil
 import sys
 import textwrap
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from latentstruct.atomic_files import write_output
 from latentstruct.cli.common import STANDARD_STREAM, reported_errors
 from latentstruct.cli.config import suggest
 from latentstruct.cli.options import JsonOption, SeedOption
@@ -250,4 +250,4 @@ def write_bytes(output: str, content: bytes) -> None:
         return
     if os.path.isdir(output):
         raise InputError(f"{output} is a folder, but the example is a file: give the file's name with -o")
-    Path(output).write_bytes(content)
+    write_output(output, content)

@@ -81,9 +81,17 @@ class Training:
             interrupted = self.estimator.stop_reason_ == "interrupted"
             if interrupted:
                 say(f"interrupted: saving the best weights so far to {self.output}")
-            remove_files(self.output)
             record = self.record(self.estimator, seconds)
-            save_model(self.output, self.estimator, asdict(record))
+            earlier = files_beside(self.output)
+            try:
+                save_model(self.output, self.estimator, asdict(record))
+            except InputError as error:
+                raise InputError(
+                    f"training is over, but its model was not saved, as {error}; a run with --checkpoint FILE can be "
+                    "repeated without training: give one"
+                ) from error
+            for file in earlier:
+                file.unlink(missing_ok=True)
             told = {} if self.finish is None else self.finish(self.estimator)
         result = {
             "model": str(self.output),
@@ -139,17 +147,16 @@ def source_of(valid: str | None, train: str) -> str:
     return f"{'standard input' if name == STANDARD_STREAM else name}, {what}"
 
 
-def remove_files(folder: Path) -> None:
-    """Remove what an earlier training wrote into the folder besides its model, which is replaced now."""
+def files_beside(folder: Path) -> list[Path]:
+    """Return the files that an earlier training wrote into the folder with its model."""
     from latentstruct.cli.registry import find_kind
     from latentstruct.persistence import read_settings
 
     try:
         kind = find_kind(read_settings(folder).extra)
     except InputError:
-        return
-    for name in () if kind is None else kind.files:
-        (folder / name).unlink(missing_ok=True)
+        return []
+    return [] if kind is None else [folder / name for name in kind.files]
 
 
 def describe_fit(estimator: Any) -> dict[str, Any]:

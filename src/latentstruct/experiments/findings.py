@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from latentstruct.atomic_files import output_errors, remove_left_over, replace_files
 from latentstruct.exceptions import InputError
 from latentstruct.progress import make_table, plain, show_number, widen
 from latentstruct.short_repr import show
@@ -245,14 +245,8 @@ def _draw(draw: "Callable[[Axes], None]") -> bytes:
 
 def _write_all(folder: Path, contents: dict[str, bytes]) -> list[Path]:
     """Write files that appear whole, once all of them could be written."""
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = {folder / name: folder / f"{name}.part" for name in contents}
-    try:
-        for path, part in partial.items():
-            part.write_bytes(contents[path.name])
-        for path, part in partial.items():
-            os.replace(part, path)
-    finally:
-        for part in partial.values():
-            part.unlink(missing_ok=True)
-    return list(partial)
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_left_over(folder)
+        replace_files({folder / name: [content] for name, content in contents.items()})
+    return [folder / name for name in contents]

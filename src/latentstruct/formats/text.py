@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from latentstruct.atomic_files import write_output
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.short_repr import show
 
@@ -182,11 +183,4 @@ def write_text(path: FilePath, content: str) -> None:
         sys.stdout.write(content)
         return
     data = content.encode("utf-8")
-    try:
-        with open(text, "wb") as handle:
-            handle.write(gzip.compress(data, mtime=0) if text.lower().endswith(".gz") else data)
-    except OSError as error:
-        raise InputError(
-            f"{text} cannot be written ({error.strerror or error}); expected a file in an existing, writable "
-            "folder: check the path"
-        ) from error
+    write_output(text, gzip.compress(data, mtime=0) if text.lower().endswith(".gz") else data)

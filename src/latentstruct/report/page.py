@@ -1,6 +1,5 @@
 """A page: sections of blocks, written as one HTML file that needs nothing else."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -8,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from latentstruct.atomic_files import output_errors, write_output
 from latentstruct.exceptions import InputError
 from latentstruct.progress import plain, show_number
 from latentstruct.report import require_pages
@@ -65,13 +65,9 @@ def write_page(page: Page, path: str | Path) -> None:
     if target.is_dir():
         raise InputError(f"{target} is a folder, but a page is a file: choose another name")
     raw = page.html().encode("utf-8", "replace")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f"{target.name}.part")
-    try:
-        partial.write_bytes(raw)
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with output_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    write_output(target, raw)
 
 
 @dataclass

@@ -1,0 +1,188 @@
+"""Atomic file replacement, the only way in which the library writes its files.
+
+A file is written under a temporary name in its folder, synchronized to the disk and then renamed. A reader sees the old
+content or the new one, and a crash at any point keeps one of them.
+"""
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from latentstruct.exceptions import InputError
+
+PREFIX, SUFFIX = ".latentstruct-", ".part"
+"""Start of the names of temporary files and locks, and end of those of temporary files."""
+PROBE_BYTES = 1 << 16
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
+"""Errors of file systems without advisory locks."""
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a file is a temporary file or a lock of the library."""
+    return name.startswith(PREFIX)
+
+
+def replace_files(contents: Mapping[Path, Iterable[Any]]) -> None:
+    """Write files, each of which appears complete. None is replaced unless all could be written.
+
+    Parameters
+    ----------
+    contents : mapping of Path to iterable of bytes-like
+        The chunks of each file. Files are replaced in this order, and each is on the disk before the next.
+    """
+    partial: dict[Path, Path] = {}
+    with ExitStack() as stack:
+        try:
+            for path, chunks in contents.items():
+                file = _temporary_file(path.parent, stack)
+                partial[path] = Path(file.name)
+                if path.exists():
+                    shutil.copymode(path, file.name)
+                for chunk in chunks:
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            for path, written in partial.items():
+                os.replace(written, path)
+                _sync_folder(path.parent)
+        except BaseException:
+            for written in partial.values():
+                with suppress(OSError):
+                    written.unlink()
+            raise
+
+
+def write_output(path: str | os.PathLike[str], data: bytes) -> None:
+    """Replace a file that the user named. Links are followed, and pipes and devices are written to directly.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written. An existing file is then unchanged.
+    """
+    target = Path(os.path.realpath(path))
+    with output_errors(path):
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+            return
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        remove_left_over(target.parent)
+        replace_files({target: [data]})
+
+
+@contextmanager
+def output_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Convert errors of the file system to an InputError that names the output."""
+    try:
+        yield
+    except OSError as error:
+        raise output_error(path, error) from error
+
+
+def output_error(path: str | os.PathLike[str], error: OSError, consequence: str = "") -> InputError:
+    """Return the error of an output that cannot be written."""
+    return InputError(
+        f"{os.fspath(path)} cannot be written ({error.strerror or error}){consequence}; expected a writable place "
+        "with free space: check the path, free some space, or choose another place"
+    )
+
+
+def probe_folder(folder: Path) -> None:
+    """Raise OSError unless a small file can be written to the folder."""
+    remove_left_over(folder)
+    with ExitStack() as stack:
+        file = _temporary_file(folder, stack)
+        try:
+            file.write(bytes(PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        finally:
+            os.unlink(file.name)
+
+
+def remove_left_over(folder: Path) -> None:
+    """Remove temporary files whose writers have died. A live writer holds a lock on its file."""
+    for path in folder.glob(f"{PREFIX}*{SUFFIX}"):
+        # Another process may have renamed or removed it, or hold the lock.
+        with suppress(OSError), open(path, "rb+") as file:
+            if _lock(file, wait=False):
+                path.unlink()
+
+
+@contextmanager
+def file_lock(path: Path, wait: bool) -> Iterator[bool]:
+    """Hold an exclusive lock between processes and threads. The lock file exists only while it is held.
+
+    Yields whether the file system has locks. The system releases the lock of a process that dies.
+
+    Raises
+    ------
+    BlockingIOError
+        If another one holds the lock and `wait` is False.
+    """
+    while True:
+        with open(path, "ab") as file:
+            held = _lock(file, wait)
+            if held and not is_at(file, path):
+                # The previous holder removed this file when it was done.
+                continue
+            try:
+                yield held
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def _temporary_file(folder: Path, stack: ExitStack) -> IO[bytes]:
+    """Create a locked file with a unique name."""
+    while True:
+        path = folder / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
+        file = stack.enter_context(path.open("xb"))
+        _lock(file, wait=True)
+        # It may have been taken for a left-over file before it was locked.
+        if os.path.lexists(file.name):
+            return file
+
+
+def _lock(file: IO[bytes], wait: bool) -> bool:
+    """Lock an open file until it is closed. Return False where there are no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        return False
+    return True
+
+
+def is_at(file: IO[bytes], path: Path) -> bool:
+    """Return whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _sync_folder(folder: Path) -> None:
+    """Synchronize the names in a folder to the disk, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some network file systems synchronize files only.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(handle)
