@@ -4,28 +4,42 @@ import errno
 import itertools
 import json
 import os
+import random
 import stat
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load, save
 
 import latentstruct
 from command import fail, run, weights_file
 from latentstruct import (
+    CRF,
     FormatError,
+    HiddenCRF,
     InputError,
+    KernelStructuralSVM,
+    LatentSSVM,
+    MarginalSSVM,
+    MinEntropySSVM,
+    ModLat,
     Multiclass,
     StructuralSVM,
+    StructuredPerceptron,
     atomic_files,
     persistence,
 )
 from latentstruct.atomic_files import replace_files, write_output
+from latentstruct.persistence import _checksum
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parent.parent)
+    from fuzz.mutations import VALUES
+    from soak.problems import KINDS, Draw
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -307,3 +321,111 @@ def test_pipes_are_written_to(tmp_path):
     write_output(tmp_path / "pipe", b"content")
     assert reader.communicate(timeout=60)[0] == b"content"
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+# --- settings that were tampered with ---
+
+WITH_LATENTS = (LatentSSVM, MarginalSSVM, HiddenCRF, MinEntropySSVM, ModLat)
+SAVED = {
+    **{name: (name, StructuralSVM) for name in KINDS},
+    **{f"LatentMulticlass-{kind.__name__}": ("LatentMulticlass", kind) for kind in WITH_LATENTS},
+    "Chain-CRF": ("Chain", CRF),
+    "Graph-CRF": ("Graph", CRF),
+    "Parsing-CRF": ("Parsing", CRF),
+    "Multiclass-Perceptron": ("Multiclass", StructuredPerceptron),
+    "Multiclass-Kernel": ("Multiclass", KernelStructuralSVM),
+}
+# A task of the user is not restored from a file.
+del SAVED["Options"]
+UNCHECKED = ("format", "version", "library", "weights", "weights_sha256")
+N_MUTANTS = 120
+
+
+def places(tree, path=()):
+    """Return the paths of all values in a tree, of long lists those of the first ones."""
+    if path:
+        yield path
+    inner = tree.items() if isinstance(tree, dict) else enumerate(tree[:5]) if isinstance(tree, list) else ()
+    for key, value in inner:
+        yield from places(value, (*path, key))
+
+
+def mutant(raw, rng):
+    """Return settings with one change, and the change."""
+    tree = json.loads(raw)
+    # Each level is as likely as the next: most values are deep in lists.
+    by_depth = {}
+    for path in places(tree):
+        if path[0] not in UNCHECKED:
+            by_depth.setdefault((path[0], len(path)), []).append(path)
+    path = rng.choice(by_depth[rng.choice(sorted(by_depth))])
+    node = tree
+    for key in path[:-1]:
+        node = node[key]
+    old, kind = node[path[-1]], rng.random()
+    if kind < 0.15:
+        del node[path[-1]]
+        return tree, (path, "removed")
+    if kind < 0.35 and isinstance(old, list) and old:
+        new = old[: rng.randrange(len(old))]
+    elif kind < 0.45 and isinstance(old, list):
+        new = [*old, *old[:1]]
+    elif kind < 0.45 and isinstance(old, int) and not isinstance(old, bool):
+        new = old + rng.choice((-1, 1))
+    else:
+        new = rng.choice(VALUES)
+    node[path[-1]] = new
+    return tree, (path, new)
+
+
+def trained(kind, estimator):
+    """Return a small problem and a model of it, which has latents if the problem has them."""
+    problem = KINDS[kind](Draw(np.random.default_rng(5), 6, 1.0, False))
+    if problem.latent and estimator in (StructuralSVM, CRF):
+        estimator = LatentSSVM if estimator is StructuralSVM else HiddenCRF
+    options = {"max_rounds": 2} if estimator is not KernelStructuralSVM else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return problem, estimator(problem.task, **options).fit(problem.X, problem.Y)
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_tampered_settings_are_refused_or_used(name, tmp_path):
+    problem, model = trained(*SAVED[name])
+    model.save(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        raw, rng, n_refused = (tmp_path / "model.json").read_bytes(), random.Random(name), 0
+        assert len(latentstruct.load(tmp_path).predict(problem.X)) == len(problem.Y)
+        for _ in range(N_MUTANTS):
+            tree, change = mutant(raw, rng)
+            (tmp_path / "model.json").write_text(json.dumps(tree))
+            try:
+                model = latentstruct.load(tmp_path)
+                # Weights of any size are weights: scores may overflow.
+                with np.errstate(all="ignore"):
+                    assert len(model.predict(problem.X)) == len(problem.Y)
+            except InputError:
+                n_refused += 1
+            except Exception as error:
+                raise AssertionError(f"{change} led to {error!r}") from error
+    assert 0 < n_refused < N_MUTANTS
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_weights_of_another_length_are_refused(name, tmp_path):
+    problem, model = trained(*SAVED[name])
+    model.save(tmp_path)
+    path, settings = weights_file(tmp_path), json.loads((tmp_path / "model.json").read_bytes())
+    vectors = load(path.read_bytes())
+    for coef in (vectors["coef"][:-1], np.append(vectors["coef"], 0.0), vectors["coef"][:0]):
+        changed = {**vectors, "coef": np.ascontiguousarray(coef)}
+        path.write_bytes(save(changed))
+        (tmp_path / "model.json").write_text(json.dumps({**settings, "weights_sha256": _checksum(changed)}))
+        with pytest.raises(FormatError):
+            latentstruct.load(tmp_path)
+        # The same weights set by the user.
+        model.coef_ = coef
+        for use in (model.predict, lambda _: model.save(tmp_path / "copy")):
+            with pytest.raises(InputError, match=r"coef_ must have shape \(\d+,\), got"):
+                use(problem.X)

@@ -29,6 +29,11 @@ from latentstruct.atomic_files import (
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.protocols import Round
 from latentstruct.short_repr import show
+from latentstruct.tasks.alignment import AlignmentState
+from latentstruct.tasks.graph_layout import GraphState
+from latentstruct.tasks.measure import MeasureState
+from latentstruct.tasks.motif import MotifState
+from latentstruct.tasks.parsing import ParsingState
 
 FORMAT, VERSION = "latentstruct-model", 2
 READ_VERSIONS = (1, VERSION)
@@ -463,6 +468,14 @@ def _decode_fitted(name: str, value: Any) -> Any:
     return found
 
 
+STATES = {
+    "Alignment": AlignmentState,
+    "Graph": GraphState,
+    "Measure": MeasureState,
+    "Motif": MotifState,
+    "Parsing": ParsingState,
+}
+"""Types of the states that are more than counts and a list of labels."""
 COUNTS = ("n_inputs", "n_features", "n_edge_inputs", "n_profile")
 """What a state counts features by: there is at least one weight for each."""
 MOST_STATES, HARMLESS = 2**31, 1000
@@ -479,8 +492,10 @@ def check_state(state: Any, n_weights: int, task: Any) -> None:
 
     Kernels trust them, and arrays are made by them.
     """
-    if not isinstance(state, dict):
-        raise ValueError(f"the state of the task is {show(state)}")
+    try:
+        msgspec.convert(state, STATES.get(type(task).__name__, dict))
+    except msgspec.ValidationError as error:
+        raise ValueError(f"the state of the task is damaged: {error}") from error
     for name in (*COUNTS, "n_states"):
         value = state.get(name)
         highest = MOST_STATES if name == "n_states" else max(n_weights, HARMLESS)

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, Tags
-from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.checkpoints import as_keeper
 from latentstruct.checks import as_reals, check_flag, copied
@@ -21,7 +20,7 @@ from latentstruct.estimators.identity import training_identity
 from latentstruct.estimators.notebook import FittedRepr
 from latentstruct.estimators.outlook import announce
 from latentstruct.estimators.placing import Place, first_of_shards, placed, require_divisible
-from latentstruct.estimators.predicting import Predicting
+from latentstruct.estimators.predicting import Predicting, check_weights
 from latentstruct.estimators.reports import RoundPrinter, tell_of_checkpoint, warn_of
 from latentstruct.estimators.states import StateSelection
 from latentstruct.estimators.stored import (
@@ -449,7 +448,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`)."""
         from latentstruct.persistence import save_model
 
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         save_model(path, self)
 
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.checks import copied
 from latentstruct.estimators.base import BaseStructuredEstimator
 from latentstruct.estimators.kernel_rows import RowLayout, n_vectors, with_inputs
 from latentstruct.estimators.outlook import announce
+from latentstruct.estimators.predicting import check_weights
 from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.executors import effective_jobs
@@ -433,7 +433,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
 
     def _read(self, X: Any, Y: Any = None) -> tuple[Any, Any, Vector]:
         """Return a task that reads scores, a batch with those of X and the weights that pass them on."""
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         refuse_stored(self, X)
         layout = self._layout(with_inputs(self.task_, self.n_features_in_), X)
         coefficients = self.dual_coef_
@@ -494,6 +494,10 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         self.gamma_, self.kernel_error_ = float(values["gamma_"]), float(values["kernel_error_"])
         self.sampled_, self.n_features_in_ = bool(values["sampled_"]), int(values["n_features_in_"])
         self.support_ = np.asarray(arrays["support"])
+        if not 0 <= self.gamma_ < np.inf:
+            raise FormatError(
+                f"gamma_ is {self.gamma_}; expected a finite number of at least 0: copy the model again or train again"
+            )
         n_support, shape = self.task_.n_inputs_, (self.task_.n_inputs_, self.n_features_in_)
         whole = self.support_.dtype.kind == "i" and self.support_.shape == (n_support,)
         self.support_vectors_ = None

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -28,6 +29,17 @@ def _has(name: str) -> Any:
     return available_if(lambda self: hasattr(getattr(self, "task_", self.task), name))
 
 
+def check_weights(estimator: Any) -> None:
+    """Raise unless an estimator is fitted and its weights, which users may set, suit its task."""
+    check_is_fitted(estimator, "coef_")
+    found = np.shape(estimator.coef_)
+    if found != (estimator.task_.n_features,):
+        raise InputError(
+            f"coef_ must have shape ({estimator.task_.n_features},), got {found}: restore the weights of the training, "
+            "or fit again"
+        )
+
+
 class Predicting(StoredExamples):
     """The part of estimators that needs weights and a task only."""
 
@@ -37,7 +49,7 @@ class Predicting(StoredExamples):
         return Temperature()
 
     def _decoded(self, X: Any) -> Sequence[Prediction]:
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         if isinstance(X, ShardedData):
             return [found for block in self._stored_answers(X, self._decode_block) for found in block]
         if isinstance(X, StoredPart) or hasattr(X, "shape") or not hasattr(X, "__len__") or len(X) <= DECODED_TOGETHER:
@@ -68,6 +80,7 @@ class Predicting(StoredExamples):
 
     def predict(self, X: Any) -> Any:
         """Return the best output of each example."""
+        check_weights(self)
         if isinstance(X, ShardedData):
             return joined(self._stored_answers(X, lambda part: self._outputs(self._decode_block(part))))
         return self._outputs(self._decoded(X))
@@ -89,7 +102,7 @@ class Predicting(StoredExamples):
     @available_if(_is_latent)
     def complete(self, X: Any, Y: Any = None) -> list[Any]:
         """Return the best latent h of each example given its known output y, which `ShardedData` have with them."""
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         if isinstance(X, ShardedData):
             require_outputs(X, Y, "complete")
             return joined([list(self.task_.complete(part.batch, self.coef_)) for part in self._stored_parts(X)])
@@ -104,7 +117,7 @@ class Predicting(StoredExamples):
 
         Latents are maximised or summed out as in `predict`.
         """
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         return self._scores(self._prepared(X))
 
     def _scores(self, batch: Any) -> Any:
@@ -120,21 +133,21 @@ class Predicting(StoredExamples):
         They are those of P(y, h | x) at the model's temperatures. Where outputs are maximised but latents summed out at
         ε_h, as in `MarginalSSVM`, both are taken at ε_h; where both are maximised there are no probabilities.
         """
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         return self.task_.marginals(self._prepared(X), self.coef_, self._soft_temperature())
 
     @_has("pair_marginals")
     @by_parts
     def pair_marginals(self, X: Any) -> Any:
         """Return the probabilities of the labels of neighbours, by the same P(y, h | x) as `marginals`."""
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         return self.task_.pair_marginals(self._prepared(X), self.coef_, self._soft_temperature())
 
     @_has("confidence")
     @by_parts
     def confidence(self, X: Any) -> list[Vector]:
         """Return the probability of the predicted label of each node or token, by the same P(y, h | x)."""
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         predictions, temperature = self._decoded(X), self._soft_temperature()
         return self.task_.confidence(self._prepared(X), self.coef_, temperature, predictions)
 
@@ -151,7 +164,7 @@ class Predicting(StoredExamples):
 
     def loss(self, X: Any, Y: Any = None) -> Vector:
         """Return the loss Δ(y_i, ŷ_i[, ĥ_i]) of each example's prediction; `ShardedData` have outputs of their own."""
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         Y = self._truth(X, Y)
         if not self.task_.latent:
             return self.task_.loss(Y, self._judged(X))
@@ -163,7 +176,7 @@ class Predicting(StoredExamples):
 
         `ShardedData` have outputs of their own, so that Y is left out.
         """
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         return self.task_.score(self._truth(X, Y), self._judged(X), sample_weight)
 
     def _truth(self, X: Any, Y: Any) -> Any:
@@ -179,7 +192,7 @@ class Predicting(StoredExamples):
 
     def _judged(self, X: Any) -> Any:
         """Return what losses and scores are taken from: the predictions, or the scores of a task that ranks."""
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         return self.decision_function(X) if getattr(self.task_, "judges_scores", False) else self.predict(X)
 
 

@@ -6,8 +6,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
+from latentstruct.estimators.predicting import check_weights
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
@@ -75,7 +75,7 @@ class StateSelection:
             fitted again (the names "states" and "shared_states" do), and a `ModLat` wants ``latent_features`` of the
             kept states only.
         """
-        check_is_fitted(self, "coef_")
+        check_weights(self)
         if getattr(self.task_, "table_", None) is None:
             weights = getattr(self.task_, "weights", None)
             found = type(self.task_).__name__ + ("" if weights is None else f"(weights={weights!r})")

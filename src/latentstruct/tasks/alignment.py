@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,13 @@ class GapCosts(NamedTuple):
 
     open: float
     extend: float
+
+
+class AlignmentState(TypedDict):
+    """What `Alignment` learns as plain lists, as files have it: letters, structure and accessibility."""
+
+    alphabets: tuple[str | None, str | None, str | None]
+    n_profile: int
 
 
 class Alignment(BaseTask):

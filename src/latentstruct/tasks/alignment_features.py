@@ -89,16 +89,14 @@ def encode_letters(text: str, alphabet: str, name: str, cure: str) -> Codes:
     """Return the places of letters in the alphabet, or raise an error that names `name`, position and letter."""
     found = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     known = np.frombuffer(alphabet.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    order = np.argsort(known)
-    places = np.minimum(np.searchsorted(known[order], found), len(known) - 1)
-    codes = order[places]
-    wrong = np.flatnonzero(known[codes] != found)
+    wrong = np.flatnonzero(~np.isin(found, known))
     if len(wrong):
         raise InputError(
             f"{name} has the letter {show(text[wrong[0]])} at position {wrong[0]} (from 0), expected one of "
             f"{show(alphabet)}: {cure}"
         )
-    return codes.astype(np.int64)
+    order = np.argsort(known)
+    return order[np.searchsorted(known, found, sorter=order)].astype(np.int64)
 
 
 class TrackAlphabets(NamedTuple):

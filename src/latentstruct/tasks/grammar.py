@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +116,19 @@ class Lexicon:
             return [(tag, self.numbers.get(self.key(word), {}).get(tag, -1))]
         known = self.numbers.get(self.key(token))
         return [(tag, -1) for tag in self.all_tags] if known is None else list(known.items())
+
+
+class GrammarState(TypedDict):
+    """A grammar as plain lists, as files have it."""
+
+    symbols: list[tuple[Literal["phrase", "tag"], str]]
+    binary: list[tuple[int, int, int]]
+    unary: list[tuple[int, int]]
+    chains: list[list[int]]
+    roots: list[int]
+    entries: list[tuple[str, str]]
+    unknown: Unknown
+    markov: int | None
 
 
 class Derivation(NamedTuple):
@@ -255,7 +268,10 @@ class Grammar:
         sound = all(
             number in known for rows in (self.binary, self.unary, self.chains) for row in rows for number in row
         )
-        sound &= bool(self.roots) and all(number in known for number in self.roots)
+        # A root is a phrase of the treebank, or the tag of a sentence of one word.
+        sound &= bool(self.roots) and all(
+            number in known and (labels[number] >= 0 or self.symbols[number][0] == TAG) for number in self.roots
+        )
         sound = sound and all(
             len(chain) > 1 and all(pair in unary for pair in pairwise(chain)) for chain in self.chains
         )

@@ -22,7 +22,7 @@ from latentstruct.tasks.graph_batch import GraphBatch
 from latentstruct.tasks.graph_inputs import GraphInput as GraphInput
 from latentstruct.tasks.graph_inputs import grid_graph as grid_graph
 from latentstruct.tasks.graph_inputs import locate, stack_graphs
-from latentstruct.tasks.graph_layout import GraphLayout, flat_labels, learn_layout
+from latentstruct.tasks.graph_layout import GraphLayout, flat_labels, hidden_states, learn_layout
 from latentstruct.tasks.graph_losses import GraphLosses
 from latentstruct.unknown import UNKNOWN
 
@@ -183,7 +183,10 @@ class Graph(GraphLosses, BaseTask):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` found."""
-        self._set(GraphLayout.restored(state), bool(state["latent"]))
+        self._check_limits()
+        layout = GraphLayout.restored(state)
+        hidden_states(self.hidden, layout.node_types)
+        self._set(layout, bool(state["latent"]))
 
     def node_weights(self, w: Vector, type: Any = None) -> NDArray[np.float64]:
         """Return the weights of a node type, shape (d, S).

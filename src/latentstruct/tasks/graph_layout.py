@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain as concatenate
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +109,26 @@ class FixedGraph:
 
     kinds: Indices
     edges: Indices
+
+
+class FixedState(TypedDict):
+    """The graph that all examples share as plain lists."""
+
+    types: list[int]
+    edges: list[tuple[int, int]]
+
+
+class GraphState(TypedDict):
+    """A layout as plain lists, as files have it."""
+
+    node_types: list[Any]
+    labels: list[list[Any] | None]
+    states: list[int]
+    edge_types: list[tuple[Any, int, int]]
+    n_inputs: int
+    n_edge_inputs: int
+    graph: FixedState | None
+    latent: bool
 
 
 @dataclass
@@ -239,7 +259,10 @@ class GraphLayout:
         edge_types = [(name, int(p), int(q)) for name, p, q in state["edge_types"]]
         n_inputs, n_edge_inputs = int(state["n_inputs"]), int(state["n_edge_inputs"])
         known = range(len(cards))
-        sound = bool(known) and len(set(node_types)) == len(label_sets) == len(node_types) == len(cards)
+        # Names of types are looked up, so that they must be hashable.
+        sound = bool(known) and len(set(edge_types)) == len(edge_types)
+        sound = sound and len(set(node_types)) == len(label_sets) == len(node_types) == len(cards)
+        sound = sound and any(labels is not None for labels in label_sets)
         sound = sound and all(1 <= card <= MOST_PAIRS for card in cards.tolist())
         sound = sound and all(
             labels is None or len(labels) == card for labels, card in zip(label_sets, cards.tolist(), strict=True)
@@ -443,7 +466,7 @@ def learn_layout(
     stacked: StackedGraphs, flat: Sequence[Any], labels: Any, hidden: Any, shared: bool
 ) -> tuple[GraphLayout, bool]:
     """Find types, labels and blocks in the training data, and whether anything is latent."""
-    states = _hidden_states(hidden, stacked.node_names)
+    states = hidden_states(hidden, stacked.node_names)
     node_types = in_order(stacked.node_names)
     place = {name: p for p, name in enumerate(node_types)}
     kinds = np.array([place[name] for name in stacked.node_names], dtype=np.int64)[stacked.node_codes]
@@ -496,7 +519,7 @@ def _observed_labels(
     return observed, unknown
 
 
-def _hidden_states(hidden: Any, names: Sequence[TypeName]) -> dict[TypeName, int]:
+def hidden_states(hidden: Any, names: Sequence[TypeName]) -> dict[TypeName, int]:
     """Return the number of states of each hidden type, checked."""
     if hidden is None:
         return {}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, TypedDict, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,14 @@ class SetPredictions(Sequence[Prediction]):
     def __iter__(self) -> Iterator[Prediction]:
         found = zip(self.outputs, self.scores.tolist(), strict=True)
         return (Prediction(output, None, score) for output, score in found)
+
+
+class MeasureState(TypedDict):
+    """What `Measure` learns, as files have it."""
+
+    labels: tuple[Any, Any]
+    n_inputs: int
+    threshold: float
 
 
 class Measure(ChosenLossTask):

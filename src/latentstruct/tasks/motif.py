@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,13 @@ class MotifBatch:
                 "the batch has no labels, but this needs to know which sequences are positive: prepare the batch with Y"
             )
         return self.positive
+
+
+class MotifState(TypedDict):
+    """What `Motif` learns, as files have it: the negative and the positive label."""
+
+    n_features: int
+    labels: tuple[bool | int, bool | int]
 
 
 class Motif(BaseTask):

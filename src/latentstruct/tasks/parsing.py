@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,14 @@ from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.chosen_loss import ChosenLossTask
-from latentstruct.tasks.grammar import Grammar, Unknown, compile_rules, relative_frequencies, weight_layout
+from latentstruct.tasks.grammar import (
+    Grammar,
+    GrammarState,
+    Unknown,
+    compile_rules,
+    relative_frequencies,
+    weight_layout,
+)
 from latentstruct.tasks.parsing_batch import (
     ParsingBatch,
     annotate,
@@ -32,11 +39,18 @@ from latentstruct.tasks.parsing_batch import (
 from latentstruct.tasks.parsing_losses import Answer, compare_trees, f1_loss, search_f1
 from latentstruct.tasks.parsing_marginals import LEAST_TOLD, probable_constituents
 from latentstruct.tasks.parsing_memory import announce_size, check_counts, told_if_too_large
-from latentstruct.tasks.span_features import SpanFeatures
+from latentstruct.tasks.span_features import SpanFeatures, SpanState
 from latentstruct.trees import Constituent, constituents, without_unary_cycles
 
 CHUNK = 64
 MOST_SPLITS = 8
+
+
+class ParsingState(TypedDict):
+    """What `Parsing` learns as plain lists, as files have it."""
+
+    grammar: GrammarState
+    spans: SpanState
 
 
 class Parsing(ChosenLossTask):

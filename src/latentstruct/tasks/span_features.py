@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,13 @@ END_NAMES = ("after", "tag after", "last", "tag last")
 def length_class(length: int) -> int:
     """Return the number of the class of lengths."""
     return int(np.searchsorted(LENGTH_CLASSES, length))
+
+
+class SpanState(TypedDict):
+    """Span features as plain lists, as files have them."""
+
+    attributes: list[str]
+    pairs: list[tuple[int, int]]
 
 
 @dataclass
