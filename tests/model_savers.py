@@ -17,15 +17,16 @@ import numpy as np
 import latentstruct
 from latentstruct import atomic_files
 
-N_KILLS, N_SAVES = 220, 60
+N_KILLS, N_SAVES, N_FIRST = 220, 60, 30
 
 
 class Folder:
     """A model folder, and the models that may be in it."""
 
-    def __init__(self, path, models):
+    def __init__(self, path, models, fresh=True):
         self.path, self.models = path, models
-        self.models[0].save(path)
+        if fresh:
+            self.models[0].save(path)
 
     def check(self):
         """Return what is wrong with the folder as a reader finds it, or None."""
@@ -133,12 +134,25 @@ def save_together(folder, n_savers):
     }
 
 
+def save_first(place, models):
+    """Let processes save at the same time into folders that are not there yet."""
+    wrong = []
+    for number in range(N_FIRST):
+        path = place / str(number)
+        savers = [forked(lambda model=model, path=path: model.save(path)) for model in models]
+        wrong += [f"exit status {status}" for _, status in (os.waitpid(saver, 0) for saver in savers) if status]
+        folder = Folder(path, models, fresh=False)
+        wrong += [folder.check(), *folder.left_over()]
+    return [text for text in wrong if text]
+
+
 def main(work):
     models = [latentstruct.load(path) for path in sorted(work.iterdir())]
     wrong, n_operations = kill_at_each_operation(Folder(work / "operations", models))
     found = {
         "operations": {"wrong": wrong, "n": n_operations},
         "random": kill_at_random(Folder(work / "random", models)),
+        "first": save_first(work / "first", models),
         "together": {n: save_together(Folder(work / f"together{n}", models), n) for n in (2, 4)},
     }
     json.dump(found, sys.stdout)

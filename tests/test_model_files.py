@@ -66,6 +66,7 @@ def test_kills_and_concurrent_savers_leave_one_complete_model(tmp_path):
     )
     found = json.loads(done.stdout)
     assert found["random"] == []
+    assert found["first"] == []
     assert found["operations"]["wrong"] == []
     # Each of the two files is created, locked, synchronized and renamed.
     assert found["operations"]["n"] >= 8

@@ -180,10 +180,10 @@ def require_own(folder: Path) -> None:
     path = folder / SETTINGS
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file, but a model is a folder: choose another name")
-    # A link that leads nowhere is there too.
-    if not os.path.lexists(path):
+    # Listed once, as another saver may be at work. A link that leads nowhere is listed too.
+    names = os.listdir(folder) if folder.is_dir() else []
+    if SETTINGS not in names:
         # A save that was killed leaves files of ours.
-        names = (entry.name for entry in folder.iterdir()) if folder.is_dir() else ()
         if not all(is_temporary(name) or WEIGHTS_NAME.fullmatch(name) for name in names):
             raise InputError(f"{folder} holds other files and no {SETTINGS}: choose a new or empty folder")
         return
