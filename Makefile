@@ -58,8 +58,9 @@ MINUTES ?= 10
 soak: $(VENV)/.run
 	$(BIN)/python -m soak --minutes $(MINUTES)
 
-# Damaged files for all readers.
+# Damaged sparse matrices for all tasks, and damaged files for all readers.
 fuzz: $(VENV)/.test
+	$(BIN)/python -m fuzz.matrices
 	$(BIN)/python -m fuzz
 
 # Trainings that are killed and go on; the part with a full disk needs root.

@@ -1,6 +1,7 @@
 """Checks of what callers hand in that several modules share."""
 
 from collections.abc import Mapping, Sequence, Set
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,29 @@ def copied(task: Any) -> Any:
         ) from error
 
 
+def check_unmasked(values: Any, name: str) -> None:
+    """Raise if an array, or an array in a list, has masked values."""
+    if _is_masked(values):
+        raise InputError(f"{name} must not have masked values, got some: fill them, or drop their examples")
+
+
+def _is_masked(values: Any) -> bool:
+    if isinstance(values, list | tuple):
+        return any(isinstance(item, np.ma.MaskedArray) and np.ma.is_masked(item) for item in values)
+    return bool(np.ma.is_masked(values))
+
+
 def as_reals(values: Any) -> NDArray[np.float64]:
-    """Return numbers as float64; raise TypeError or ValueError for others, complex ones among them."""
+    """Return numbers as float64; raise TypeError or ValueError for complex numbers, text and masked values."""
+    if _is_masked(values):
+        raise TypeError("masked values")
     found = np.asarray(values)
     if found.dtype.kind == "c":
         raise TypeError("complex numbers")
+    if found.dtype.kind in "OSTU":
+        text = next((value for value in found.flat if isinstance(value, str | bytes)), None)
+        if text is not None:
+            raise TypeError(f"text such as {show(text)}")
     return np.asarray(found, dtype=np.float64)
 
 
@@ -65,7 +84,8 @@ def numbers_of(values: Any, name: str) -> NDArray[np.float64]:
 
 
 def array_of(values: Any, name: str) -> NDArray[Any]:
-    """Return an array, or raise if its rows have different lengths."""
+    """Return an array, or raise if its rows have different lengths or values are masked."""
+    check_unmasked(values, name)
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -92,3 +112,102 @@ def names_of(values: Any, name: str) -> frozenset[Any]:
         return frozenset(listed(values, name))
     except TypeError as error:
         raise InputError(f"{name} must be hashable ({error}): use strings") from error
+
+
+def check_sparse(matrix: Any, name: str) -> None:
+    """Raise unless the index arrays of a sparse matrix are valid: SciPy and the kernels do not check them.
+
+    The matrix is neither changed nor converted. The check takes time linear in the number of stored values.
+    """
+    if matrix.ndim != 2:
+        raise InputError(f"{name} must have two dimensions, got shape {matrix.shape}: reshape it")
+    try:
+        if matrix.format != "dok" and _is_masked(matrix.data):
+            fault = "masked values"
+        elif matrix.dtype.kind not in "biufc":
+            fault = f"values of type {matrix.dtype}"
+        else:
+            fault = _SPARSE_FAULTS[matrix.format](matrix)
+    except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:
+        fault = f"arrays that cannot be read ({error})"
+    if fault:
+        raise InputError(f"{name} must be a valid sparse matrix, got {fault}: check its index arrays")
+
+
+def _are_flat_integers(array: Any) -> bool:
+    plain = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
+    return plain and array.ndim == 1 and array.dtype in (np.int32, np.int64)
+
+
+def _index_fault(indices: Any, size: int, n_values: int, name: str) -> str:
+    """Return what is wrong with the indices of `n_values` values along an axis of length `size`; "" if nothing is."""
+    if not _are_flat_integers(indices):
+        return f"{name} that are not a flat array of integers"
+    if len(indices) != n_values:
+        return f"{len(indices)} {name} for {n_values} values"
+    low, high = (int(indices.min()), int(indices.max())) if len(indices) else (0, -1)
+    return "" if low >= 0 and high < size else f"{name} from {low} to {high} where 0 to {size - 1} are allowed"
+
+
+def _compressed_fault(matrix: Any) -> str:
+    shape, block = matrix.shape, (1, 1)
+    data = matrix.data
+    if matrix.format == "bsr":
+        block = data.shape[1:]
+        if len(block) != 2 or not all(block) or shape[0] % block[0] or shape[1] % block[1]:
+            return f"blocks of shape {block}"
+    elif data.ndim != 1:
+        return f"values of shape {data.shape}"
+    n_major, n_minor = shape[0] // block[0], shape[1] // block[1]
+    if matrix.format == "csc":
+        n_major, n_minor = n_minor, n_major
+    indptr = matrix.indptr
+    if not _are_flat_integers(indptr):
+        return "an indptr that is not a flat array of integers"
+    if len(indptr) != n_major + 1:
+        return f"an indptr of length {len(indptr)} where {n_major + 1} is expected"
+    if indptr[0] != 0 or indptr[-1] != len(data) or (indptr[1:] < indptr[:-1]).any():
+        return f"an indptr that does not ascend from 0 to {len(data)}"
+    return _index_fault(matrix.indices, n_minor, len(data), "indices")
+
+
+def _coordinate_fault(matrix: Any) -> str:
+    if matrix.data.ndim != 1:
+        return f"values of shape {matrix.data.shape}"
+    parts = zip(matrix.coords, matrix.shape, ("row indices", "column indices"), strict=True)
+    return next(filter(None, (_index_fault(part, size, len(matrix.data), name) for part, size, name in parts)), "")
+
+
+def _diagonal_fault(matrix: Any) -> str:
+    offsets, data = matrix.offsets, matrix.data
+    if data.ndim != 2 or not _are_flat_integers(offsets) or len(offsets) != len(data):
+        return f"offsets of shape {offsets.shape} for values of shape {data.shape}"
+    if len(np.unique(offsets)) != len(offsets):
+        return "repeated offsets"
+    if len(offsets) and not -matrix.shape[0] <= offsets.min() <= offsets.max() <= matrix.shape[1]:
+        return f"offsets from {offsets.min()} to {offsets.max()} in a matrix of shape {matrix.shape}"
+    return ""
+
+
+def _list_fault(matrix: Any) -> str:
+    rows, data = matrix.rows, matrix.data
+    if rows.shape != matrix.shape[:1] or data.shape != rows.shape:
+        return f"{len(rows)} lists of indices and {len(data)} of values"
+    lengths = [len(row) for row in rows]
+    if lengths != [len(values) for values in data]:
+        return "rows with more indices than values, or fewer"
+    indices = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=sum(lengths))
+    return _index_fault(indices, matrix.shape[1], len(indices), "indices")
+
+
+def _keyed_fault(matrix: Any) -> str:
+    return _coordinate_fault(matrix.tocoo())
+
+
+_SPARSE_FAULTS = {
+    **dict.fromkeys(("csr", "csc", "bsr"), _compressed_fault),
+    "coo": _coordinate_fault,
+    "dia": _diagonal_fault,
+    "lil": _list_fault,
+    "dok": _keyed_fault,
+}

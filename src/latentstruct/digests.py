@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.checks import check_sparse
 from latentstruct.sharded_data import ShardedData
 
 NAMED = (type, type(len), type(lambda: None))
@@ -80,6 +81,7 @@ class _Feeder:
 
     def _feed_sparse(self, matrix: Any) -> None:
         """Feed a sparse matrix as sorted rows, as which it may come back after it was used."""
+        check_sparse(matrix, "a sparse matrix")
         rows = matrix.tocsr()
         if not rows.has_canonical_format:
             rows = rows.copy()

@@ -10,6 +10,7 @@ from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from latentstruct.checks import as_reals, check_unmasked
 from latentstruct.exceptions import InputError
 from latentstruct.short_repr import show
 
@@ -139,7 +140,7 @@ class RotatedViews(TransformerMixin, BaseEstimator):
     def _check_parameters(self, shape: tuple[int, int]) -> Matrix:
         """Return the angles."""
         try:
-            angles = np.asarray(self.angles, dtype=np.float64)
+            angles = as_reals(self.angles)
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"angles must be at least one finite number, found {show(self.angles)}: give a list of degrees"
@@ -227,6 +228,7 @@ def _is_finite_number(value: Any) -> bool:
 
 def _check_images(images: Any) -> NDArray[Any]:
     """Return the images as an array (n, height, width) of uint8 or floating-point numbers."""
+    check_unmasked(images, "images")
     try:
         found = np.asarray(images)
     except ValueError as error:

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from latentstruct.checks import as_reals
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
@@ -79,7 +80,7 @@ class Kernel:
     def _called(self, A: Matrix, B: Matrix) -> NDArray[np.float64]:
         assert callable(self.kind)
         try:
-            values = np.asarray(self.kind(A, B), dtype=np.float64)
+            values = as_reals(self.kind(A, B))
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"the kernel {self._named} did not return a matrix of numbers ({error}), but must take matrices (n, "
@@ -169,12 +170,12 @@ class GramRows:
     @classmethod
     def checked(cls, gram: Matrix) -> "GramRows":
         """Take a symmetric matrix (N, N), or raise."""
-        values = gram.toarray() if sparse.issparse(gram) else gram
-        if values.shape[0] != values.shape[1]:
+        if gram.shape[0] != gram.shape[1]:
             raise InputError(
                 "X must be the kernel matrix of the training rows with kernel='precomputed', so as many rows as "
-                f"columns, found shape {values.shape}: give such a matrix, or choose another kernel"
+                f"columns, found shape {gram.shape}: give such a matrix, or choose another kernel"
             )
+        values = gram.toarray() if sparse.issparse(gram) else gram
         allowed = 1e-8 * max(float(np.abs(np.diag(values)).max()), 1e-300)
         for start in range(0, len(values), ROWS_TOGETHER):
             part = slice(start, start + ROWS_TOGETHER)

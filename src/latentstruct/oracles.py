@@ -12,7 +12,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.executors import divided, pieces, thread_fold, thread_map
 from latentstruct.plane_store import PlaneStore
 from latentstruct.plane_sums import PlaneTree, group_size
-from latentstruct.planes import Plane, Planes
+from latentstruct.planes import Plane, Planes, checked_planes
 from latentstruct.protocols import Mode, Oracle, Task, Temperature
 from latentstruct.ragged import Indices, Vector
 
@@ -180,7 +180,8 @@ class TaskOracle(DividedOracle):
         return any(one.name == "rows" or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
 
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
-        return self.task.planes(self.batch, w, self.mode, self.temperature, rows)
+        found = self.task.planes(self.batch, w, self.mode, self.temperature, rows)
+        return checked_planes(found, self.task, "planes", self.n_examples if rows is None else len(rows))
 
     def _total(self, w: Vector, rows: Indices | None) -> Plane:
         if rows is None:
@@ -227,7 +228,8 @@ class RenyiOracle(DividedOracle):
         return Temperature(self.output_temperature, 1.0)
 
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
-        return self.task.renyi_planes(self.batch, w, self.mode, self.order, self.output_temperature, rows)
+        found = self.task.renyi_planes(self.batch, w, self.mode, self.order, self.output_temperature, rows)
+        return checked_planes(found, self.task, "renyi_planes", self.n_examples if rows is None else len(rows))
 
 
 @dataclass
@@ -251,17 +253,19 @@ class SlackOracle(DividedOracle):
     def __post_init__(self) -> None:
         self.n_examples = self.batch.n_examples
         self.n_features = self.task.n_features
-        self.truth = self.task.planes(self.batch, np.zeros(self.n_features), "clamped", HARD)
+        found = self.task.planes(self.batch, np.zeros(self.n_features), "clamped", HARD)
+        self.truth = checked_planes(found, self.task, "planes", self.n_examples)
 
     def _argmax(self, w: Vector, rows: Indices) -> Planes:
         direct = getattr(self.task, "slack_planes", None)
         if direct is not None:
-            return direct(self.batch, w, rows)
+            return checked_planes(direct(self.batch, w, rows), self.task, "slack_planes", len(rows))
         true_score = self.truth.take(rows).dot(w)
         best: Planes | None = None
         best_product = np.full(len(rows), -np.inf)
         for scale in self.scales:
             found = self.task.planes(self.batch, w / scale, "augmented", HARD, rows)
+            checked_planes(found, self.task, "planes", len(rows))
             product = found.offsets * (1.0 + found.dot(w) - true_score)
             better = product > best_product
             # A sum of the kept and the newly found planes, each with a factor of 0 or 1, chooses row by row.

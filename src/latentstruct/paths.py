@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 
+from latentstruct.checks import as_reals, numbers_of
 from latentstruct.estimators.latent import LatentSSVM
 from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.ragged import Vector
@@ -144,7 +145,7 @@ def groupnorm_path(
         highest = largest_strength(task, X, Y, C, groups, regularizer_weights)
         strengths = _spread(highest, n_strengths, ratio)
     walk = _Walk(_check_strengths(strengths), clock)
-    factors = 1.0 if regularizer_weights is None else np.asarray(regularizer_weights, dtype=np.float64)
+    factors = 1.0 if regularizer_weights is None else numbers_of(regularizer_weights, "regularizer_weights")
 
     def untrained(strength: float) -> LatentSSVM:
         norm = GroupNorm(groups, strength * factors)
@@ -299,7 +300,7 @@ def _spread(highest: float, n_strengths: int, ratio: float) -> Vector:
 
 def _check_strengths(strengths: Any) -> Vector:
     try:
-        values = np.sort(np.asarray(strengths, dtype=np.float64).ravel())
+        values = np.sort(as_reals(strengths).ravel())
     except (TypeError, ValueError) as error:
         raise InputError(f"strengths must be numbers ({error}): give a list of them") from error
     if len(values) == 0 or not (np.isfinite(values).all() and values[0] > 0):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.plane_store import Slots, Tables
 from latentstruct.kernels.planes import Atoms, Rows
+from latentstruct.planes import atom_fault
 from latentstruct.ragged import Indices, offsets_from_lengths
 from latentstruct.short_repr import show
 
@@ -159,14 +160,6 @@ def _check_planes(state: State, most: int) -> None:
 
 def check_atoms(state: State, rows: Rows, n_features: int) -> None:
     """Raise unless the atoms point to rows that exist, and to weights that exist."""
-    row, column = state["rows"].astype(np.int64), state["columns"].astype(np.int64)
-    n_rows = len(rows.indptr) - 1
-    if (row < -1).any() or (row >= n_rows).any():
-        raise _refuse(f"input rows {row.min()} to {row.max()}", f"rows from -1 to {n_rows - 1}")
-    furthest = np.zeros(n_rows + 1, dtype=np.int64)
-    filled = np.flatnonzero(np.diff(rows.indptr))
-    if len(filled):
-        furthest[filled] = np.maximum.reduceat(rows.places, rows.indptr[filled])
-    # Row −1 takes the last entry, which is 0: its atoms point to weights directly.
-    if (column < 0).any() or (column + furthest[row] >= n_features).any():
-        raise _refuse(f"weights {column.min()} to {column.max()}", f"weights from 0 to {n_features - 1}")
+    fault = atom_fault(Atoms(state["rows"], state["columns"], np.zeros(0)), rows, n_features)
+    if fault:
+        raise _refuse(fault, "rows and weights that exist")

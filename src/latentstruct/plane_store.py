@@ -29,7 +29,7 @@ from latentstruct.plane_room import (
     without_repeats,
 )
 from latentstruct.plane_states import State, check_whole_number, pack_store, unpack_store
-from latentstruct.planes import Plane, Planes
+from latentstruct.planes import Plane, Planes, atom_fault
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 
@@ -221,6 +221,14 @@ class PlaneStore:
 
     def _append(self, examples: Indices, planes: Planes, w: Vector) -> None:
         """Keep planes of different examples."""
+        if planes.rows.indptr is not self.rows.indptr and len(planes.rows.indptr) > 1:
+            # Kernels look up atoms in the rows of the store.
+            fault = atom_fault(planes.atoms, self.rows, self.first.n_features)
+            if fault:
+                raise InputError(
+                    f"the planes of one batch must share their rows, got {fault}: use the rows of the batch in the "
+                    "planes of all calls"
+                )
         full = self.slots.count[examples].max(initial=0) == self.slots.start.shape[1]
         if full and self.slots.start.shape[1] < self.budget.slots:
             self._grow()

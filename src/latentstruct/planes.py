@@ -6,15 +6,21 @@ know how a slope is represented.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.checks import check_sparse
+from latentstruct.exceptions import InputError
 from latentstruct.kernels import planes as kernels
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.ragged import Indices, Vector, joined_offsets, positions
 from latentstruct.short_repr import short_repr
+
+ARRAY_TYPES = ("int64", "int64", "uint32", "float64", "int32", "int32", "float64")
+"""Types of the pointers, rows and atoms of planes that kernels are compiled for."""
 
 
 def no_rows() -> Rows:
@@ -108,7 +114,9 @@ class Planes:
         values: Vector,
         exact: bool = True,
     ) -> "Planes":
-        """Make planes from a dense or CSR matrix of slopes (k, d)."""
+        """Make planes from a dense or sparse matrix of slopes (k, d)."""
+        if sparse.issparse(slopes):
+            check_sparse(slopes, "slopes")
         matrix = sparse.csr_array(slopes, dtype=np.float64)
         atoms = Atoms(np.full(matrix.nnz, -1, dtype=np.int32), matrix.indices.astype(np.int32), np.array(matrix.data))
         pointers = matrix.indptr.astype(np.int64)
@@ -217,3 +225,56 @@ class Planes:
             self.n_features,
             self.exact and other.exact,
         )
+
+
+def atom_fault(atoms: Atoms, rows: Rows, n_features: int) -> str:
+    """Return what is wrong with atoms that must refer to existing rows and weights; "" if nothing is."""
+    row, column = atoms.row.astype(np.int64), atoms.column.astype(np.int64)
+    n_rows = len(rows.indptr) - 1
+    if len(row) and not (row.min() >= -1 and row.max() < n_rows):
+        return f"input rows from {row.min()} to {row.max()} where -1 to {n_rows - 1} are allowed"
+    used = np.unique(row[row >= 0])
+    starts, stops, n_places = rows.indptr[used], rows.indptr[used + 1], len(rows.places)
+    if len(rows.data) not in (0, n_places) or (starts < 0).any() or (stops < starts).any() or (stops > n_places).any():
+        return f"input rows that do not lie within {n_places} entries"
+    # Atoms of row -1 take the last entry, which is 0: they refer to weights directly.
+    furthest = np.zeros(n_rows + 1, dtype=np.int64)
+    filled = used[stops > starts]
+    if len(filled):
+        entries, offsets = positions(rows.indptr, filled)
+        furthest[filled] = np.maximum.reduceat(rows.places[entries], offsets[:-1])
+    last = column + furthest[row]
+    if len(column) and not (column.min() >= 0 and last.max() < n_features):
+        return f"weights from {column.min()} to {last.max()} where 0 to {n_features - 1} are allowed"
+    return ""
+
+
+def checked_planes(planes: Planes, task: Any, method: str, n_planes: int) -> Planes:
+    """Return planes that a method of a task gave; raise InputError if they refer to rows or weights that do not exist.
+
+    Kernels do not check indices. Methods of the library are trusted.
+    """
+    if getattr(task, method).__module__.startswith("latentstruct."):
+        return planes
+    pointers, n_atoms = planes.pointers, {len(part) for part in planes.atoms}
+    arrays = (pointers, *planes.rows, *planes.atoms)
+    if any(type(array) is not np.ndarray or array.ndim != 1 for array in arrays):
+        fault = "arrays that are not flat"
+    elif (found := tuple(array.dtype.name for array in arrays)) != ARRAY_TYPES:
+        fault = f"arrays of types {', '.join(found)}, not {', '.join(ARRAY_TYPES)}"
+    elif planes.n_features != task.n_features or not len(planes.offsets) == len(planes.values) == n_planes:
+        fault = f"{len(planes.offsets)} planes of {planes.n_features} weights"
+    elif len(pointers) != n_planes + 1 or len(n_atoms) != 1 or not _ascends(pointers, *n_atoms):
+        fault = f"{len(pointers)} pointers that do not ascend within the atoms"
+    else:
+        fault = atom_fault(planes.atoms, planes.rows, planes.n_features)
+    if fault:
+        raise InputError(
+            f"{type(task).__name__}.{method} must return {n_planes} planes of {task.n_features} weights with valid "
+            f"indices, got {fault}: correct the task"
+        )
+    return planes
+
+
+def _ascends(pointers: Indices, limit: int) -> bool:
+    return bool(pointers[0] >= 0 and pointers[-1] <= limit and (pointers[1:] >= pointers[:-1]).all())

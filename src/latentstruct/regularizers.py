@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
+from latentstruct.checks import check_unmasked
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
@@ -224,6 +225,7 @@ def _index_of_lists(groups: Sequence[Any], d: int) -> Indices:
 
 
 def _whole_numbers(values: Any, name: str) -> NDArray[np.int64]:
+    check_unmasked(values, name)
     try:
         found = np.asarray(values)
         with np.errstate(invalid="ignore"):
@@ -239,6 +241,7 @@ def _whole_numbers(values: Any, name: str) -> NDArray[np.int64]:
 
 def _group_weights(weights: Any, n_groups: int) -> Vector:
     """Return λ of each group, checked."""
+    check_unmasked(weights, "weights")
     try:
         given = np.asarray(weights)
     except ValueError as error:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import is_ordered
+from latentstruct.checks import as_reals, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.short_repr import short_repr
 
@@ -88,7 +88,7 @@ def upper_letters(letters: str) -> str:
 
 def _check_profile(value: Any, size: int, name: str) -> NDArray[np.float64]:
     try:
-        profile = np.asarray(value, dtype=np.float64)
+        profile = as_reals(value)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the profile of {name} must be numbers of shape (L, P) ({error}): give one line for each position"
@@ -118,6 +118,7 @@ def check_pairs(X: Any) -> list[tuple[SequenceTracks, SequenceTracks]]:
 
 def check_matches(y: Any, name: str, sizes: tuple[int, int] | None = None) -> Matches:
     """Return matches as an array (m, 2), or raise an error that names `name`; sizes are those of a and b, if known."""
+    check_unmasked(y, name)
     try:
         matches = np.asarray(y)
     except ValueError as error:

@@ -15,6 +15,7 @@ from safetensors.numpy import save
 from scipy import sparse
 
 from latentstruct.atomic_files import file_lock, is_temporary, output_errors, remove_left_over, replace_files
+from latentstruct.checks import check_sparse
 from latentstruct.exceptions import InputError
 from latentstruct.shard_files import (
     FORMAT,
@@ -137,6 +138,8 @@ def repeatable(blocks: Any) -> Callable[[], Iterator[tuple[Any, Any]]]:
             if not isinstance(block, tuple | list) or len(block) != 2:
                 raise InputError(f"block {number} is {show(block)}; expected a pair (X, Y): give pairs")
             X, Y = block
+            if sparse.issparse(X):
+                check_sparse(X, f"X of block {number}")
             if length_of(X) == 0 and (Y is None or length_of(Y) == 0):
                 empty = X, Y
                 continue

@@ -13,7 +13,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.executors import pieces, thread_fold
 from latentstruct.oracles import HARD, FixedTotal, TaskOracle
 from latentstruct.plane_sums import MOST_GROUPS, PlaneTree, group_size
-from latentstruct.planes import Plane
+from latentstruct.planes import Plane, checked_planes
 from latentstruct.protocols import Mode, Temperature
 from latentstruct.ragged import Indices, Vector
 
@@ -358,12 +358,12 @@ def _divided_total(
 def _part_total(
     task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices, weights: Any
 ) -> Plane:
-    planes = task.planes(batch, w, mode, temperature, rows)
+    planes = checked_planes(task.planes(batch, w, mode, temperature, rows), task, "planes", len(rows))
     return planes.total(np.broadcast_to(weights, len(rows)).copy())
 
 
 def _latents_total(task: Any, batch: Any, weights: Any, latents: Sequence[Any]) -> Plane:
-    planes = task.completion_planes(batch, latents)
+    planes = checked_planes(task.completion_planes(batch, latents), task, "completion_planes", batch.n_examples)
     return planes.total(np.broadcast_to(weights, batch.n_examples).copy())
 
 

@@ -30,6 +30,7 @@ from latentstruct.estimators.stored import (
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs
 from latentstruct.objective import Objective, build_objective
+from latentstruct.planes import Planes, checked_planes
 from latentstruct.protocols import Callback, Result
 from latentstruct.ragged import Vector
 from latentstruct.sharded_data import ShardedData
@@ -208,8 +209,12 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         batch = place.whole
         latents = self._first_latents(task, batch, H)
         # Latents that do not fit are refused before training begins.
-        given = None if H is None else task.completion_planes(batch, H)
-        return lambda k: given if k == 0 and given is not None else task.completion_planes(batch, latents(k))
+        given = None if H is None else self._completed(task, batch, H)
+        return lambda k: given if k == 0 and given is not None else self._completed(task, batch, latents(k))
+
+    @staticmethod
+    def _completed(task: Any, batch: Any, latents: Any) -> Planes:
+        return checked_planes(task.completion_planes(batch, latents), task, "completion_planes", batch.n_examples)
 
     def _first_latents(self, task: Any, batch: Any, H: Any) -> Callable[[int], Any]:
         """Return the latents that each start begins with."""

@@ -34,7 +34,7 @@ from latentstruct.protocols import Callback, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.sampled_cuts import SampledCuts, descend_latent
-from latentstruct.tasks.inputs import InputRows, check_matrix, is_finite_number
+from latentstruct.tasks.inputs import InputRows, check_matrix, is_finite_number, with_own_indices
 from latentstruct.tasks.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.measure import Measure
 from latentstruct.tasks.multiclass import Multiclass
@@ -301,7 +301,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     def _layout(task: Any, X: Any) -> RowLayout:
         """Return the rows of X for a task that knows their number of inputs."""
         if not task.latent:
-            matrix = check_matrix(X, "X")
+            matrix = with_own_indices(check_matrix(X, "X"))
             task.prepare(matrix)
             return RowLayout(matrix)
         batch = task.prepare(X)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from latentstruct.checks import is_ordered, numbers_of
+from latentstruct.checks import check_unmasked, is_ordered, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.short_repr import show
 
@@ -70,6 +70,7 @@ def number_clusters(y: Any, name: str) -> NDArray[np.int64]:
         raise InputError(
             f"{name} must be a sequence of cluster labels, one for each item, found {show(y)}: give a list of labels"
         )
+    check_unmasked(y, name)
     if len(y) == 0:
         raise InputError(f"{name} is empty; expected a cluster label for each item: leave out documents without items")
     labels = y.tolist() if isinstance(y, np.ndarray) else list(y)

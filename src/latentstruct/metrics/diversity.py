@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.checks import check_lists, is_ordered
+from latentstruct.checks import check_lists, check_sparse, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices
 from latentstruct.short_repr import show
@@ -34,6 +34,8 @@ def subtopic_holders(y: Any, name: str) -> Holders:
         What messages call it.
     """
     if sparse.issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.dtype.kind in "biuf"):
+        if sparse.issparse(y):
+            check_sparse(y, name)
         matrix = sparse.csr_array(y, copy=True)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
@@ -79,6 +81,7 @@ def count_documents(y: Any) -> int:
 
 def check_choice(chosen: Any, n_documents: int | None, name: str) -> Indices:
     """Return chosen documents as an array of different numbers."""
+    check_unmasked(chosen, name)
     try:
         documents: NDArray = np.asarray(chosen)
     except ValueError:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import check_flag
+from latentstruct.checks import check_flag, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import alignment as kernels
 from latentstruct.kernels import alignment_sums as sums
@@ -499,7 +499,7 @@ class Alignment(BaseTask):
         gap_open, gap_extend : float
             Cost of the first letter of a gap, and of each further one. BLAST's "existence 11, extension 1" is 12 and 1.
         """
-        letters, scores = matrix[0], np.asarray(matrix[1], dtype=np.float64)
+        letters, scores = matrix[0], numbers_of(matrix[1], "the scores of the matrix")
         if scores.shape != (len(letters), len(letters)) or not np.isfinite(scores).all():
             raise InputError(
                 f"the matrix has shape {scores.shape} for {len(letters)} letters, expected finite scores of shape "

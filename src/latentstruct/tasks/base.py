@@ -7,9 +7,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
-from latentstruct.checks import is_ordered
+from latentstruct.checks import check_sparse, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Plane, Planes
+from latentstruct.planes import Plane, Planes, checked_planes
 from latentstruct.protocols import Mode, Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
@@ -24,6 +24,9 @@ def check_examples(X: Any, Y: Any, rows: bool = False) -> None:
         raise InputError(
             f"X must be a collection of examples, found {type(X).__name__}: give a list or an array of them"
         )
+    if issparse(X):
+        check_sparse(X, "X")
+    check_unmasked(X, "X")
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if n == 0:
         raise InputError("X is empty: at least one example is needed; give some")
@@ -34,8 +37,14 @@ def check_examples(X: Any, Y: Any, rows: bool = False) -> None:
             f"Y must be a collection of outputs, found {type(Y).__name__}: give a list or an array with one for each "
             "example"
         )
+    check_unmasked(Y, "Y")
     if n != len(Y):
         raise InputError(f"X has {n} examples but Y has {len(Y)} outputs: give one output for each example")
+
+
+def by_rows(X: Any) -> Any:
+    """Return a collection of examples; the rows of a sparse matrix in a format in which they can be taken."""
+    return X.tocsr() if issparse(X) else X
 
 
 def require_labels(batch: Any, mode: Mode) -> None:
@@ -59,6 +68,7 @@ def require_one_latent_each(batch: Any, latents: Sequence[Any]) -> None:
         raise InputError(
             f"latents must be a collection with one for each example, found {show(latents)}: give a list of them"
         )
+    check_unmasked(latents, "latents")
     if len(latents) != batch.n_examples:
         raise InputError(
             f"{len(latents)} latents are given; expected {batch.n_examples}, one for each example: give as many"
@@ -116,7 +126,8 @@ class BaseTask(BaseEstimator):
         rows: Indices | None = None,
     ) -> Plane:
         """Return the weighted sum of the asked examples' planes, by default of all; `weights` are theirs."""
-        return self.planes(batch, w, mode, temperature, rows).total(weights)
+        planes = self.planes(batch, w, mode, temperature, rows)
+        return checked_planes(planes, self, "planes", batch.n_examples if rows is None else len(rows)).total(weights)
 
     def planes(
         self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None

@@ -16,7 +16,7 @@ from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
+from latentstruct.tasks.base import BaseTask, by_rows, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import as_slice, check_matrix
 from latentstruct.tasks.latent_losses import CandidateLatentLosses, PairLosses
 
@@ -106,6 +106,7 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features and whether anything is latent from the first example."""
         check_examples(X, Y, rows=True)
+        X = by_rows(X)
         _, latents, features = self.candidates(X[0])
         self.n_features = check_matrix(features, "features of example 0").shape[1]
         self.latent = latents is not None
@@ -123,6 +124,7 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
     def prepare(self, X: Any, Y: Any = None) -> CandidateBatch:
         """List the candidates of all examples and lay them out group by group."""
         check_examples(X, Y, rows=True)
+        X = by_rows(X)
         outputs: list[Any] = []
         latents: list[Any] = []
         matrices, group_sizes, groups_per_example = [], [], []

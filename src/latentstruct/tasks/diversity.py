@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.checks import as_reals, check_flag
+from latentstruct.checks import as_reals, check_flag, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import diversity as kernels
 from latentstruct.kernels.diversity import Coverage
@@ -444,7 +444,7 @@ class DiverseSubset(BaseTask):
         batch = task.prepare(X)
         coverage = batch.coverage
         sizes = np.diff(coverage.documents)[np.repeat(np.arange(len(X)), np.diff(coverage.elements))]
-        value = np.asarray(benefit(np.diff(coverage.holders_at) / sizes), dtype=np.float64)
+        value = numbers_of(benefit(np.diff(coverage.holders_at) / sizes), "the result of benefit")
         if value.shape != sizes.shape or not np.isfinite(value).all():
             raise InputError(
                 f"benefit returned {show(value)}; expected a finite number for each of {len(sizes)} shares: correct "

@@ -14,6 +14,7 @@ from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import (
     BaseTask,
+    by_rows,
     check_examples,
     require_hard_max,
     require_labels,
@@ -100,6 +101,7 @@ class ExampleTask(BaseTask):
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features from the first example."""
         check_examples(X, Y, rows=True)
+        X = by_rows(X)
         answer = (Y[0], self.random_latent(X[0], Y[0], np.random.default_rng(0))) if self.latent else (Y[0],)
         self.n_features = self._vector(X[0], answer, "example 0").shape[1]
 
@@ -114,6 +116,7 @@ class ExampleTask(BaseTask):
     def prepare(self, X: Any, Y: Any = None) -> ExampleBatch:
         """Keep the examples as they are."""
         check_examples(X, Y, rows=True)
+        X = by_rows(X)
         return ExampleBatch(list(X), None if Y is None else list(Y))
 
     def _vector(self, x: Any, answer: tuple[Any, ...], name: str) -> sparse.csr_array:

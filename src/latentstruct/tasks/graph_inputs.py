@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.checks import array_of, is_ordered
+from latentstruct.checks import array_of, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, offsets_from_lengths
 from latentstruct.short_repr import short_repr, show
@@ -215,6 +215,7 @@ def _as_graph(x: Any, k: int) -> GraphInput:
 
 
 def _checked_edges(edges: Any, k: int, n_nodes: int) -> Indices:
+    check_unmasked(edges, f"edges of X[{k}]")
     try:
         pairs = np.asarray(edges)
     except ValueError as error:

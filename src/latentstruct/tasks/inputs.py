@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.checks import as_reals
+from latentstruct.checks import as_reals, check_sparse
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Rows
 from latentstruct.kernels.sparse import add_rows_transposed, rows_times_weights
@@ -44,7 +44,14 @@ def check_bias(bias: Any) -> None:
 def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
     """Return X as a finite two-dimensional float64 array or CSR array, or raise an error that names `name`."""
     if sparse.issparse(X):
+        check_sparse(X, name)
+        if X.dtype.kind == "c":
+            raise InputError(f"{name} must be real numbers, got complex ones: convert them")
         matrix = sparse.csr_array(X, dtype=np.float64)
+        # Views of the caller's arrays may have strides, which not all routines take.
+        matrix.data, matrix.indices, matrix.indptr = map(
+            np.ascontiguousarray, (matrix.data, matrix.indices, matrix.indptr)
+        )
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
@@ -71,6 +78,20 @@ def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
             f"{name} has a value that is not finite at row {where[0]}, column {where[1]}: remove or impute it"
         )
     return matrix
+
+
+def with_own_indices(matrix: Any) -> Any:
+    """Return a matrix whose index arrays, if it is sparse, the caller cannot change later."""
+    if not sparse.issparse(matrix):
+        return matrix
+    return sparse.csr_array((matrix.data, matrix.indices.copy(), matrix.indptr.copy()), matrix.shape)
+
+
+def _compressed(matrix: Any) -> tuple[Indices, NDArray[np.int32], NDArray[np.float64]]:
+    """Return copies of row pointers, features and values of the CSR form; no values if all are 1."""
+    rows = sparse.csr_array(matrix)
+    data = np.zeros(0) if (rows.data == 1.0).all() else np.array(rows.data)
+    return rows.indptr.astype(np.int64), rows.indices.astype(np.int32), data
 
 
 def tamed(matrix: Any) -> Any:
@@ -113,7 +134,11 @@ class InputRows:
             )
         share = 0.0 if sparse.issparse(matrix) else _share_of_nonzeros(matrix)
         self.dense, self.full = share >= SPARSE_BELOW, share >= FULL_FROM
-        self.matrix = matrix if self.dense else sparse.csr_array(matrix)
+        if self.dense:
+            self.matrix = matrix
+        else:
+            # Made at once: the caller may change the index arrays of X later, which kernels do not check.
+            self.compressed = _compressed(matrix)
 
     @classmethod
     def unpacked(cls, found: PackedArrays, n_inputs: int, n_labels: int) -> "InputRows":
@@ -132,7 +157,6 @@ class InputRows:
         rows = cls(sparse.csr_array((0, n_inputs)), n_labels)
         rows.shape = (len(pointers) - 1, n_inputs)
         rows.compressed = pointers, features, values
-        del rows.matrix
         return rows
 
     def packed(self, unread: NDArray[np.bool_] | None = None) -> Arrays:
@@ -157,9 +181,7 @@ class InputRows:
         if self.full:
             n, d = self.shape
             return d * np.arange(n + 1), np.tile(np.arange(d, dtype=np.int32), n), np.ravel(self.matrix)
-        matrix = sparse.csr_array(self.matrix)
-        data = np.zeros(0) if (matrix.data == 1.0).all() else np.array(matrix.data)
-        return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), data
+        return _compressed(self.matrix)
 
     @cached_property
     def rows(self) -> Rows:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import as_reals, is_ordered
+from latentstruct.checks import as_reals, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.short_repr import show
 
@@ -16,7 +16,10 @@ MOST_LETTERS = 2**26
 
 def as_list(values: Any) -> list[Any]:
     """Return a sequence of labels as a list of plain Python objects."""
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+    if not isinstance(values, np.ndarray):
+        return list(values)
+    check_unmasked(values, "the labels")
+    return values.tolist()
 
 
 def distinct_labels(seen: Iterable[Any]) -> dict[Any, None]:

@@ -18,7 +18,7 @@ from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.chosen_loss import ChosenLossTask
-from latentstruct.tasks.inputs import check_bias, check_matrix, is_finite_number
+from latentstruct.tasks.inputs import check_bias, check_matrix, is_finite_number, with_own_indices
 from latentstruct.tasks.labels import LabelSet
 from latentstruct.tasks.set_losses import (
     AveragePrecision,
@@ -327,6 +327,7 @@ class Measure(ChosenLossTask):
                 f"X has {matrix.shape[1]} features but the model has {self.n_inputs_}: use the same features as in "
                 "training"
             )
+        matrix = with_own_indices(matrix)
         if Y is None:
             return MeasureBatch(matrix, self.loss_, None)
         truth = self._truth(Y)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from latentstruct.checks import as_reals
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
+from latentstruct.tasks.base import BaseTask, by_rows, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import check_matrix
 
 HARD = Temperature()
@@ -139,6 +140,7 @@ class PartsTask(BaseTask):
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features from the first example."""
         check_examples(X, Y, rows=True)
+        X = by_rows(X)
         self.n_features = check_matrix(self.parts(X[0]), "parts of example 0").shape[1]
 
     def state(self) -> dict[str, Any] | None:
@@ -152,6 +154,7 @@ class PartsTask(BaseTask):
     def prepare(self, X: Any, Y: Any = None) -> PartsBatch:
         """List the parts of all examples, and what they cost."""
         check_examples(X, Y, rows=True)
+        X = by_rows(X)
         matrices = []
         for i, x in enumerate(X):
             matrix = sparse.csr_array(check_matrix(self.parts(x), f"parts of example {i}"))
@@ -179,7 +182,7 @@ class PartsTask(BaseTask):
     def _vector(self, given: Any, n_parts: int, source: str, i: int) -> Vector:
         """Return numbers for the parts of an example, checked."""
         try:
-            vector = np.asarray(given, dtype=np.float64)
+            vector = as_reals(given)
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"{source} of example {i} must return numbers ({error}): correct {type(self).__name__}.{source}"

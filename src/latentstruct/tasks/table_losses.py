@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import as_reals
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.measures import best_listed_table
 from latentstruct.metrics.measures import contingency
@@ -118,7 +119,7 @@ class TableLoss(TableBased):
         """Return the losses if the function takes arrays."""
         try:
             with np.errstate(all="ignore"):
-                found = np.asarray(self.function(*tables), dtype=np.float64)
+                found = as_reals(self.function(*tables))
         except (TypeError, ValueError, ArithmeticError):
             return None
         return found if found.shape == tables[0].shape else None
