@@ -29,6 +29,7 @@ from latentstruct.estimators.stored import (
 )
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs
+from latentstruct.memory import require_weights
 from latentstruct.objective import Objective, build_objective
 from latentstruct.planes import Planes, checked_planes
 from latentstruct.protocols import Callback, Result
@@ -379,13 +380,16 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         """Let the task learn, and return the examples to train on as a batch, or as shards of a data set."""
         if not isinstance(X, ShardedData):
             task.learn(X, Y)
+            require_weights(task.n_features)
             return task.prepare(X, Y)
         if H is not None:
             raise InputError(
                 "H is given, but the examples are stored in files; expected coef_init to begin with weights: leave out "
                 "H"
             )
-        return stored_shards(task, X, Y)
+        shards = stored_shards(task, X, Y)
+        require_weights(task.n_features)
+        return shards
 
     def _told(self, callback: Callback | None) -> Callback | None:
         """Return what is called after each round: what the user gave, else what prints it if that was asked."""

@@ -16,6 +16,7 @@ from latentstruct.kernels import chain as kernels
 from latentstruct.kernels import half_chain
 from latentstruct.kernels.modes import MODES
 from latentstruct.kernels.planes import Atoms
+from latentstruct.memory import WEIGHT_COPIES, require_label_pairs
 from latentstruct.planes import Plane, Planes
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
@@ -24,7 +25,7 @@ from latentstruct.tasks.base import BaseTask, check_examples, require_labels, re
 from latentstruct.tasks.chain_batch import ChainBatch, Selection
 from latentstruct.tasks.chain_pooling import Pooled, pool, pool_latents_first
 from latentstruct.tasks.inputs import InputRows, check_matrix
-from latentstruct.tasks.labels import LabelSet, as_list, distinct_labels
+from latentstruct.tasks.labels import COST_TABLES, LabelSet, as_list, distinct_labels
 from latentstruct.tasks.packing import Arrays, PackedArrays
 from latentstruct.unknown import UNKNOWN, is_unknown
 
@@ -122,6 +123,7 @@ class Chain(BaseTask):
             )
         if latent or self.labels is not None:
             labels = LabelSet.learn(known, self.labels)
+        require_label_pairs(len(labels), COST_TABLES + WEIGHT_COPIES)
         self._set(labels, n_inputs, latent)
 
     def _set(self, labels: LabelSet, n_inputs: int, latent: bool) -> None:

@@ -8,10 +8,14 @@ from numpy.typing import NDArray
 
 from latentstruct.checks import as_reals, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
+from latentstruct.memory import require_label_pairs
 from latentstruct.short_repr import show
 
 MOST_LETTERS = 2**26
 """Letters of an array of labels, beyond which they are kept as objects."""
+
+COST_TABLES = 3
+"""Tables of pairs of labels that a cost matrix takes while it is made."""
 
 
 def as_list(values: Any) -> list[Any]:
@@ -124,6 +128,7 @@ class LabelSet:
             is in the order of the labels.
         """
         n = len(self)
+        require_label_pairs(n, COST_TABLES)
         if costs is None:
             return 1.0 - np.eye(n)
         missed = isinstance(costs, Mapping)

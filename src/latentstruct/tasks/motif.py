@@ -13,6 +13,7 @@ from latentstruct.executors import share
 from latentstruct.kernels import motif as kernels
 from latentstruct.kernels.motif import Layout, Tables
 from latentstruct.kernels.planes import Atoms, Rows
+from latentstruct.memory import require
 from latentstruct.planes import Plane, Planes, no_rows
 from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, joined_offsets, offsets_from_lengths
@@ -24,6 +25,8 @@ from latentstruct.tasks.packing import Arrays, PackedArrays
 
 LETTERS = "ACGTN"
 MOST_WIDTH, MOST_ORDER = 1000, 5
+BYTES_OF_LETTER, BYTES_OF_LAYOUT = 40, 3
+"""Bytes of scores that a letter of the scanned sequence takes, and of numbers that each letter takes."""
 
 _NUMBERS = np.full(256, 255, dtype=np.uint8)
 for _number, _letter in enumerate(LETTERS):
@@ -188,6 +191,12 @@ class Motif(BaseTask):
 
     def _layout(self, bases: NDArray[np.uint8], offsets: Indices) -> Layout:
         """Number words and windows of sequences, each of which must have a window."""
+        longest = int(np.diff(offsets).max(initial=0))
+        require(
+            float(BYTES_OF_LETTER * longest + BYTES_OF_LAYOUT * len(bases)),
+            f"a search in {len(bases)} letters, of which one sequence has {longest},",
+            "cut long sequences into shorter ones",
+        )
         quads, contexts = np.empty(len(bases), dtype=np.uint8), np.empty(len(bases), dtype=np.uint16)
         kernels.number_letters(bases, offsets, self.background_order, quads, contexts)
         layout = Layout(bases, quads, contexts, offsets, *_runs(bases, offsets, self.width))

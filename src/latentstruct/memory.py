@@ -1,0 +1,103 @@
+"""Refusal of what does not fit into memory, before anything is allocated."""
+
+import os
+from pathlib import Path
+
+from latentstruct.exceptions import InputError
+
+try:
+    import resource
+except ImportError:  # not a POSIX system
+    resource = None  # type: ignore[assignment]
+
+GIB = 2**30
+SMALL = 2**20
+"""Bytes below which the system is not asked what is left."""
+WEIGHT_COPIES = 6
+"""Vectors of d floats that training holds at least: measured 6 with block ascent, 7 by subgradients, 10 with L-BFGS."""
+_MEMINFO = Path("/proc/meminfo")
+_STATM = Path("/proc/self/statm")
+_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def available() -> float:
+    """Return about how many bytes this process can still allocate; infinity where the system does not say."""
+    size, resident = _own_sizes()
+    limits = [_system()]
+    limits += [limit - resident for limit in map(_number, _CGROUP_LIMITS) if limit is not None]
+    if resource is not None:
+        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if soft != resource.RLIM_INFINITY:
+            limits.append(soft - size)
+    return max(0.0, min(limits))
+
+
+def require(n_bytes: float, what: str, hint: str) -> None:
+    """Raise InputError if an allocation cannot fit into memory.
+
+    Parameters
+    ----------
+    n_bytes : float
+        Bytes needed.
+    what : str
+        What needs them, with its figures.
+    hint : str
+        The likely cause, or what to do.
+    """
+    if n_bytes < SMALL:
+        return
+    left = available()
+    if n_bytes > left:
+        raise InputError(f"{what} needs {_size(n_bytes)} of memory, but only {_size(left)} are available: {hint}")
+
+
+def _size(n_bytes: float) -> str:
+    return f"{n_bytes / GIB:.1f} GiB" if n_bytes >= GIB / 10 else f"{n_bytes / 2**20:.1f} MiB"
+
+
+def require_weights(n_features: int) -> None:
+    """Raise InputError if the weights of a model, and the vectors of their size in training, cannot fit into memory."""
+    require(
+        8.0 * WEIGHT_COPIES * n_features,
+        f"training {n_features} weights",
+        "check the number of labels and the largest feature index, or use fewer features",
+    )
+
+
+def require_label_pairs(n_labels: int, n_tables: int) -> None:
+    """Raise InputError if tables with a float for each pair of labels cannot fit into memory."""
+    require(
+        8.0 * n_tables * n_labels**2,
+        f"a model of {n_labels} labels, {n_labels**2} pairs of them,",
+        "is the label column right? Use fewer labels",
+    )
+
+
+def _system() -> float:
+    """Return the memory that the system could give, swap included."""
+    try:
+        found = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
+        return 1024.0 * sum(float(found[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
+    except (OSError, KeyError, ValueError, IndexError):
+        pass
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
+
+
+def _own_sizes() -> tuple[float, float]:
+    """Return the address space and the resident memory of this process."""
+    try:
+        pages = _STATM.read_text().split()
+        page = os.sysconf("SC_PAGE_SIZE")
+        return float(pages[0]) * page, float(pages[1]) * page
+    except (AttributeError, OSError, ValueError, IndexError):
+        return 0.0, 0.0
+
+
+def _number(path: Path) -> float | None:
+    try:
+        return float(path.read_text())
+    except (OSError, ValueError):
+        return None
