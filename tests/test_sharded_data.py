@@ -551,7 +551,7 @@ def test_what_cannot_be_opened_is_handed_on_until_it_is_asked_for(stored):
 LIMITED = """
 import resource, sys, warnings
 import numpy as np
-from latentstruct import CRF, Multiclass
+from latentstruct import CRF, InputError, Multiclass
 from latentstruct.sharded_data import ShardedData
 
 warnings.simplefilter("ignore")
@@ -567,7 +567,7 @@ model.fit(data)
 print(len(model.predict(data)))
 try:
     np.concatenate([batch.inputs.matrix for batch in data.batches])
-except MemoryError:
+except (InputError, MemoryError):
     print("more than memory")
 """
 

@@ -1,8 +1,7 @@
-"""Files of prepared examples: a list of them, and arrays that are mapped into memory once all is checked."""
+"""Files of prepared examples: a list of them, and arrays that are read into memory and checked."""
 
 import errno
 import math
-import mmap
 import os
 import re
 import stat
@@ -145,32 +144,31 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def read_header(path: Path, file: Any, size: int) -> tuple[Mapping[str, _Entry], int]:
-    """Return what a safetensors file tells of its arrays, and where their bytes begin."""
-    file.seek(0)
-    length = int.from_bytes(file.read(8), "little")
-    if length > min(LARGEST_HEADER, size - 8):
+def read_header(path: Path, content: NDArray[np.uint8]) -> tuple[Mapping[str, _Entry], int]:
+    """Return what the bytes of a safetensors file tell of its arrays, and where the bytes of these begin."""
+    length = int.from_bytes(content[:8].tobytes(), "little")
+    if length > min(LARGEST_HEADER, len(content) - 8):
         raise FormatError(f"{path} announces a header of {length} bytes, which it does not have: {CURE}")
     try:
-        found = msgspec.json.decode(file.read(length), type=dict[str, Any])
+        found = msgspec.json.decode(content[8 : 8 + length].tobytes(), type=dict[str, Any])
         found.pop("__metadata__", None)
         return msgspec.convert(found, dict[str, _Entry]), 8 + length
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"{path} is no safetensors file ({show(error, 160)}): {CURE}") from error
 
 
-def array_of(path: Path, name: str, entry: _Entry, mapped: mmap.mmap, begin: int) -> NDArray[Any]:
-    """Return one array on the mapped bytes of a file, having checked that it lies within them."""
+def array_of(path: Path, name: str, entry: _Entry, content: NDArray[np.uint8], begin: int) -> NDArray[Any]:
+    """Return one array on the bytes of a file, having checked that it lies within them."""
     kind = TYPES.get(entry.dtype)
     first, stop = entry.data_offsets
-    if kind is None or len(entry.shape) > MOST_AXES or not all(0 <= length <= len(mapped) for length in entry.shape):
+    if kind is None or len(entry.shape) > MOST_AXES or not all(0 <= length <= len(content) for length in entry.shape):
         raise FormatError(
             f"{path}: array {show(name)} has type {entry.dtype} and shape {entry.shape}; expected numbers: {CURE}"
         )
     count, width = math.prod(entry.shape), np.dtype(kind).itemsize
-    if first < 0 or stop - first != count * width or begin + stop > len(mapped) or (begin + first) % width:
+    if first < 0 or stop - first != count * width or begin + stop > len(content) or (begin + first) % width:
         raise FormatError(
             f"{path}: array {show(name)} of shape {entry.shape} is said to lie at bytes {first} to {stop}, but there "
-            f"are {len(mapped) - begin}: {CURE}"
+            f"are {len(content) - begin}: {CURE}"
         )
-    return np.frombuffer(mapped, kind, count, begin + first).reshape(entry.shape)
+    return np.frombuffer(content, kind, count, begin + first).reshape(entry.shape)

@@ -1,7 +1,6 @@
-"""Examples on disk, prepared once and mapped into memory part by part, so that they need not fit into it."""
+"""Examples on disk, prepared once and read into memory part by part, so that they need not fit into it."""
 
 import hashlib
-import mmap
 import os
 import threading
 from collections import OrderedDict
@@ -11,10 +10,12 @@ from pathlib import Path
 from typing import Any, overload
 
 import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.checks import copied
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.memory import require
 from latentstruct.shard_files import (
     CURE,
     LOCK,
@@ -94,8 +95,8 @@ class ShardedData:
     """A folder of prepared examples that need not fit into memory.
 
     Estimators take it in the place of X and Y: ``model.fit(data)``, ``model.predict(data)``, ``model.score(data)``. The
-    files are mapped into memory one after the other; a file of 16 MB takes a few times as much while it is worked on.
-    They must not change while they are in use.
+    files are read into memory one after the other; a file of 16 MB takes a few times as much while it is worked on.
+    A file that was changed or cut short is refused when it is read.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ class ShardedData:
     task : Task, optional
         Needed for a task of your own: an equal task that has learned or that defines ``restore``.
     open_mb : float, default=32
-        Megabytes of files that stay mapped between two uses.
+        Megabytes of files that stay in memory between two uses.
 
     Attributes
     ----------
@@ -168,7 +169,7 @@ class ShardedData:
         return _reopened, (type(self), self.folder, self._own_task, self.open_mb, self.digest)
 
     def open(self, number: int, task: Any = None) -> Any:
-        """Return one batch of prepared examples, freshly mapped and checked.
+        """Return one batch of prepared examples, freshly read and checked.
 
         Parameters
         ----------
@@ -180,8 +181,9 @@ class ShardedData:
         shard = self._shards[number]
         path = self.folder / shard.file
         task = self.task if task is None else task
+        arrays = self._read(number)
         try:
-            batch = task.unpack(self._map(number))
+            batch = task.unpack(arrays)
             if batch.n_examples != shard.n_examples or batch.labelled != self.labelled:
                 raise InputError(
                     f"there are {batch.n_examples} {'' if batch.labelled else 'un'}labelled examples; expected "
@@ -210,8 +212,8 @@ class ShardedData:
         for number in range(len(self._shards)):
             self.open(number)
 
-    def _map(self, number: int) -> dict[str, NDArray[Any]]:
-        """Return the arrays of one file, mapped; the file is read whole once, to compare its checksum."""
+    def _read(self, number: int) -> dict[str, NDArray[Any]]:
+        """Return the arrays of one file, read into memory: a mapped file that is cut short would end the process."""
         shard = self._shards[number]
         path = self.folder / shard.file
         with opened(path) as file:
@@ -219,17 +221,20 @@ class ShardedData:
             if found.st_size != shard.n_bytes:
                 raise FormatError(f"{path} has {found.st_size} bytes; expected {shard.n_bytes}: {CURE}")
             identity = (found.st_dev, found.st_ino, found.st_mtime_ns)
-            if self._verified.get(number) != identity:
-                if hashlib.file_digest(file, "sha256").hexdigest() != shard.sha256:
-                    raise FormatError(f"{path} is damaged: its checksum is not that of {MANIFEST}: {CURE}")
-                self._verified[number] = identity
-            header, begin = read_header(path, file, shard.n_bytes)
-            # Pages that are private may be written to, as kernels ask of their arrays, and never reach the file.
+            require(shard.n_bytes, f"{path} with {shard.n_bytes} bytes", "prepare the data with a smaller shard_mb")
+            content = np.empty(shard.n_bytes, dtype=np.uint8)
             try:
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+                n_read = file.readinto(content.data)
             except OSError as error:
-                raise MemoryError(f"there is no room to map the {shard.n_bytes} bytes of {path} ({error})") from error
-        return {name: array_of(path, name, entry, mapped, begin) for name, entry in header.items()}
+                raise FormatError(f"{path} cannot be read ({error.strerror}): {CURE}") from error
+        if n_read != shard.n_bytes:
+            raise FormatError(f"{path} has {n_read} bytes; expected {shard.n_bytes}: {CURE}")
+        if self._verified.get(number) != identity:
+            if hashlib.sha256(content.data).hexdigest() != shard.sha256:
+                raise FormatError(f"{path} is damaged: its checksum is not that of {MANIFEST}: {CURE}")
+            self._verified[number] = identity
+        header, begin = read_header(path, content)
+        return {name: array_of(path, name, entry, content, begin) for name, entry in header.items()}
 
     @classmethod
     def write(
