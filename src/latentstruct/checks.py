@@ -134,6 +134,23 @@ def check_sparse(matrix: Any, name: str) -> None:
         raise InputError(f"{name} must be a valid sparse matrix, got {fault}: check its index arrays")
 
 
+def can_be_stacked(matrix: Any) -> bool:
+    """Tell in constant time whether a CSR matrix has arrays of fitting types, lengths and ends.
+
+    SciPy stacks such matrices by joining their arrays, so that one check of the stack finds what else is invalid. All
+    others need `check_sparse` first.
+    """
+    if not issparse(matrix) or matrix.format != "csr" or matrix.ndim != 2:
+        return False
+    arrays = (matrix.indptr, matrix.indices, matrix.data)
+    if not all(type(array) is np.ndarray and array.ndim == 1 for array in arrays):
+        return False
+    indptr, indices, data = arrays
+    if indptr.dtype.kind + indices.dtype.kind != "ii" or data.dtype.kind not in "biuf":
+        return False
+    return len(indptr) == matrix.shape[0] + 1 and indptr[0] == 0 and indptr[-1] == len(indices) == len(data)
+
+
 def _are_flat_integers(array: Any) -> bool:
     plain = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
     return plain and array.ndim == 1 and array.dtype in (np.int32, np.int64)
@@ -168,7 +185,10 @@ def _compressed_fault(matrix: Any) -> str:
         return f"an indptr of length {len(indptr)} where {n_major + 1} is expected"
     if indptr[0] != 0 or indptr[-1] != len(data) or (indptr[1:] < indptr[:-1]).any():
         return f"an indptr that does not ascend from 0 to {len(data)}"
-    return _index_fault(matrix.indices, n_minor, len(data), "indices")
+    fault = _index_fault(matrix.indices, n_minor, len(data), "indices")
+    if not fault and matrix.indices.dtype != indptr.dtype:
+        return f"indices of type {matrix.indices.dtype} and an indptr of type {indptr.dtype}"
+    return fault
 
 
 def _coordinate_fault(matrix: Any) -> str:

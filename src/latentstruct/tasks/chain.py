@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.checks import check_sparse
+from latentstruct.checks import can_be_stacked, check_sparse
 from latentstruct.exceptions import InputError
 from latentstruct.executors import share
 from latentstruct.kernels import chain as kernels
@@ -207,9 +207,10 @@ class Chain(BaseTask):
         matrices = [
             x if type(x) is np.ndarray or sparse.issparse(x) else check_matrix(x, f"X[{k}]") for k, x in enumerate(X)
         ]
-        for k, x in enumerate(matrices):
-            if type(x) is not np.ndarray and sparse.issparse(x):
-                check_sparse(x, f"X[{k}]")
+        if not all(type(x) is not np.ndarray and can_be_stacked(x) for x in matrices):
+            for k, x in enumerate(matrices):
+                if sparse.issparse(x):
+                    check_sparse(x, f"X[{k}]")
         shapes = [x.shape for x in matrices]
         odd = next((k for k, shape in enumerate(shapes) if shape[1:] != (self.n_inputs_,)), None)
         if odd is not None:
