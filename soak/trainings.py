@@ -72,7 +72,7 @@ def convex_solver(rng: np.random.Generator, kinds: tuple[Any, ...]) -> Any:
     if kind is FrankWolfe:
         return FrankWolfe(step=str(rng.choice(["pairwise", "away", "plain"])), gap_sampling=bool(rng.random() < 0.3))
     if kind is BlockAscent:
-        return BlockAscent(batches=int(rng.integers(1, 9)), max_planes=int(rng.choice([3, 50])))
+        return BlockAscent(steps=int(rng.integers(1, 9)), max_planes=int(rng.choice([3, 50])))
     if kind is Subgradient:
         return Subgradient(batch_size=None if rng.random() < 0.5 else int(rng.integers(1, 5)))
     return kind()

@@ -33,9 +33,10 @@ class Watch:
 
     def watching(self, kind, add):
         def watched(kept, *args):
-            add(kept, *args)
+            result = add(kept, *args)
             self.now[kind] = kept.nbytes if kind is PlaneStore else kept.slopes.nbytes + kept.gram.nbytes
             self.peak = max(self.peak, sum(self.now.values()))
+            return result
 
         return watched
 

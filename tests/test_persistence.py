@@ -105,7 +105,7 @@ MODELS = {
     "perceptron": StructuredPerceptron(Multiclass(), average=False, random_state=3),
     "general": StructuredEstimator(Multiclass(), temperature=(0.5, 0.0), margin=False, regularizer=L2()),
     "slack": StructuredEstimator(Multiclass(), rescaling="slack", solver=CuttingPlane(tol=1e-4)),
-    "block": StructuralSVM(Multiclass(), solver=BlockAscent(batches=2, max_seconds=math.inf)),
+    "block": StructuralSVM(Multiclass(), solver=BlockAscent(steps=2, max_seconds=math.inf)),
     "bundle": StructuralSVM(Multiclass(), solver=Bundle(cached_planes=3), tol=0.01),
     "frank-wolfe": StructuralSVM(Multiclass(), solver=FrankWolfe(step="away"), max_seconds=100.0),
     "lbfgs": StructuralSVM(Multiclass(), solver=LBFGS(memory=3), warm_start=True),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import check_grad
+from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
 from latentstruct import (
@@ -34,7 +35,9 @@ from latentstruct import (
 )
 from latentstruct.planes import Plane
 from latentstruct.regularizers import NoRegularizer
+from latentstruct.solvers.base import Monitor
 from latentstruct.solvers.bundle import PlaneBundle
+from latentstruct.solvers.dual import DualPoint
 
 HARD = Temperature()
 
@@ -222,7 +225,7 @@ PROBLEMS = {
 TOL = 5e-4
 SOLVERS = {
     "block": BlockAscent(TOL),
-    "block-one-batch": BlockAscent(TOL, batches=1, cached_sweeps=0, steps=1),
+    "block-one-sweep": BlockAscent(TOL, max_sweeps=0, steps=1),
     "cutting": CuttingPlane(TOL),
     "fw-pairwise": FrankWolfe(TOL, step="pairwise"),
     "fw-away": FrankWolfe(TOL, step="away"),
@@ -699,9 +702,8 @@ def test_slack_rescaling_needs_the_hard_max():
         (BlockAscent(max_rounds=-1), "max_rounds must be a number above 0, found -1"),
         (Bundle(max_seconds=0), "max_seconds must be a number above 0, found 0"),
         (BlockAscent(max_planes=1), "max_planes must be a whole number, at least 2, found 1"),
-        (BlockAscent(batches=0), "batches must be a whole number, at least 1, found 0"),
         (BlockAscent(steps=0), "steps must be a whole number, at least 1, found 0"),
-        (BlockAscent(cached_sweeps=-1), "cached_sweeps must be a whole number, at least 0, found -1"),
+        (BlockAscent(max_sweeps=-1), "max_sweeps must be a whole number, at least 0, found -1"),
         (CuttingPlane(max_planes=1), "max_planes must be a whole number, at least 2"),
         (CuttingPlane(inner_tol=0), "inner_tol must lie between 0 and 1, found 0"),
         (FrankWolfe(max_planes=1), "max_planes must be a whole number, at least 2"),
@@ -855,3 +857,57 @@ def test_rescaled_bundles_leave_their_empty_room_alone():
     bundle.add(Plane(np.array([1.0, 2.0]), 3.0))
     assert bundle.rescale(np.full(3, 2.0))
     assert (bundle.slopes[0].tolist(), bundle.offsets[0], bundle.gram[0, 0]) == ([2.0, 4.0], 6.0, 20.0)
+
+
+@settings(max_examples=30)
+@given(
+    solver=st.sampled_from(
+        [
+            BlockAscent(max_rounds=15),
+            BlockAscent(max_rounds=15, max_planes=2),
+            BlockAscent(max_rounds=15, cache_mb=0.06),
+            HingeSolver(max_rounds=15, patience=4, hopeless=0.0),
+            CuttingPlane(max_rounds=8),
+            FrankWolfe(max_rounds=15),
+            FrankWolfe(max_rounds=15, average=True, max_planes=2),
+            Bundle(max_rounds=15),
+            Bundle(max_rounds=15, cached_planes=3),
+            LBFGS(max_rounds=15),
+        ]
+    ),
+    scale=st.sampled_from([1e-2, 1.0, 30.0]),
+)
+def test_bounds_never_fall_and_never_exceed_an_objective(solver, scale):
+    lines = []
+    result = clone(solver).minimize(correlated_problem(scale), callback=lines.append)
+    for history in (lines, result.history):
+        bounds = [line.lower_bound for line in history]
+        assert bounds == sorted(bounds)
+    assert result.lower_bound == max(line.lower_bound for line in result.history)
+    assert result.lower_bound <= min(line.objective for line in result.history if not line.estimate)
+
+
+def test_the_tracked_dual_value_is_that_of_the_store():
+    """After each oracle call and each ascent, also where planes with dual mass must go."""
+    objective = correlated_problem(1.0).counted()
+    for most, most_bytes in ((2, None), (3, 6e4), (None, None)):
+        monitor = Monitor(objective, 1e-3, 10, 10.0)
+        point = DualPoint(objective, monitor, np.zeros(objective.n_features), None, most, most_bytes)
+        rng = np.random.default_rng(0)
+        for _ in range(12):
+            before = point.value
+            point.ask(point.every, point.w + 0.1 * rng.normal(size=objective.n_features))
+            check_tracked(point, objective)
+            if most_bytes is None:
+                assert point.value >= before - 1e-9 * abs(before)
+            before = point.value
+            _, gain = point.ascend(rng.permutation(point.every))
+            check_tracked(point, objective)
+            assert point.value == pytest.approx(before + gain, rel=1e-9, abs=1e-9)
+
+
+def check_tracked(point, objective):
+    combined = point.store.combination()
+    w = objective.minus.total(point.w).slope - combined.slope
+    np.testing.assert_allclose(point.w, w, rtol=1e-9, atol=1e-9)
+    assert point.offset == pytest.approx(combined.offset, rel=1e-9, abs=1e-9)

@@ -238,7 +238,7 @@ def test_fits_are_the_same_bits_in_two_processes_and_with_one_or_two_threads(man
 
 def test_decoding_gives_the_same_outputs_for_any_number_of_threads():
     X, Y = TOKENS * 40, WORDS * 40
-    model = StructuralSVM(Chain(), max_rounds=2, tol=0.5, n_jobs=1).fit(X, Y)
+    model = StructuralSVM(Chain(), tol=0.5, n_jobs=1).fit(X, Y)
     assert len(X) > 3 * 256
     alone = model.predict(X)
     together = model.set_params(n_jobs=3).predict(X)

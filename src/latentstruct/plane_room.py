@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import plane_room as kernels
@@ -13,11 +15,13 @@ from latentstruct.ragged import Indices
 
 MEGABYTE = 1e6
 # Bytes of one plane in its slot, of a pair of planes in the Gram matrix, of an example, of an atom and of a number.
-SLOT_BYTES, PAIR_BYTES, EXAMPLE_BYTES, ATOM_BYTES, NUMBER_BYTES = 36, 8, 28, 16, 4
+SLOT_BYTES, PAIR_BYTES, EXAMPLE_BYTES, ATOM_BYTES, NUMBER_BYTES = 37, 8, 44, 16, 4
 # Bytes for each plane while all are listed, to close gaps or to choose those that go.
 LISTED_BYTES = 80
-# Slots of an example at first; their number is doubled when one is full.
+# Slots of an example at first; their number is doubled when all are in use.
 FIRST_SLOTS = 8
+# Gram matrices take at most this much where no other bound is given, and slots of an example are in this range.
+GRAM_BYTES, SLOT_RANGE = 1e9, (50, 1000)
 # Room is made for so many times what is needed now.
 SPARE = 3.0
 # Where bytes are counted, planes come in so many parts, so that little room is needed for what is on its way.
@@ -104,6 +108,47 @@ class Budget:
         # So few that the new slots have room beside the old ones while they are copied.
         fewer = slots_before(self.slots) or 3 * self.slots // 4
         return self if shared.slots == self.slots else replace(self, slots=max(2, min(shared.slots, fewer)))
+
+
+def affordable_slots(n_examples: int) -> int:
+    """Return how many planes of each example may be kept so that Gram matrices stay small even if all are needed."""
+    return int(np.clip(math.sqrt(GRAM_BYTES / (PAIR_BYTES * max(n_examples, 1))), *SLOT_RANGE))
+
+
+def empty_slots(n_examples: int, size: int) -> Slots:
+    """Return slots without any plane."""
+    n, shape = n_examples, (n_examples, size)
+    return Slots(
+        np.zeros(shape, dtype=np.int64),
+        np.zeros(shape, dtype=np.int32),
+        np.zeros(shape),
+        np.zeros(shape),
+        np.zeros(shape, dtype=np.int64),
+        np.zeros(shape, dtype=np.bool_),
+        np.zeros(n * size * size),
+        np.arange(n, dtype=np.int64) * size * size,
+        np.full(n, size, dtype=np.int64),
+        np.zeros(n, dtype=np.int32),
+    )
+
+
+def with_sides(slots: Slots, examples: Indices, sides: Indices) -> Slots:
+    """Return slots in which the listed examples may use other numbers of them, and no others have changed."""
+    wanted = slots.side.copy()
+    wanted[examples] = sides
+    size = int(wanted.max(initial=0))
+    corners = np.concatenate(([0], np.cumsum(wanted**2)))
+    gram = np.zeros(corners[-1])
+    kernels.move_matrices(np.arange(len(wanted)), corners[:-1], wanted, slots, gram)
+
+    def resized(array: NDArray[Any]) -> NDArray[Any]:
+        n, old = array.shape
+        new = np.zeros((n, size), dtype=array.dtype)
+        new[:, : min(old, size)] = array[:, :size]
+        return new
+
+    same = slots.start.shape[1] == size
+    return Slots(*(a if a.ndim == 1 or same else resized(a) for a in slots))._replace(gram=gram)
 
 
 def empty_tables(n_examples: int) -> Tables:

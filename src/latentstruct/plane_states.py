@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.plane_store import Slots, Tables
 from latentstruct.kernels.planes import Atoms, Rows
+from latentstruct.plane_room import FIRST_SLOTS
 from latentstruct.planes import atom_fault
 from latentstruct.ragged import Indices, offsets_from_lengths
 from latentstruct.short_repr import show
@@ -25,6 +26,7 @@ ARRAYS: dict[str, tuple[type, str]] = {
     "offsets": (np.float64, "plane"),
     "masses": (np.float64, "plane"),
     "used": (np.int64, "plane"),
+    "mixed": (np.bool_, "plane"),
     "gram": (np.float64, "pair of planes"),
     "numbers": (np.uint32, "atom of a plane"),
     "rows": (np.int32, "atom"),
@@ -48,7 +50,8 @@ def pack_store(slots: Slots, tables: Tables) -> State:
         "offsets": slots.offset[kept],
         "masses": slots.alpha[kept],
         "used": slots.used[kept],
-        "gram": slots.gram[kept[:, :, None] & kept[:, None, :]],
+        "mixed": slots.mixed[kept],
+        "gram": slots.gram[_matrices(slots.corner, slots.side, slots.count)],
         "numbers": tables.numbers[flat],
         "rows": tables.atoms.row[atoms],
         "columns": tables.atoms.column[atoms],
@@ -62,10 +65,13 @@ def unpack_store(state: State, rows: Rows, n_features: int, n_examples: int, mos
     _check_planes(state, most)
     check_atoms(state, rows, n_features)
     count = state["count"].astype(np.int64)
-    size = min(8, most)
-    while size < count.max(initial=0):
-        size = min(2 * size, most)
-    kept = np.arange(size) < count[:, None]
+    sides = np.full(n_examples, min(FIRST_SLOTS, most), dtype=np.int64)
+    while (narrow := sides < count).any():
+        sides[narrow] = np.minimum(2 * sides[narrow], most)
+    kept = np.arange(sides.max(initial=0)) < count[:, None]
+    corners = offsets_from_lengths(sides**2)
+    gram = np.zeros(corners[-1])
+    gram[_matrices(corners[:-1], sides, state["count"])] = state["gram"]
     starts = offsets_from_lengths(state["lengths"])
     slots = Slots(
         _spread(kept, starts[:-1]),
@@ -73,7 +79,10 @@ def unpack_store(state: State, rows: Rows, n_features: int, n_examples: int, mos
         _spread(kept, state["offsets"]),
         _spread(kept, state["masses"]),
         _spread(kept, state["used"]),
-        _spread(kept[:, :, None] & kept[:, None, :], state["gram"]),
+        _spread(kept, state["mixed"]),
+        gram,
+        corners[:-1].copy(),
+        sides,
         state["count"].copy(),
     )
     lengths = state["table_lengths"].copy()
@@ -99,6 +108,12 @@ def _runs(starts: NDArray[Any], lengths: NDArray[Any]) -> Indices:
     flat = np.arange(offsets[-1])
     flat += np.repeat(starts - offsets[:-1], lengths)
     return flat
+
+
+def _matrices(corners: NDArray[Any], sides: NDArray[Any], count: NDArray[Any]) -> Indices:
+    """Return where the entries of the used corners of square matrices lie, row by row."""
+    starts = _runs(np.zeros(len(count), dtype=np.int64), count) * np.repeat(sides, count) + np.repeat(corners, count)
+    return _runs(starts, np.repeat(count, count))
 
 
 def _spread(kept: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[Any]:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import dual_ascent, new_planes
@@ -21,11 +20,14 @@ from latentstruct.plane_room import (
     PARTS,
     SPARE,
     Budget,
+    affordable_slots,
     close_up,
+    empty_slots,
     empty_tables,
     kept_places,
     least_useful,
     resize,
+    with_sides,
     without_repeats,
 )
 from latentstruct.plane_states import State, check_whole_number, pack_store, unpack_store
@@ -54,18 +56,20 @@ class PlaneStore:
         One plane for each of the n examples; it starts with all the dual mass.
     weights : ndarray of shape (n,)
         c_i.
-    most : int
-        Planes kept for an example. A full example gives up the least useful one.
+    most : int, optional
+        Planes kept for an example. A full example gives up a plane without dual mass, or replaces the two of least mass
+        by their mean. By default as many as keep the Gram matrices below 1 GB, from 50 to 1000.
     idle : int
         A plane without dual mass is replaced once it has not been used for so many rounds (see `tick`).
     most_bytes : float, optional
         Bytes that the store may take; `most` is lowered to what fits. Where there is no room for new planes, those
         without dual mass that were idle for longest are given up, then those of little mass, down to two an example.
+        The dual value may then fall.
     """
 
     first: Planes
     weights: Vector
-    most: int = 50
+    most: int | None = None
     idle: int = 2
     most_bytes: float | None = None
     slots: Slots = field(init=False, repr=False)
@@ -78,32 +82,24 @@ class PlaneStore:
         n, n_atoms = len(self.first), float(self.first.pointers[-1])
         self.budget.check(n_atoms)
         self.budget = self.budget.shared_out(n_atoms)
-        size = min(FIRST_SLOTS, self.budget.slots)
-        self.slots = Slots(
-            np.zeros((n, size), dtype=np.int64),
-            np.zeros((n, size), dtype=np.int32),
-            np.zeros((n, size)),
-            np.zeros((n, size)),
-            np.zeros((n, size), dtype=np.int64),
-            np.zeros((n, size, size)),
-            np.zeros(n, dtype=np.int32),
-        )
+        self.slots = empty_slots(n, min(FIRST_SLOTS, self.budget.slots))
         self.tables = empty_tables(n)
         self.append(np.arange(n), self.first, np.zeros(self.first.n_features))
 
     def _lay_out(self) -> None:
         """Set up all but what holds the planes themselves."""
-        if self.most < 2:
+        if self.most is not None and self.most < 2:
             raise InputError(
                 f"most must be at least 2 planes an example, found {show(self.most)}: choose a larger number"
             )
         d, most_bytes = self.first.n_features, math.inf if self.most_bytes is None else self.most_bytes
-        self.budget = Budget(len(self.first), d, self.most, most_bytes)
+        most = affordable_slots(len(self.first)) if self.most is None else self.most
+        self.budget = Budget(len(self.first), d, most, most_bytes)
         self.rows, self.scratch = self.first.rows, Scratch(np.zeros(d), np.zeros(1, dtype=np.int64))
 
     @classmethod
     def restored(
-        cls, state: State, first: Planes, weights: Vector, most: int, most_bytes: float | None = None
+        cls, state: State, first: Planes, weights: Vector, most: int | None = None, most_bytes: float | None = None
     ) -> "PlaneStore":
         """Return the store that `state` was taken from, which goes on bit for bit as that one.
 
@@ -115,7 +111,7 @@ class PlaneStore:
             A plane for each example of the same batch; only its rows, its size and whether it is exact are used.
         weights : ndarray of shape (n,)
             c_i.
-        most : int
+        most : int, optional
             Planes kept for an example.
         most_bytes : float, optional
             Bytes that the store may take.
@@ -126,7 +122,7 @@ class PlaneStore:
         store.first, store.weights, store.most, store.most_bytes = first, weights, most, most_bytes
         store.idle = check_whole_number(state, "idle", 0)
         store._lay_out()
-        size = min(check_whole_number(state, "slots", 2), most)
+        size = min(check_whole_number(state, "slots", 2), store.budget.slots)
         store.budget = replace(store.budget, slots=size)
         store.slots, store.tables = unpack_store(state, first.rows, first.n_features, len(first), size)
         store.scratch.clock[0] = check_whole_number(state, "clock", 0)
@@ -152,17 +148,24 @@ class PlaneStore:
         arrays = (*self.slots, *self.tables.atoms, *self.tables[1:], *self.scratch)
         return sum(array.nbytes for array in arrays)
 
-    def _grow(self) -> None:
-        size = min(2 * self.slots.start.shape[1], self.budget.slots)
-        old = self.slots.start.shape[1]
-
-        def wider(array: NDArray) -> NDArray:
-            shape = tuple(size if axis else n for axis, n in enumerate(array.shape))
-            new = np.zeros(shape, dtype=array.dtype)
-            new[tuple(slice(old) if axis else slice(None) for axis in range(array.ndim))] = array
-            return new
-
-        self.slots = Slots(*(wider(a) if a.ndim > 1 else a for a in self.slots))
+    def _make_slots(self, examples: Indices) -> None:
+        """Give examples all of whose slots are in use more of them; those that have as many as allowed merge two."""
+        slots, most = self.slots, self.budget.slots
+        full = examples[slots.count[examples] == slots.side[examples]]
+        idle = (slots.alpha[full] == 0.0) & (slots.used[full] < self.scratch.clock[0] - self.idle)
+        full = full[~(idle & (np.arange(slots.start.shape[1]) < slots.side[full, None])).any(axis=1)]
+        growing = full[slots.side[full] < most]
+        if len(growing) and self.most_bytes is not None:
+            # Bytes are counted for slots that all examples have alike.
+            growing = np.arange(self.n_examples)
+        if len(growing):
+            self.slots = with_sides(slots, growing, np.minimum(2 * slots.side[growing], most))
+        crowded = full[slots.side[full] == most]
+        if self.most_bytes is None and len(crowded):
+            crowded = crowded[(self.slots.alpha[crowded] > 0.0).all(axis=1)]
+            lengths = np.sort(self.slots.length[crowded], axis=1)[:, -2:].sum(axis=1)
+            self._make_room(crowded, lengths, np.empty(0))
+            room_kernels.merge_lightest(crowded, self.tables, self.slots)
 
     def _needed(self, examples: Indices, new_lengths: Indices) -> tuple[int, int]:
         """Return the atoms and numbers for which there must be room before planes are appended."""
@@ -171,55 +174,61 @@ class PlaneStore:
         atoms = tables.end[0] + needed[needed > tables.room[examples]].sum()
         return int(atoms), int(tables.end[1] + new_lengths.sum())
 
-    def _make_room(self, examples: Indices, new_lengths: Indices, w: Vector) -> None:
-        tables = self.tables
+    def _make_room(self, examples: Indices, new_lengths: Indices, w: Vector) -> float:
+        """Make room in the tables; return the change of Σ c α b, and let `w` follow, if planes had to go for that."""
+        tables, change = self.tables, 0.0
         atoms, numbers = self._needed(examples, new_lengths)
         if atoms <= len(tables.atoms.value) and numbers <= len(tables.numbers):
-            return
+            return change
         close_up(self.slots, tables)
         atoms, numbers = self._needed(examples, new_lengths)
         while (excess := self._bytes(atoms, numbers) - self.budget.table_bytes) > 0:
-            self._give_up(excess, float(new_lengths.mean()), w)
+            change += self._give_up(excess, float(new_lengths.mean()), w)
             atoms, numbers = self._needed(examples, new_lengths)
         spare = min(SPARE, self.budget.table_bytes / max(self._bytes(atoms, numbers), 1))
         resize(tables, int(spare * atoms), int(spare * numbers))
+        return change
 
     @staticmethod
     def _bytes(atoms: int, numbers: int) -> int:
         return ATOM_BYTES * atoms + NUMBER_BYTES * numbers
 
-    def _give_up(self, excess: float, new_length: float, w: Vector) -> None:
-        """Drop planes for so many bytes, and slots if planes have become long; `w` follows where they have mass."""
+    def _give_up(self, excess: float, new_length: float, w: Vector) -> float:
+        """Drop planes of this many bytes, and slots if planes have become long; see `_drop`."""
         length = max(float(self.tables.end[1]) / max(len(self), 1), new_length)
         budget = self.budget.tightened(self.n_examples * length)
         if budget.slots < self.budget.slots:
-            self._drop(least_useful(self.slots, kept=budget.slots), w)
+            change = self._drop(least_useful(self.slots, kept=budget.slots), w)
             size = min(budget.slots, self.slots.start.shape[1])
-            narrow = (np.array(a[(slice(None), *(a.ndim - 1) * [slice(size)])]) for a in self.slots)
-            self.slots, self.budget = Slots(*narrow), budget
-            return
+            every = np.arange(self.n_examples)
+            self.slots, self.budget = with_sides(self.slots, every, np.full(len(every), size)), budget
+            return change
         chosen = least_useful(self.slots, excess + FREED * self.budget.table_bytes)
         if not len(chosen[0]):
             raise InputError(
                 f"two planes for each of {self.n_examples} examples do not fit into the memory allowed: raise cache_mb "
                 f"by at least {excess / MEGABYTE:.3g}, or use a solver that keeps no planes of single examples"
             )
-        self._drop(chosen, w)
+        return self._drop(chosen, w)
 
-    def _drop(self, chosen: tuple[Indices, Indices], w: Vector) -> None:
-        room_kernels.drop_planes(*chosen, self.weights, w, self.rows, self.tables, self.slots)
+    def _drop(self, chosen: tuple[Indices, Indices], w: Vector) -> float:
+        """Give up planes; `w` follows where they have mass, and the change of Σ c α b is returned."""
+        change = room_kernels.drop_planes(*chosen, self.weights, w, self.rows, self.tables, self.slots)
         close_up(self.slots, self.tables)
+        return change
 
-    def append(self, examples: Indices, planes: Planes, w: Vector) -> None:
-        """Keep planes, the k-th for examples[k]; `w` follows if a plane with dual mass has to go."""
+    def append(self, examples: Indices, planes: Planes, w: Vector) -> float:
+        """Keep planes, the k-th for examples[k].
+
+        Only a store with a bound on its bytes gives up planes with dual mass for them. `w` follows then, and the change
+        of Σ c_i α_ip b_ip is returned.
+        """
         if len(np.unique(examples)) == len(examples):
-            self._append(examples, planes, w)
-            return
-        # Room is made for one plane an example.
-        for chosen in without_repeats(examples):
-            self._append(examples[chosen], planes.take(chosen), w)
+            return self._append(examples, planes, w)
+        # Room is made for one plane per example.
+        return sum(self._append(examples[chosen], planes.take(chosen), w) for chosen in without_repeats(examples))
 
-    def _append(self, examples: Indices, planes: Planes, w: Vector) -> None:
+    def _append(self, examples: Indices, planes: Planes, w: Vector) -> float:
         """Keep planes of different examples."""
         if planes.rows.indptr is not self.rows.indptr and len(planes.rows.indptr) > 1:
             # Kernels look up atoms in the rows of the store.
@@ -229,15 +238,14 @@ class PlaneStore:
                     f"the planes of one batch must share their rows, got {fault}: use the rows of the batch in the "
                     "planes of all calls"
                 )
-        full = self.slots.count[examples].max(initial=0) == self.slots.start.shape[1]
-        if full and self.slots.start.shape[1] < self.budget.slots:
-            self._grow()
+        self._make_slots(examples)
+        change = 0.0
         step = len(examples) if self.most_bytes is None else -(-self.n_examples // PARTS)
         for first in range(0, len(examples), max(step, 1)):
             part = slice(first, first + step)
             pointers = planes.pointers[first : first + step + 1]
-            self._make_room(examples[part], np.diff(pointers), w)
-            new_planes.append_planes(
+            change += self._make_room(examples[part], np.diff(pointers), w)
+            change += new_planes.append_planes(
                 examples[part],
                 planes.atoms,
                 pointers,
@@ -250,13 +258,20 @@ class PlaneStore:
                 self.slots,
                 self.scratch,
             )
+        return change
 
     def change_offsets(self, offsets: Callable[[Indices, Indices, Indices], Vector]) -> None:
         """Give each plane the offset that its example and the row and column of its first atom have.
 
-        For functions whose planes change in height only, as when another loss is asked for the same candidates.
+        For functions whose planes change in height only, as when another loss is used for the same candidates. Means of
+        several planes are given up.
         """
         examples, places = kept_places(self.slots)
+        mixed = self.slots.mixed[examples, places]
+        if mixed.any():
+            order = np.lexsort((-places[mixed], examples[mixed]))
+            self._drop((examples[mixed][order], places[mixed][order]), np.zeros(self.first.n_features))
+            examples, places = kept_places(self.slots)
         first = self.tables.start[examples] + self.tables.numbers[self.slots.start[examples, places]]
         rows, columns = (part[first].astype(np.int64) for part in (self.tables.atoms.row, self.tables.atoms.column))
         self.slots.offset[examples, places] = offsets(examples, rows, columns)
@@ -265,13 +280,14 @@ class PlaneStore:
         """Begin a new round; planes that stay unused for long may be replaced."""
         self.scratch.clock[0] += 1
 
-    def ascend(self, examples: Indices, w: Vector, rule: str = "smo", steps: int = 5) -> tuple[Vector, float]:
+    def ascend(self, examples: Indices, w: Vector, rule: str = "smo", steps: int = 5) -> tuple[Vector, float, float]:
         """Raise the dual over the kept planes of the listed examples in turn; `w` follows in place.
 
-        Returns the examples' weighted gaps before their own update, and the change of Σ c_i α_ip b_ip.
+        Returns the examples' weighted gaps before their own update, the change of Σ c_i α_ip b_ip, and the gain of the
+        dual value.
         """
         gaps = np.empty(len(examples))
-        change = dual_ascent.ascend(
+        change, gain = dual_ascent.ascend(
             RULES[rule],
             steps,
             examples,
@@ -283,7 +299,7 @@ class PlaneStore:
             self.scratch,
             gaps,
         )
-        return gaps, change
+        return gaps, change, gain
 
     def combination(self) -> Plane:
         """Return Σ_i c_i Σ_p α_ip (b_ip + g_ip·w) as one plane, computed afresh."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from latentstruct.kernels.jit import njit
-from latentstruct.kernels.plane_store import add_slots, score_slots
+from latentstruct.kernels.plane_store import add_slots, gram_of, score_slots
 
 PLAIN, AWAY, PAIRWISE, SMO = 0, 1, 2, 3
 
@@ -51,7 +51,7 @@ def best_and_worst(count, alpha, heights):
 
 @njit
 def toward_vertex(count, vertex, away, weight, alpha, heights, gram):
-    """Frank-Wolfe step with exact line search toward a plane, or away from it."""
+    """Make a Frank-Wolfe step with exact line search toward a plane, or away from it; return the gain."""
     cross, square, mean = 0.0, 0.0, 0.0
     for p in range(count):
         if alpha[p] == 0.0:
@@ -68,7 +68,7 @@ def toward_vertex(count, vertex, away, weight, alpha, heights, gram):
     curvature = weight * (gram[vertex, vertex] - 2.0 * cross + square)
     step = limit if slope >= curvature * limit else slope / curvature
     if step <= 0.0:
-        return
+        return 0.0
     for p in range(count):
         alpha[p] *= 1.0 - sign * step
     alpha[vertex] += sign * step
@@ -77,51 +77,52 @@ def toward_vertex(count, vertex, away, weight, alpha, heights, gram):
     if not away and step == 1.0:
         alpha[:count] = 0.0
         alpha[vertex] = 1.0
+    return weight * step * (slope - 0.5 * curvature * step)
 
 
 @njit
 def update_block(rule, count, weight, steps, alpha, heights, gram):
-    """Raise the dual over one example's kept planes by the asked rule."""
+    """Raise the dual over one example's kept planes by the given rule; return the gain."""
     if rule == SMO:
-        first = 0.0
+        first, total = 0.0, 0.0
         for step in range(steps):
             best, source = best_and_worst(count, alpha, heights)
             if heights[best] <= heights[source]:
-                return
+                return total
             gain = move_mass(count, source, best, weight, alpha[source], alpha, heights, gram)
+            total += gain
             if step == 0:
                 first = gain
             # More precision on planes that will soon be joined by better ones is wasted.
             elif gain < 0.1 * first:
-                return
-        return
+                return total
+        return total
     best, worst = best_and_worst(count, alpha, heights)
     if rule == PAIRWISE:
         if heights[best] > heights[worst]:
-            move_mass(count, worst, best, weight, alpha[worst], alpha, heights, gram)
-        return
+            return move_mass(count, worst, best, weight, alpha[worst], alpha, heights, gram)
+        return 0.0
     mean = 0.0
     for p in range(count):
         mean += alpha[p] * heights[p]
     if rule == AWAY and mean - heights[worst] > heights[best] - mean:
-        toward_vertex(count, worst, True, weight, alpha, heights, gram)
-    else:
-        toward_vertex(count, best, False, weight, alpha, heights, gram)
+        return toward_vertex(count, worst, True, weight, alpha, heights, gram)
+    return toward_vertex(count, best, False, weight, alpha, heights, gram)
 
 
 @njit
 def ascend(rule, steps, examples, weights, w, rows, tables, slots, scratch, gaps):
     """Update the listed examples one after the other; `w` follows.
 
-    gaps[k] is the weighted gap of example k over its kept planes, before its own update. The result is the
-    change of Σ_i c_i Σ_p α_ip b_ip.
+    gaps[k] is the weighted gap of example k over its kept planes, before its own update. Returns the change of
+    Σ_i c_i Σ_p α_ip b_ip and the gain of the dual value.
     """
     size = slots.start.shape[1]
     heights = np.empty(size)
     before = np.empty(size)
     memo = np.empty(tables.length.max())
     now = scratch.clock[0]
-    change = 0.0
+    change, gain = 0.0, 0.0
     for k in range(examples.shape[0]):
         example = examples[k]
         weight = weights[example]
@@ -137,7 +138,7 @@ def ascend(rule, steps, examples, weights, w, rows, tables, slots, scratch, gaps
         gaps[k] = weight * block_gap(count, alpha, heights)
         if gaps[k] <= 0.0:
             continue
-        update_block(rule, count, weight, steps, alpha, heights, slots.gram[example])
+        gain += update_block(rule, count, weight, steps, alpha, heights, gram_of(example, slots))
         moved = False
         for p in range(count):
             if alpha[p] > 0.0:
@@ -148,4 +149,4 @@ def ascend(rule, steps, examples, weights, w, rows, tables, slots, scratch, gaps
             moved = moved or before[p] != 0.0
         if moved:
             add_slots(example, before, w, rows, tables, slots, memo)
-    return change
+    return change, gain

@@ -3,8 +3,8 @@
 import numpy as np
 
 from latentstruct.kernels.jit import njit
-from latentstruct.kernels.plane_room import free_slot, prune_table, widen_table
-from latentstruct.kernels.plane_store import score_slots
+from latentstruct.kernels.plane_room import free_slot, hand_over, lightest, prune_table, widen_table
+from latentstruct.kernels.plane_store import gram_of, score_slots
 from latentstruct.kernels.planes import atoms_add, atoms_clear
 
 
@@ -67,8 +67,9 @@ def append_planes(examples, new, pointers, offsets, weights, w, idle, rows, tabl
     """Keep new planes, one for each listed example; the caller has made room.
 
     A plane that is there already is only marked as used. New planes get α = 0, or α = 1 when they are the
-    example's first. `w` changes only where a plane with weight had to be given up.
+    example's first. `w` changes only where a plane with weight had to be given up. Returns the change of Σ c α b.
     """
+    change = 0.0
     heights = np.empty(slots.start.shape[1])
     now = scratch.clock[0]
     for k in range(examples.shape[0]):
@@ -82,18 +83,24 @@ def append_planes(examples, new, pointers, offsets, weights, w, idle, rows, tabl
             slots.used[example, p] = now
             continue
         count = slots.count[example]
-        p = free_slot(example, weights[example], w, now - idle, rows, tables, slots, memo)
+        p = free_slot(example, now - idle, slots)
+        if p < 0:
+            p, _ = lightest(example, slots)
+            change += hand_over(example, p, weights[example], w, rows, tables, slots, memo)
         tables.end[1] += last - first
         slots.start[example, p] = start
         slots.length[example, p] = last - first
         slots.offset[example, p] = offsets[k]
         slots.alpha[example, p] = 1.0 if count == 0 else 0.0
         slots.used[example, p] = now
+        slots.mixed[example, p] = False
         if p < count:
             prune_table(example, tables, slots)
         atoms_add(rows, new, first, last, 1.0, scratch.vector)
         score_slots(example, scratch.vector, rows, tables, slots, memo, heights)
         atoms_clear(rows, new, first, last, scratch.vector)
+        gram = gram_of(example, slots)
         for q in range(slots.count[example]):
-            slots.gram[example, p, q] = heights[q]
-            slots.gram[example, q, p] = heights[q]
+            gram[p, q] = heights[q]
+            gram[q, p] = heights[q]
+    return change

@@ -3,7 +3,7 @@
 import numpy as np
 
 from latentstruct.kernels.jit import njit
-from latentstruct.kernels.plane_store import add_slots
+from latentstruct.kernels.plane_store import add_slots, gram_of, score_slots
 
 
 @njit
@@ -23,49 +23,162 @@ def widen_table(example, needed, tables):
 
 @njit
 def hand_over(example, p, weight, w, rows, tables, slots, memo):
-    """Give the dual mass of plane p to the heaviest of the example's other planes; `w` follows."""
+    """Give the dual mass of plane p to the other plane where the dual value falls least; `w` follows.
+
+    Returns the change of Σ c α b.
+    """
     moved = slots.alpha[example, p]
     if moved == 0.0:
-        return
-    count = slots.count[example]
-    heaviest = 0 if p != 0 else 1
+        return 0.0
+    count, gram = slots.count[example], gram_of(example, slots)
+    heights = np.empty(slots.start.shape[1])
+    score_slots(example, w, rows, tables, slots, memo, heights)
+    best, least = -1, np.inf
     for q in range(count):
-        if q != p and slots.alpha[example, q] > slots.alpha[example, heaviest]:
-            heaviest = q
+        if q != p:
+            curvature = weight * moved * (gram[p, p] - 2.0 * gram[p, q] + gram[q, q])
+            loss = 0.5 * curvature - heights[q] - slots.offset[example, q]
+            if loss < least:
+                best, least = q, loss
     coefficients = np.zeros(count)
-    coefficients[heaviest] = -weight * moved
+    coefficients[best] = -weight * moved
     coefficients[p] = weight * moved
     add_slots(example, coefficients, w, rows, tables, slots, memo)
-    slots.alpha[example, heaviest] += moved
+    slots.alpha[example, best] += moved
     slots.alpha[example, p] = 0.0
+    return weight * moved * (slots.offset[example, best] - slots.offset[example, p])
 
 
 @njit
-def free_slot(example, weight, w, oldest, rows, tables, slots, memo):
-    """Return a slot for a new plane: one whose plane is no longer useful, an empty one, or the least useful.
+def free_slot(example, oldest, slots):
+    """Return a slot for a new plane: one whose plane is no longer useful, an empty one, or −1 if there is none.
 
     A plane without weight costs nothing to drop; it goes when it was last used before `oldest`, or when all slots
-    are taken. If all have weight, the lightest hands its own to the heaviest; the dual value may then fall a
-    little, which no bound relies on.
+    are taken.
     """
     count = slots.count[example]
-    victim, heaviest = -1, 0
+    victim = -1
     for p in range(count):
         if slots.alpha[example, p] == 0.0 and (victim < 0 or slots.used[example, p] < slots.used[example, victim]):
             victim = p
-        if slots.alpha[example, p] > slots.alpha[example, heaviest]:
-            heaviest = p
-    if count < slots.start.shape[1] and (victim < 0 or slots.used[example, victim] >= oldest):
+    if count < slots.side[example] and (victim < 0 or slots.used[example, victim] >= oldest):
         slots.count[example] = count + 1
         return count
-    if victim >= 0:
-        return victim
-    victim = 0 if heaviest != 0 else 1
-    for p in range(count):
-        if p != heaviest and slots.alpha[example, p] < slots.alpha[example, victim]:
-            victim = p
-    hand_over(example, victim, weight, w, rows, tables, slots, memo)
     return victim
+
+
+@njit
+def lightest(example, slots):
+    """Return the two planes of the example with the least dual mass."""
+    first, second = 0, 1
+    if slots.alpha[example, 1] < slots.alpha[example, 0]:
+        first, second = 1, 0
+    for p in range(2, slots.count[example]):
+        if slots.alpha[example, p] < slots.alpha[example, first]:
+            first, second = p, first
+        elif slots.alpha[example, p] < slots.alpha[example, second]:
+            second = p
+    return first, second
+
+
+@njit
+def add_shares(example, shares, tables):
+    """Append the atoms of the example's table times their shares to the table, and the plane of them to the numbers.
+
+    Atoms of the same row and column become one, so that means of means do not grow without end. Those with a share of 1
+    stay as they are.
+    """
+    base, length, end = tables.start[example], tables.length[example], tables.end[1]
+    size = 16
+    while size < 2 * length:
+        size *= 2
+    places = np.full(size, -1, dtype=np.int64)
+    added = length
+    for a in range(length):
+        if shares[a] == 0.0:
+            continue
+        if shares[a] == 1.0:
+            tables.numbers[end] = a
+            end += 1
+            continue
+        row, column = tables.atoms.row[base + a], tables.atoms.column[base + a]
+        place = (row * 1000003 + column * 7919) & (size - 1)
+        while places[place] >= 0:
+            other = base + places[place]
+            if tables.atoms.row[other] == row and tables.atoms.column[other] == column:
+                break
+            place = (place + 1) & (size - 1)
+        if places[place] < 0:
+            places[place] = added
+            tables.atoms.row[base + added] = row
+            tables.atoms.column[base + added] = column
+            tables.atoms.value[base + added] = 0.0
+            tables.numbers[end] = added
+            end, added = end + 1, added + 1
+        tables.atoms.value[base + places[place]] += shares[a] * tables.atoms.value[base + a]
+    tables.length[example], tables.end[1] = added, end
+
+
+@njit
+def merge_lightest(examples, tables, slots):
+    """Replace the two lightest planes of each listed example by their mean, which leaves the dual point as it is.
+
+    A mean of planes below a function is below it too. The caller has made room for all atoms of both planes.
+    """
+    for example in examples:
+        p, q = lightest(example, slots)
+        mass = slots.alpha[example, p] + slots.alpha[example, q]
+        part = slots.alpha[example, p] / mass
+        shares = np.zeros(tables.length[example])
+        for plane, share in ((p, part), (q, 1.0 - part)):
+            start = slots.start[example, plane]
+            for k in range(start, start + slots.length[example, plane]):
+                shares[tables.numbers[k]] += share
+        most = tables.length[example] + slots.length[example, p] + slots.length[example, q]
+        widen_table(example, most, tables)
+        start = tables.end[1]
+        add_shares(example, shares, tables)
+        slots.offset[example, p] = part * slots.offset[example, p] + (1.0 - part) * slots.offset[example, q]
+        slots.start[example, p], slots.length[example, p] = start, tables.end[1] - start
+        slots.alpha[example, p], slots.mixed[example, p] = mass, True
+        slots.used[example, p] = max(slots.used[example, p], slots.used[example, q])
+        gram = gram_of(example, slots)
+        square = part * part * gram[p, p] + 2.0 * part * (1.0 - part) * gram[p, q] + (1.0 - part) ** 2 * gram[q, q]
+        for r in range(slots.count[example]):
+            gram[p, r] = part * gram[p, r] + (1.0 - part) * gram[q, r]
+            gram[r, p] = gram[p, r]
+        gram[p, p] = square
+        remove_slot(example, q, slots)
+        prune_table(example, tables, slots)
+
+
+@njit
+def remove_slot(example, p, slots):
+    """Let the last plane of the example take the place of plane p."""
+    last, gram = slots.count[example] - 1, gram_of(example, slots)
+    slots.start[example, p] = slots.start[example, last]
+    slots.length[example, p] = slots.length[example, last]
+    slots.offset[example, p] = slots.offset[example, last]
+    slots.alpha[example, p] = slots.alpha[example, last]
+    slots.used[example, p] = slots.used[example, last]
+    slots.mixed[example, p] = slots.mixed[example, last]
+    for q in range(last):
+        gram[p, q] = gram[last, q]
+        gram[q, p] = gram[q, last]
+    gram[p, p] = gram[last, last]
+    slots.count[example] = last
+
+
+@njit
+def move_matrices(examples, corners, sides, slots, target):
+    """Copy the Gram matrices of the listed examples to other corners of `target`, where they have other sides."""
+    for k in range(examples.shape[0]):
+        example, side = examples[k], sides[k]
+        gram, count = gram_of(example, slots), slots.count[example]
+        for p in range(count):
+            for q in range(count):
+                target[corners[k] + p * side + q] = gram[p, q]
+        slots.corner[example], slots.side[example] = corners[k], side
 
 
 @njit
@@ -124,22 +237,14 @@ def close_up(tables, slots, table_order, examples, places):
 def drop_planes(examples, places, weights, w, rows, tables, slots):
     """Give up the planes (examples, places), the places of one example falling; it must keep at least one.
 
-    The last plane of the example takes the place that becomes free.
+    Returns the change of Σ c α b.
     """
     memo = np.empty(tables.length.max())
+    change = 0.0
     for k in range(examples.shape[0]):
         example, p = examples[k], places[k]
-        hand_over(example, p, weights[example], w, rows, tables, slots, memo)
-        last = slots.count[example] - 1
-        slots.start[example, p] = slots.start[example, last]
-        slots.length[example, p] = slots.length[example, last]
-        slots.offset[example, p] = slots.offset[example, last]
-        slots.alpha[example, p] = slots.alpha[example, last]
-        slots.used[example, p] = slots.used[example, last]
-        for q in range(last):
-            slots.gram[example, p, q] = slots.gram[example, last, q]
-            slots.gram[example, q, p] = slots.gram[example, q, last]
-        slots.gram[example, p, p] = slots.gram[example, last, last]
-        slots.count[example] = last
+        change += hand_over(example, p, weights[example], w, rows, tables, slots, memo)
+        remove_slot(example, p, slots)
         if k + 1 == examples.shape[0] or examples[k + 1] != example:
             prune_table(example, tables, slots)
+    return change

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from latentstruct.kernels.jit import njit
+from latentstruct.kernels.jit import inlined, njit
 from latentstruct.kernels.planes import ONE, TWO, Atoms, row_add, row_dot
 
 
@@ -23,7 +23,10 @@ class Slots(NamedTuple):
     offset: np.ndarray  # (n, K) b_p
     alpha: np.ndarray  # (n, K)
     used: np.ndarray  # (n, K) clock of the last use
-    gram: np.ndarray  # (n, K, K)
+    mixed: np.ndarray  # (n, K) whether it is a convex combination of planes of the oracle
+    gram: np.ndarray  # flat: the Gram matrices of the examples
+    corner: np.ndarray  # (n,) where the example's matrix begins
+    side: np.ndarray  # (n,) its rows and columns: slots that the example may use, at most K
     count: np.ndarray  # type: ignore[assignment]  # (n,); hides tuple.count, which nobody needs here
 
 
@@ -43,6 +46,13 @@ class Scratch(NamedTuple):
 
     vector: np.ndarray  # (d,)
     clock: np.ndarray  # (1,): rounds so far
+
+
+@inlined
+def gram_of(example, slots):
+    """Return the Gram matrix of the example's slots."""
+    side = slots.side[example]
+    return slots.gram[slots.corner[example] : slots.corner[example] + side * side].reshape(side, side)
 
 
 @njit

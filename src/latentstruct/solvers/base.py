@@ -145,13 +145,17 @@ class Monitor:
         self.best, self.objective, self.reason = None, math.inf, ""
         self.resumed = None
 
-    def offer(self, w: Vector, objective: float, copy: bool = True) -> None:
-        """Report the true objective at w; the best w is kept (`copy=False` if w will never change)."""
+    def require_finite(self, objective: float) -> None:
+        """Raise if an objective, or a model of it, overflowed."""
         if not math.isfinite(objective):
             raise InputError(
                 f"the objective became {objective}, but must be finite: the inputs or C are too large in scale; "
                 "standardise the features"
             )
+
+    def offer(self, w: Vector, objective: float, copy: bool = True) -> None:
+        """Report the true objective at w; the best w is kept (`copy=False` if w will never change)."""
+        self.require_finite(objective)
         if objective < self.objective:
             self.objective, self.best = objective, w.copy() if copy else w
 
@@ -177,6 +181,7 @@ class Monitor:
         """
         seconds = self._seconds()
         shown, bound = (self.objective, self.lower_bound) if estimate is None else estimate
+        bound = max(bound, self.lower_bound)
         calls = self.counted.tally.calls
         gap, start = shown - bound, len(self._earlier)
         line = Round(self._rounds() + 1, shown, bound, gap, calls, seconds, estimate is not None, start=start)

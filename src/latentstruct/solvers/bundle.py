@@ -23,6 +23,8 @@ from latentstruct.state_trees import Saved, Tree
 
 # The QP over the planes is solved to this share of the gap that is wanted.
 QP_SHARE = 1e-3
+# Iterations between two exact oracle calls that may be answered from remembered planes.
+MOST_CACHED_ROUNDS = 10
 STALLED_ROUNDS = 200
 # The proximal term is right while the next step promises between these shares of the gap; else it changes by a factor.
 LEAST_PROMISE, MOST_PROMISE = 0.2, 0.5
@@ -236,8 +238,8 @@ class Bundle(BaseSolver):
     max_planes : int, default=200
         Planes kept in the bundle (memory max_planes · d).
     cached_planes : int, default=0
-        Planes remembered for each example. If above 0, a round is answered from them while that cuts the model by
-        a tenth of the gap, and the exact oracle is asked only otherwise.
+        Planes remembered for each example. If above 0, an iteration is answered from them while that cuts the model by
+        a tenth of the gap, for 10 iterations at most before the next call of the exact oracle.
     adaptive : bool, optional
         Whether ρ changes from round to round. It grows where a step promised more than half of the gap and failed, as
         it went too far, and shrinks where a step promises less than a fifth, as it is too short. With F1 and the ROC
@@ -315,8 +317,9 @@ class Bundle(BaseSolver):
         return state
 
     def inheriting(self, objective: Objective, store: PlaneStore) -> PlaneBundle:
-        """Return the state of a bundle that has no total planes yet but remembers planes of single examples."""
+        """Return the state of a bundle that begins with the dual point and the planes of single examples of a store."""
         bundle = self._bundle(objective, objective.minus.total(np.zeros(objective.n_features)), None)
+        bundle.add(store.combination())
         bundle.remembered = store
         return bundle
 
@@ -328,6 +331,7 @@ class _Descent:
         self.settings, self.objective, self.monitor = settings, objective, monitor
         self.oracle: Any = objective.plus
         self.progress = Progress()
+        self.n_cached = 0
         self.adaptive = objective.n_examples == 1 if settings.adaptive is None else settings.adaptive
         monitor.snapshot = self.tree
 
@@ -357,6 +361,7 @@ class _Descent:
             "w": self.w,
             "best_gap": self.progress.best,
             "idle": self.progress.idle,
+            "n_cached": self.n_cached,
         }
 
     def go_on(self, saved: Saved) -> None:
@@ -366,6 +371,7 @@ class _Descent:
             bundle = PlaneBundle.restored(saved.part("bundle"), self.objective)
             self.centre, self.value, self.w = saved.vector("centre", d), saved.real("value"), saved.vector("w", d)
             self.progress = Progress(saved.real("best_gap"), saved.whole("idle"))
+            self.n_cached = saved.whole("n_cached")
         self._take(bundle, self.centre)
 
     def _improve(self, plane: Plane) -> None:
@@ -383,11 +389,14 @@ class _Descent:
     def step(self) -> None:
         """Ask at the next point, and move the centre there if that keeps enough of what the model promised."""
         w, expected = self.w, self.bundle.model(self.w)
-        if self.settings.cached_planes:
+        self.monitor.require_finite(expected)
+        if self.settings.cached_planes and self.n_cached < MOST_CACHED_ROUNDS:
             plane = self.oracle.remembered_total(w)
             if self._value(plane, w) - expected >= 0.1 * self.monitor.gap:
+                self.n_cached += 1
                 self._improve(plane)
                 return
+        self.n_cached = 0
         plane = self.oracle.total(w)
         reached = self._value(plane, w)
         self.monitor.offer(w, reached)

@@ -84,7 +84,7 @@ class CuttingPlane(BaseSolver):
         while not monitor.reason:
             violated = np.flatnonzero(point.oracle.weights > 0)
             for _ in range(self.max_sweeps):
-                if point.ascend(violated, steps=100).sum() <= self.inner_tol * gap:
+                if point.ascend(violated, steps=100)[0].sum() <= self.inner_tol * gap:
                     break
             gap = float(point.certify().sum())
             monitor.close_round()

@@ -29,8 +29,8 @@ class DualPoint:
         If not zero, planes at w0 are added at once, unless an earlier store is given.
     store : PlaneStore, optional
         Planes and masses of an earlier call on the same data; they hold for any linear part and any weights c_i.
-    most : int
-        Planes kept for an example.
+    most : int, optional
+        Planes kept for an example; see `PlaneStore`.
     most_bytes : float, optional
         Bytes that all of them may take. An earlier store with another bound is left aside.
     """
@@ -41,7 +41,7 @@ class DualPoint:
         monitor: Monitor,
         w0: Vector,
         store: PlaneStore | None,
-        most: int,
+        most: int | None = None,
         most_bytes: float | None = None,
     ) -> None:
         self.oracle = objective.plus
@@ -61,7 +61,7 @@ class DualPoint:
         self.refresh()
         monitor.closing = self.certify
         if ask_at_start:
-            self.store.append(self.every, self.oracle.planes(w0), self.w)
+            self.ask(self.every, w0)
 
     def tree(self) -> Tree:
         """Return the state, with w as many small updates have left it."""
@@ -93,18 +93,29 @@ class DualPoint:
         """D(α)."""
         return -0.5 * float(self.w @ self.w) + self.offset - self.linear.offset
 
-    def ask(self, rows: Indices) -> Planes:
-        """Ask the oracle for planes of the listed examples at w and keep them."""
-        planes = self.oracle.planes(self.w, rows)
+    def ask(self, rows: Indices, at: Vector | None = None) -> Planes:
+        """Query the oracle for planes of the listed examples, by default at w, and keep them."""
+        planes = self.oracle.planes(self.w if at is None else at, rows)
         self.monitor.certified = self.monitor.certified and planes.exact
-        self.store.append(rows, planes, self.w)
+        self.offset += self.store.append(rows, planes, self.w)
         return planes
 
-    def ascend(self, rows: Indices, rule: str = "smo", steps: int = 5) -> Vector:
-        """Raise D over the kept planes of the listed examples; return their gaps before."""
-        gaps, change = self.store.ascend(rows, self.w, rule, steps)
+    def ascend(self, rows: Indices, rule: str = "smo", steps: int = 5) -> tuple[Vector, float]:
+        """Raise D over the kept planes of the listed examples; return their gaps before, and the gain."""
+        gaps, change, gain = self.store.ascend(rows, self.w, rule, steps)
         self.offset += change
-        return gaps
+        return gaps, gain
+
+    def query(self, w: Vector) -> None:
+        """Query the oracle for all examples at any w, keep their planes, and report P(w) and D(α)."""
+        size = 0.5 * float(w @ w)
+        self.monitor.require_finite(size)
+        values = self.ask(self.every, w).values
+        total = float(self.oracle.weights @ values)
+        self.monitor.offer(w, size + (total - self.linear(w)))
+        if self.monitor.is_small(self.monitor.objective - self.value):
+            self.refresh()
+        self.monitor.bound(self.value)
 
     def certify(self) -> Vector:
         """Ask all examples at one w: true objective and bound; return the examples' weighted gaps."""

@@ -100,28 +100,21 @@ class FrankWolfe(BaseSolver):
         while not monitor.reason:
             point.store.tick()
             for rows in self._parts(point, rng, gaps):
-                self._ask(point, rows)
-                gaps[rows] = point.ascend(rows, self.step)
+                point.ask(rows)
+                gaps[rows], _ = point.ascend(rows, self.step)
                 steps += 1
                 if self.average:
                     share = 2.0 / (steps + 1)
                     mean_w += share * (point.w - mean_w)
                     mean_offset += share * (point.offset - mean_offset)
             gap = float(gaps.sum())
-            bound = point.value
-            due = (len(monitor.history) + 1) % self.certify_every == 0 or gap <= self.tol * abs(bound + gap)
+            monitor.bound(point.value)
+            due = (len(monitor.history) + 1) % self.certify_every == 0 or gap <= self.tol * abs(point.value + gap)
             if due:
                 self._certify(objective, monitor, point, gaps, mean_w, mean_offset)
-            monitor.close_round(None if due else (bound + gap, bound))
+            monitor.close_round()
         if not due:
             self._certify(objective, monitor, point, gaps, mean_w, mean_offset)
-
-    def _ask(self, point: DualPoint, rows: Indices) -> None:
-        before = point.w.copy() if self.average else point.w
-        point.ask(rows)
-        # A plane given up with its mass moves w; the mean needs the offset that belongs to it.
-        if self.average and not np.array_equal(before, point.w):
-            point.refresh()
 
     def _certify(
         self,

@@ -34,7 +34,8 @@ def store_tree(store: PlaneStore) -> Tree:
 def restored_store(saved: Saved, first: Planes, weights: Vector) -> PlaneStore:
     """Undo `store_tree` for the batch that `first` are planes of."""
     most_bytes = saved.real("bytes") if "bytes" in saved else None
-    return PlaneStore.restored(saved.tree["planes"], first, weights, saved.whole("most", 2, MOST_PLANES), most_bytes)
+    most = saved.whole("most", 2, MOST_PLANES) if "most" in saved else None
+    return PlaneStore.restored(saved.tree["planes"], first, weights, most, most_bytes)
 
 
 def linear_tree(side: Any) -> Tree:
