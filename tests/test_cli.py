@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command import fail, interrupt, run, start, watch, weights_file
+from command import HANGS, fail, interrupt, run, start, watch, weights_file
 from latentstruct import CRF, Chain, LatentSSVM, Motif, Multiclass, StructuralSVM, load, persistence
 from latentstruct.cli import chain
 from latentstruct.cli.common import check_folder, list_labels
@@ -531,7 +531,7 @@ def test_closed_pipe_is_no_error(chain_model, chains):
     process = start("predict", chain_model, chains, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     shown = process.stderr.read().decode()
-    process.wait(timeout=60)
+    process.wait(timeout=HANGS)
     process.stderr.close()
     assert "Traceback" not in shown
     assert "error" not in shown
@@ -578,7 +578,7 @@ def test_interrupted_while_modules_are_loaded(module, tmp_path):
         "main()\n"
     )
     args = [sys.executable, "-c", code, "train", "chain", "missing", "-o", tmp_path / "model"]
-    result = subprocess.run(args, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(args, capture_output=True, text=True, timeout=HANGS)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "interrupted: nothing was written\n")
 
 
@@ -621,7 +621,7 @@ def test_interrupted_while_reading(tmp_path):
     process.stdin.write("a b\n" * 100_000)
     process.stdin.flush()
     process.send_signal(signal.SIGINT)
-    _, shown = process.communicate(timeout=60)
+    _, shown = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     assert shown == "interrupted: nothing was written\n"
     assert not (tmp_path / "model").exists()

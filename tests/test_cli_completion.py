@@ -91,6 +91,6 @@ def test_the_script_works_in_bash_and_loads_nothing_heavy(tmp_path):
         'echo "${COMPREPLY[@]}"\n'
     )
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, env=env, timeout=60)
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, env=env, timeout=600)
     assert done.stdout == "lssvm-motif\n"
     assert done.stderr == ""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command import fail, run, start
+from command import HANGS, fail, run, start
 from latentstruct import file_sources
 from latentstruct.cli.registry import KINDS
 from latentstruct.cli.tasks import find_guide, list_guides, make_example
@@ -89,7 +89,7 @@ def test_an_archive_is_not_shown_on_a_terminal():
     terminal, child = os.openpty()
     process = start("example", "detect", stdout=child, stderr=subprocess.PIPE, text=True)
     os.close(child)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=HANGS)
     os.close(terminal)
     assert process.returncode == 2
     assert "which a terminal cannot show; expected a file: latentstruct example detect > detect.zip" in told

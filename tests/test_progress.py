@@ -1,6 +1,8 @@
 """What is told of work that takes long: rounds, steps, silence, and the time that is left."""
 
 import math
+import re
+import threading
 import time
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from command import run
+from command import HANGS, run
 from latentstruct import (
     CCCP,
     CRF,
@@ -258,25 +260,33 @@ def test_a_share_of_equal_steps_tells_the_rest(done, more, seconds):
 
 
 def test_silent_work_is_remarked_on_with_what_is_done():
-    said = []
-    with Remarks(said.append, silence=0.02):
+    said, heard = [], threading.Event()
+
+    def say(text):
+        said.append(text)
+        if "2 of 3" in text:
+            heard.set()
+
+    with Remarks(say, silence=0.02):
         for item in each(range(3), 3, "things made"):
             assert list(each("ab", 2, "parts")) == ["a", "b"]
             if item == 2:
-                until = time.monotonic() + 20
-                while not any("2 of 3" in text for text in said) and time.monotonic() < until:
-                    time.sleep(0.01)
-    assert "still at work after 5 s: 2 of 3 things made" in said
+                assert heard.wait(HANGS)
+    assert re.fullmatch(r"still at work after \d+ (s|min): 2 of 3 things made(, .*)?", next(text for text in said if "2 of 3" in text))
     assert at_work._State.count is None
 
 
 def test_silence_before_the_first_round_is_explained():
-    said = []
-    with Remarks(said.append, silence=0.02), Progress():
-        until = time.monotonic() + 20
-        while not said and time.monotonic() < until:
-            time.sleep(0.01)
-    assert said[0].endswith(f" s: {WAITING}")
+    said, heard = [], threading.Event()
+
+    def say(text):
+        said.append(text)
+        if WAITING in text:
+            heard.set()
+
+    with Remarks(say, silence=0.02), Progress():
+        assert heard.wait(HANGS)
+    assert any(text.startswith("still at work after") and text.endswith(f": {WAITING}") for text in said)
     assert at_work._State.reason == ""
     progress = Progress()
     assert progress._table().caption == WAITING
@@ -285,13 +295,31 @@ def test_silence_before_the_first_round_is_explained():
     assert progress._table().caption is None
 
 
-@pytest.mark.parametrize("quiet", [True, False])
-def test_work_that_is_quiet_or_shown_elsewhere_gets_no_remarks(quiet):
+def test_work_that_is_quiet_gets_no_remarks():
+    with Remarks(print, quiet=True, silence=0.0) as remarks:
+        assert remarks._thread is None
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_work_that_is_shown_elsewhere_gets_no_remarks(held):
+    class Turns:
+        """Ends a loop that waits after three turns, without any time."""
+
+        left = 3
+
+        def wait(self, seconds):
+            self.left -= 1
+            return self.left < 0
+
     said = []
-    with Remarks(said.append, quiet=quiet, silence=0.005):
-        at_work.hold(True)
-        time.sleep(0.05)
-    assert said == []
+    remarks = Remarks(said.append, silence=0.0)
+    remarks._ended = Turns()
+    at_work.hold(held)
+    try:
+        remarks._watch(time.perf_counter())
+    finally:
+        at_work.hold(False)
+    assert len(said) == (0 if held else 3)
 
 
 def test_remarks_that_nobody_can_hear_end_in_silence():
@@ -302,7 +330,7 @@ def test_remarks_that_nobody_can_hear_end_in_silence():
         raise BrokenPipeError
 
     with Remarks(closed, silence=0.005) as remarks:
-        remarks._thread.join(20)
+        remarks._thread.join(HANGS)
         assert not remarks._thread.is_alive()
     assert len(heard) == 1
 
@@ -313,8 +341,22 @@ def test_commands_are_remarked_on_unless_quiet(monkeypatch, tmp_path):
     monkeypatch.setattr(at_work, "SILENCE", 1e-4)
     train = ("train", "classes", data, "-o", tmp_path / "model")
     assert run(*train, "--quiet").stderr == ""
-    assert any(line.startswith("still at work after 5 s") for line in run(*train).stderr.splitlines())
-    assert all(line.startswith("still at work after") for line in run("evaluate", train[-1], data).stderr.splitlines())
+    remarked, say, predict = threading.Event(), at_work.Remarks._tell, StructuralSVM.predict
+
+    def tell(self, text):
+        remarked.set()
+        return say(self, text)
+
+    def predict_late(self, X):
+        # The command goes on when it was remarked on.
+        assert remarked.wait(HANGS)
+        return predict(self, X)
+
+    monkeypatch.setattr(at_work.Remarks, "_tell", tell)
+    monkeypatch.setattr(StructuralSVM, "predict", predict_late)
+    shown = run("evaluate", train[-1], data).stderr.splitlines()
+    assert shown
+    assert all(line.startswith("still at work after") for line in shown)
 
 
 def test_decoded_examples_are_counted(monkeypatch):

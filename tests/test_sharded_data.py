@@ -584,5 +584,5 @@ def test_data_need_not_fit_into_memory(tmp_path):
     room = data.n_bytes // 3
     command = [sys.executable, "-c", LIMITED, str(data.folder), str(tmp_path / "small"), str(room)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=600)
     assert done.stdout.split("\n")[:2] == [str(len(data)), "more than memory"], done.stderr

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import weakref
 
 import numpy as np
@@ -232,7 +231,7 @@ print(*trained(2))
 def test_fits_are_the_same_bits_in_two_processes_and_with_one_or_two_threads(many_pieces):
     environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": os.path.dirname(__file__)}
     command = [sys.executable, "-c", ELSEWHERE]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout.split() == trained(1) == trained(2)
 
 
@@ -266,7 +265,7 @@ def test_estimators_hand_their_threads_to_all_oracles():
 
 
 def test_answers_come_in_the_order_of_the_items_from_several_threads():
-    meet = threading.Barrier(3, timeout=30)
+    meet = threading.Barrier(3, timeout=600)
     seen = set()
 
     def square(k):
@@ -281,17 +280,18 @@ def test_answers_come_in_the_order_of_the_items_from_several_threads():
 
 
 def test_answers_are_taken_in_order_while_few_are_there(many_pieces):
-    there, most, taken = [], [], []
-
     def work(k):
         there.append(k)
         most.append(len(there) - len(taken))
-        # The first of each three takes longest, so that others have to wait for it.
-        time.sleep(0.003 if k % 3 == 0 else 0.0)
+        if len(there) >= 2 * n_jobs:
+            blocked.set()
+        if n_jobs > 1 and k == 0:
+            # All that may be begun before the first answer is taken is begun meanwhile.
+            assert blocked.wait(600)
         return k
 
     for n_jobs in (1, 3):
-        there, most, taken = [], [], []
+        there, most, taken, blocked = [], [], [], threading.Event()
         thread_fold(work, range(60), taken.append, n_jobs)
         assert taken == list(range(60))
         assert max(most) <= 2 * n_jobs
@@ -313,10 +313,15 @@ def test_answers_are_taken_in_order_while_few_are_there(many_pieces):
 
 
 def test_an_error_ends_threads_that_wait_for_answers_to_be_taken():
+    begun = threading.Event()
+
     def work(k):
         if k == 0:
-            time.sleep(0.05)
+            # The others have done all that may be begun, and wait for the first answer.
+            assert begun.wait(600)
             raise ValueError("the first one")
+        if k == 5:
+            begun.set()
         return k
 
     with pytest.raises(ValueError, match="the first one"):
@@ -338,40 +343,53 @@ def test_threads_inside_threads_work_alone():
 
 
 def test_the_first_error_in_the_order_of_items_comes_out_and_the_rest_is_left():
-    begun = []
+    begun, later = [], threading.Event()
 
     def work(k):
         begun.append(k)
-        if k in (2, 3):
-            time.sleep(0.02 if k == 2 else 0.0)
-            raise ValueError(f"item {k}")
-        time.sleep(0.001)
+        if k == 2:
+            # With several threads the error of the next item comes first.
+            assert n_jobs == 1 or later.wait(600)
+            raise ValueError("item 2")
+        if k == 3:
+            later.set()
+            raise ValueError("item 3")
+        assert k < 3 or later.wait(600)
         return k
 
     for n_jobs in (1, 2, 3):
         begun.clear()
+        later.clear()
         with pytest.raises(ValueError, match="item 2"):
-            thread_map(work, range(1000), n_jobs)
-        assert len(begun) < 1000
+            thread_map(work, range(10**9), n_jobs)
+        assert len(begun) < 10**9
     assert thread_map(abs, [-1, -2], 2) == [1, 2]
 
 
 def test_an_interrupt_waits_for_what_was_begun():
-    running, finished = [], []
+    running, finished, begun, waits = [], [], threading.Event(), threading.Event()
+
+    class Condition(threading.Condition):
+        def wait(self, timeout=None):
+            waits.set()
+            return super().wait(timeout)
 
     def work(k):
         if threading.current_thread() is threading.main_thread():
-            while not running:
-                time.sleep(0.001)
+            assert begun.wait(600)
             raise KeyboardInterrupt
         running.append(k)
-        time.sleep(0.05)
+        begun.set()
+        # Only a caller that waits for this item gets it finished.
+        assert waits.wait(600)
         finished.append(k)
 
+    shared = executors._Shared(work, range(100), lambda answer: None, 100)
+    shared.changed = Condition()
     with pytest.raises(KeyboardInterrupt):
-        thread_map(work, range(100), 2)
+        shared.run(1)
+    assert len(running) == 1
     assert running == finished
-    assert len(running) < 100
 
 
 def test_ctrl_c_inside_a_threaded_fit_keeps_the_best_model(many_pieces, monkeypatch):
@@ -407,7 +425,7 @@ def test_a_forked_process_makes_threads_of_its_own_and_is_a_worker():
     queue = context.SimpleQueue()
     child = context.Process(target=_jobs_and_answer, args=(queue,))
     child.start()
-    child.join(60)
+    child.join(600)
     assert child.exitcode == 0
     assert queue.get() == (1, True, [1, 2, 3])
 
