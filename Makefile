@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
-.PHONY: install demo test check lint bench soak fuzz kills docs pictures reproduce clean
+.PHONY: install demo test test-portable check lint bench soak fuzz kills docs pictures reproduce clean
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
@@ -40,8 +40,13 @@ install: $(VENV)/.made
 demo: $(VENV)/.run
 	$(BIN)/latentstruct demo
 
+# In random order; TESTS=--randomly-seed=N repeats one.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
+
+# As on other processors, beside a busy one: VARIANT is baseline, haswell or skylakex, by default all that run here.
+test-portable: $(VENV)/.test
+	$(BIN)/python tests/portable.py $(if $(VARIANT),--variant $(VARIANT)) $(if $(SEED),--seed $(SEED)) $(TESTS)
 
 lint: $(VENV)/.check
 	$(BIN)/ruff check .

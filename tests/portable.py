@@ -1,0 +1,62 @@
+"""Run the tests as on other machines: other instruction sets, in random order, beside a process that keeps a core busy.
+
+    python tests/portable.py [--variant NAME] [--seed NUMBER] [OPTIONS OF PYTEST]
+
+Results that depend on the order of summation, on fused multiplication or on time fail in one of the variants.
+"""
+
+import argparse
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+# Settings of OpenBLAS and numba: "baseline" is x86-64 without AVX and fused multiply-add.
+VARIANTS = {
+    "baseline": {"OPENBLAS_CORETYPE": "Prescott", "NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""},
+    "haswell": {"OPENBLAS_CORETYPE": "Haswell"},
+    "skylakex": {"OPENBLAS_CORETYPE": "SkylakeX"},
+}
+# It ends with this process, however that ends.
+LOAD = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
+
+
+def possible() -> list[str]:
+    """Return the variants that this processor can run."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        sys.exit(f"the variants are for x86-64, and this is {platform.machine()}")
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = cpuinfo.read_text().split() if cpuinfo.exists() else []
+    needed = {"baseline": "", "haswell": "avx2", "skylakex": "avx512f"}
+    return [name for name in VARIANTS if needed[name] in ("", *flags)]
+
+
+def run(variant: str, seed: int, options: list[str]) -> int:
+    """Run the tests once; return the exit code of pytest."""
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", "-p", "randomly"]
+    command += [f"--randomly-seed={seed}", *options]
+    load = subprocess.Popen([sys.executable, "-c", LOAD])
+    try:
+        code = subprocess.run(command, env={**os.environ, **VARIANTS[variant]}, check=False).returncode
+    finally:
+        load.kill()
+        load.wait()
+    print(f"{variant}: {'failed' if code else 'passed'}; again: make test-portable VARIANT={variant} SEED={seed}")
+    return code
+
+
+def main() -> int:
+    """Run one variant, or all that this processor has."""
+    parser = argparse.ArgumentParser(description="Run the tests as on other machines; other options are for pytest.")
+    parser.add_argument("--variant", choices=possible(), help="all by default")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31), help="of the order")
+    given, options = parser.parse_known_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return max(run(name, given.seed, options) for name in ([given.variant] if given.variant else possible()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
