@@ -7,11 +7,14 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from typer.testing import CliRunner
 
 from latentstruct.cli import app
+from latentstruct.progress import Progress
 
 # A child of a shell's background job would ignore Ctrl-C, as such jobs do. Remarks would depend on the machine's speed.
 COMMAND = (
@@ -38,6 +41,30 @@ def fail(*args, stdin=None):
     assert lines[-1].startswith("error: ")
     assert not any(line.startswith("error") for line in lines[:-1])
     return lines[-1]
+
+
+@contextmanager
+def default_interrupts():
+    """Take Ctrl-C as a command in the foreground does, and check that it is taken so again afterwards."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def run_interrupted(*args, at):
+    """Run the command in this process, with Ctrl-C when `at` is true of a round."""
+    take = Progress.__call__
+
+    def take_and_interrupt(self, line):
+        take(self, line)
+        if at(line):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with default_interrupts(), patch.object(Progress, "__call__", take_and_interrupt):
+        return run(*args, code=128 + signal.SIGINT)
 
 
 def start(*args, **streams):

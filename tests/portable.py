@@ -14,11 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Settings of OpenBLAS and numba: "baseline" is x86-64 without AVX and fused multiply-add.
+import numpy as np
+
+# The instructions that a processor must have, and settings of OpenBLAS and numba that use no later ones.
 VARIANTS = {
-    "baseline": {"OPENBLAS_CORETYPE": "Prescott", "NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""},
-    "haswell": {"OPENBLAS_CORETYPE": "Haswell"},
-    "skylakex": {"OPENBLAS_CORETYPE": "SkylakeX"},
+    "baseline": ("sse2", {"OPENBLAS_CORETYPE": "Prescott", "NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}),
+    "haswell": ("avx2", {"OPENBLAS_CORETYPE": "Haswell", "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""}),
+    "skylakex": ("avx512f", {"OPENBLAS_CORETYPE": "SkylakeX"}),
 }
 # It ends with this process, however that ends.
 LOAD = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
@@ -26,12 +28,18 @@ LOAD = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
 
 def possible() -> list[str]:
     """Return the variants that this processor can run."""
-    if platform.machine() not in ("x86_64", "AMD64"):
-        sys.exit(f"the variants are for x86-64, and this is {platform.machine()}")
     cpuinfo = Path("/proc/cpuinfo")
-    flags = cpuinfo.read_text().split() if cpuinfo.exists() else []
-    needed = {"baseline": "", "haswell": "avx2", "skylakex": "avx512f"}
-    return [name for name in VARIANTS if needed[name] in ("", *flags)]
+    if platform.machine() not in ("x86_64", "AMD64") or not cpuinfo.exists():
+        sys.exit(f"the variants are for x86-64 with Linux, and this is {platform.platform()}")
+    flags = set(cpuinfo.read_text().split())
+    return [name for name, (needed, _) in VARIANTS.items() if needed in flags]
+
+
+def settings_of(variant: str) -> dict[str, str]:
+    """Return the environment of a variant; numpy names its own loops, here those that this processor runs."""
+    loops = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    kept = {"baseline": (), "haswell": ("X86_V3", "AVX2", "FMA3"), "skylakex": loops}[variant]
+    return {**VARIANTS[variant][1], "NPY_DISABLE_CPU_FEATURES": " ".join(name for name in loops if name not in kept)}
 
 
 def run(variant: str, seed: int, options: list[str]) -> int:
@@ -40,7 +48,7 @@ def run(variant: str, seed: int, options: list[str]) -> int:
     command += [f"--randomly-seed={seed}", *options]
     load = subprocess.Popen([sys.executable, "-c", LOAD])
     try:
-        code = subprocess.run(command, env={**os.environ, **VARIANTS[variant]}, check=False).returncode
+        code = subprocess.run(command, env={**os.environ, **settings_of(variant)}, check=False).returncode
     finally:
         load.kill()
         load.wait()

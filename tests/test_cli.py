@@ -3,14 +3,13 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command import HANGS, fail, interrupt, run, start, watch, weights_file
+from command import HANGS, default_interrupts, fail, interrupt, run, start, watch, weights_file
 from latentstruct import CRF, Chain, LatentSSVM, Motif, Multiclass, StructuralSVM, load, persistence
 from latentstruct.cli import chain
 from latentstruct.cli.common import check_folder, list_labels
@@ -600,17 +599,6 @@ def test_interrupted_evaluation_leaves_the_model(chains, tmp_path, monkeypatch):
         result = run("train", "chain", chains, "--valid", chains, "-o", tmp_path / "model", "--quiet", code=130)
     assert result.stderr == f"interrupted: the model is in {tmp_path / 'model'}, but it was not evaluated\n"
     assert load(tmp_path / "model").stop_reason_ == "converged"
-
-
-@contextmanager
-def default_interrupts():
-    """Take Ctrl-C as a command in the foreground does, and check that it is taken so again afterwards."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def test_interrupted_while_reading(tmp_path):

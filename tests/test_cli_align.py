@@ -1,12 +1,10 @@
 import json
 import shutil
-import signal
-import subprocess
 
 import numpy as np
 import pytest
 
-from command import fail, interrupt, run, start, weights_file
+from command import fail, interrupt, run, run_interrupted, start, weights_file
 from latentstruct import load
 from latentstruct.formats.alignments import (
     SequencePairs,
@@ -211,11 +209,9 @@ def test_damaged_record(field, value, model, train):
 
 
 def test_interrupted_training_is_saved(tmp_path):
-    data, out = write_pairs(tmp_path / "large.fa", 100, length=60, changed=0.6), tmp_path / "model"
+    data, out = write_pairs(tmp_path / "pairs.fa", 20, length=30, changed=0.6), tmp_path / "model"
     args = ("train", "align", data, "-C", 100, "--tol", 1e-9, "-o", out, "--json")
-    process = start(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    text, shown = interrupt(process, "round 1")
-    assert process.returncode == 128 + signal.SIGINT, shown
-    assert f"interrupted: saving the best weights so far to {out}" in shown
-    assert json.loads(text)["stop_reason"] == load(out).stop_reason_ == "interrupted"
+    result = run_interrupted(*args, at=lambda line: line.round == 1)
+    assert f"interrupted: saving the best weights so far to {out}" in result.stderr
+    assert json.loads(result.stdout)["stop_reason"] == load(out).stop_reason_ == "interrupted"
     assert (out / "matrix.txt").exists()

@@ -1,11 +1,9 @@
 import json
-import signal
-import subprocess
 
 import numpy as np
 import pytest
 
-from command import fail, interrupt, run, start
+from command import fail, run, run_interrupted
 from latentstruct import load
 from latentstruct.formats import read_queries
 from latentstruct.metrics import precision_at_k
@@ -157,11 +155,9 @@ def test_weights_that_stay_zero_are_told(tmp_path):
 
 
 def test_interrupted_training_is_saved(tmp_path):
-    data = write_queries(tmp_path / "large.txt", 4000, size=20, noise=3.0)
+    data = write_queries(tmp_path / "queries.txt", 20, noise=3.0)
     out = tmp_path / "model"
     args = ("train", "rank", data, "--k", 3, "-C", 100, "--tol", 1e-9, "-o", out, "--json")
-    process = start(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    text, shown = interrupt(process, "round 1")
-    assert process.returncode == 128 + signal.SIGINT, shown
-    assert f"interrupted: saving the best weights so far to {out}" in shown
-    assert json.loads(text)["stop_reason"] == load(out).stop_reason_ == "interrupted"
+    result = run_interrupted(*args, at=lambda line: line.round == 1)
+    assert f"interrupted: saving the best weights so far to {out}" in result.stderr
+    assert json.loads(result.stdout)["stop_reason"] == load(out).stop_reason_ == "interrupted"

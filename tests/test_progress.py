@@ -272,7 +272,9 @@ def test_silent_work_is_remarked_on_with_what_is_done():
             assert list(each("ab", 2, "parts")) == ["a", "b"]
             if item == 2:
                 assert heard.wait(HANGS)
-    assert re.fullmatch(r"still at work after \d+ (s|min): 2 of 3 things made(, .*)?", next(text for text in said if "2 of 3" in text))
+    assert re.fullmatch(
+        r"still at work after \d+ (s|min): 2 of 3 things made(, .*)?", next(text for text in said if "2 of 3" in text)
+    )
     assert at_work._State.count is None
 
 
