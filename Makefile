@@ -44,9 +44,10 @@ demo: $(VENV)/.run
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
-# As on other processors, beside a busy one: VARIANT is baseline, haswell or skylakex, by default all that run here.
+# As on other processors, beside a busy one: VARIANT is baseline, haswell or skylakex, by default all that run here;
+# NUMERICAL=1 takes only tests that compare trainings.
 test-portable: $(VENV)/.test
-	$(BIN)/python tests/portable.py $(if $(VARIANT),--variant $(VARIANT)) $(if $(SEED),--seed $(SEED)) $(TESTS)
+	$(BIN)/python tests/portable.py $(if $(VARIANT),--variant $(VARIANT)) $(if $(SEED),--seed $(SEED)) $(if $(NUMERICAL),--numerical) $(TESTS)
 
 lint: $(VENV)/.check
 	$(BIN)/ruff check .

@@ -4,11 +4,14 @@ import pytest
 from hypothesis import settings
 
 from latentstruct import at_work, executors, oracles
+from latentstruct.report import pictures
 
 # No test may depend on how busy the machine is: neither on the time of an example nor on remarks about slow commands.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 at_work.SILENCE = 1e6
+# Plots for narrow screens take as long as the others: only tests of them draw both.
+pictures.NARROW_WIDTH = 100.0
 
 
 @pytest.fixture

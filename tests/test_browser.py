@@ -7,6 +7,7 @@ import pytest
 from browser import browsing, opened, require
 from command import run
 from latentstruct.cli.registry import KINDS
+from latentstruct.report import pictures
 
 pytestmark = pytest.mark.browser
 
@@ -66,7 +67,9 @@ def report(request, tmp_path_factory):
     folder, kind = tmp_path_factory.mktemp(request.param), KINDS[request.param]
     data = folder / kind.example_file
     data.write_bytes(kind.example())
-    run("train", kind.name, data, *SHOWN[kind.name], "-o", folder / "model", "--report", folder / "page.html", "-q")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pictures, "NARROW_WIDTH", 3.6)
+        run("train", kind.name, data, *SHOWN[kind.name], "-o", folder / "model", "--report", folder / "page.html", "-q")
     return folder / "page.html"
 
 

@@ -389,7 +389,7 @@ def test_self_paced_training_is_that_of_the_estimator(small):
 @pytest.fixture(scope="module")
 def sparse_pair(small):
     """Return a pair with a group-norm model of it, at a scale that leaves some states but not all."""
-    pair = digit_pairs.make_pair(small, (3, 8), 120, 100)
+    pair = digit_pairs.make_pair(small, (3, 8), 60, 60)
     return pair, groupnorm_digits.fit_sparse(pair, 100.0, 0, 20.0)
 
 

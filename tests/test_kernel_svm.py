@@ -292,8 +292,8 @@ def test_optdigits_are_told_apart_as_well_as_by_svc():
     from latentstruct.datasets import load_optdigits
 
     data = load_optdigits()
-    train, truth, test, expected = data.train_X[:2000], data.train_y[:2000], data.test_X, data.test_y
+    train, truth, test, expected = data.train_X[:600], data.train_y[:600], data.test_X, data.test_y
     ordinary = SVC(C=10.0).fit(train, truth).score(test, expected)
-    for cuts in ("all", 500):
+    for cuts in ("all", 300):
         model = KernelStructuralSVM(Multiclass(), C=10.0, cuts=cuts).fit(train, truth)
-        assert model.score(test, expected) >= ordinary - 0.005
+        assert model.score(test, expected) >= ordinary - 0.02

@@ -10,7 +10,7 @@ from latentstruct.datasets import make_planted_motif
 
 
 def motifs(rng):
-    data = make_planted_motif(30, 30, length=60, width=6, random_state=int(rng.integers(1000)))
+    data = make_planted_motif(15, 15, length=40, width=6, random_state=int(rng.integers(1000)))
     return data.X, data.Y
 
 

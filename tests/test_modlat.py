@@ -204,7 +204,7 @@ def test_gradient_of_theta_is_that_of_finite_differences(case):
     assert (above - below) / (2 * step) == pytest.approx(gradient @ direction, rel=1e-5, abs=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.sampled_from(KINDS), st.sampled_from(LOSSES[1:]), seeds, st.floats(-1e6, 1e6))
 def test_a_constant_added_to_all_scores_does_not_stop_the_block_of_theta(kind, loss, seed, constant):
     world = World(kind, loss, seed)
@@ -551,16 +551,16 @@ def test_the_reason_is_that_of_the_best_start(monkeypatch, make):
         return starts[-1]
 
     monkeypatch.setattr(alternation_solver._Run, "_one_start", remembered)
-    earlier = 0
-    for seed in range(6):
+    for seed in range(30):
         starts.clear()
-        model = make(comparing(), C=0.3, restarts=4, random_state=seed).fit(X, y)
+        model = make(comparing(), C=0.3, restarts=3, random_state=seed).fit(X, y)
         values = [start.at.value for start in starts]
         best = starts[int(np.argmin(values))]
-        earlier += best is not starts[-1]
         assert model.restart_objectives_ == values
         assert (model.objective_, model.n_rounds_, model.stop_reason_) == (best.at.value, best.rounds, best.reason)
-    assert earlier > 0
+        if best is not starts[-1]:
+            return
+    pytest.fail("the last start was always the best one")
 
 
 @pytest.mark.parametrize(

@@ -61,14 +61,6 @@ HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(1)> $\\frac{$"
 VOID = ("meta", "link", "img", "br", "path", "use", "image", "rect", "line")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def drawn_once():
-    """Let plots be drawn for wide screens only, which takes half the time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pictures, "NARROW_WIDTH", 100.0)
-        yield
-
-
 class Parsed(HTMLParser):
     """The elements and texts of a page."""
 
