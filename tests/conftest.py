@@ -7,7 +7,7 @@ from latentstruct import at_work, executors, oracles
 from latentstruct.report import pictures
 
 # No test may depend on how busy the machine is: neither on the time of an example nor on remarks about slow commands.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, max_examples=50)
 settings.load_profile("untimed")
 at_work.SILENCE = 1e6
 # Plots for narrow screens take as long as the others: only tests of them draw both.

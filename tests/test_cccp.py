@@ -180,7 +180,7 @@ def informative_start(seed):
 
 @cache
 def tempting_problems():
-    """Return three problems whose first minimum is within a tenth of its value at w = 0: a loose solver might stay."""
+    """Return two problems whose first minimum is within a tenth of its value at w = 0: a loose solver might stay."""
     found = []
     for seed in range(40):
         X, Y, H = informative_start(seed)
@@ -191,7 +191,7 @@ def tempting_problems():
         first = objective.linearized_with(task.completion_planes(batch, H))
         if 0.9 * 80 < BlockAscent(tol=1e-5).minimize(first).objective < 0.995 * 80:
             found.append((X, Y, H))
-        if len(found) == 3:
+        if len(found) == 2:
             return found
     raise AssertionError(f"only {len(found)} problems were found")
 

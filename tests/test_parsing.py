@@ -194,7 +194,7 @@ def twin_marginals(listed, w, temperature):
     st.sampled_from([0.0, 1.0, 10.0, 200.0]),
     st.integers(0, 2**31),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_marginals_are_those_of_all_trees(Y, features_and_markov, tagged, temperature, scale, seed):
     features, markov = features_and_markov
     case = learned(Parsing(features, markov=markov, rare=0), Y, tagged)

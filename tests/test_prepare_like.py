@@ -272,7 +272,7 @@ def test_models_that_are_none_are_refused_before_anything_is_written(tagger, cla
 LINES = ("the\td\tD", "cat\tn\tN", "sees\tv\tV", "é\tn\tN", "", "-DOCSTART-", "odd\tx\tX", "two\tn", "sees\tv\t", "one")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(LINES[:6]), max_size=9), st.sampled_from(LINES))
 def test_any_text_is_prepared_as_it_is_evaluated(tagger, tmp_path, lines, last):
     """What evaluation refuses is refused, with nothing written; what it takes is judged the same."""
