@@ -81,6 +81,7 @@ def test_a_seed_gives_the_same_model_whatever_the_threads(name):
     assert other.restart_objectives_ != found[0].restart_objectives_ or not found[0].coef_.any()
 
 
+@pytest.mark.filterwarnings("ignore:training ended at w = 0")
 @pytest.mark.parametrize("name", TASKS)
 def test_completions_fit_what_is_known(name):
     task, make = TASKS[name]
