@@ -229,7 +229,8 @@ print(*trained(2))
 
 
 def test_fits_are_the_same_bits_in_two_processes_and_with_one_or_two_threads(many_pieces):
-    environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": os.path.dirname(__file__)}
+    path = os.pathsep.join([os.path.dirname(__file__), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": path}
     command = [sys.executable, "-c", ELSEWHERE]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout.split() == trained(1) == trained(2)
