@@ -4,7 +4,7 @@ import shutil
 import numpy as np
 import pytest
 
-from command import fail, interrupt, run, run_interrupted, start, weights_file
+from command import fail, run, run_interrupted, weights_file
 from latentstruct import load
 from latentstruct.formats.alignments import (
     SequencePairs,

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from command import fail, interrupt, run, run_interrupted, start, watch, weights_file
+from command import fail, run, run_interrupted, watch, weights_file
 from latentstruct import load
 from latentstruct.formats import read_fasta, read_meme
 

@@ -125,7 +125,7 @@ def test_a_linear_kernel_is_the_linear_measure(loss):
     model = KernelStructuralSVM(Measure(loss), "linear", C=50.0, tol=1e-6).fit(X, TWO)
     assert model.objective_ == pytest.approx(linear.objective_, rel=1e-5)
     assert model.decision_function(X).shape == (len(X),)
-    np.testing.assert_allclose(model.decision_function(X), linear.decision_function(X), atol=2e-2)
+    same_scores(model.decision_function(X), linear.decision_function(X), X, model, linear)
     assert model.score(X, TWO) == pytest.approx(linear.score(X, TWO), abs=0.02)
 
 
@@ -136,7 +136,14 @@ def test_a_polynomial_kernel_is_that_of_its_features():
     model = KernelStructuralSVM(Multiclass(), "poly", gamma=1.0, degree=2, coef0=1.0, tol=1e-6).fit(X, Y)
     assert model.n_basis_ == 6
     assert model.objective_ == pytest.approx(linear.objective_, rel=1e-5)
-    np.testing.assert_allclose(model.decision_function(X), linear.decision_function(features), atol=5e-3)
+    same_scores(model.decision_function(X), linear.decision_function(features), features, model, linear)
+
+
+def same_scores(found, expected, features, *models):
+    """Compare scores of two solutions, each of which is within √(2 gap) of the only minimum in the space of weights."""
+    apart = sum(np.sqrt(2.0 * model.gap_) for model in models) * np.linalg.norm(features, axis=1).max()
+    np.testing.assert_allclose(found, expected, atol=float(apart) + 1e-6)
+    assert apart < 1.0
 
 
 @pytest.mark.parametrize("cuts", ["all", 30])
