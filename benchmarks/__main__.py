@@ -15,6 +15,7 @@ from latentstruct.exceptions import InputError
 SUITES = (
     "digits",
     "letters",
+    "convergence",
     "decoding",
     "growth",
     "chunking",

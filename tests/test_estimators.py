@@ -235,8 +235,8 @@ def test_clone_and_parameters(estimator):
 
 def test_parameters_of_the_solver():
     model = StructuralSVM(Multiclass(), solver=BlockAscent())
-    model.set_params(solver__batches=3, tol=1e-5)
-    assert model.solver.batches == 3
+    model.set_params(solver__steps=3, tol=1e-5)
+    assert model.solver.steps == 3
     model.fit(X, Y)
     assert model.relative_gap_ <= 1e-5
     assert model.solver.tol == 1e-3

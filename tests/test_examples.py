@@ -35,6 +35,7 @@ def run(path, monkeypatch):
     from matplotlib import pyplot
 
     pyplot.switch_backend("agg")
+    pyplot.close("all")
     titles = []
 
     def show():

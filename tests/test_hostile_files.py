@@ -362,8 +362,8 @@ def test_states_that_share_rows_have_a_number():
 def test_inputs_whose_scores_are_no_numbers_are_refused():
     rng = np.random.default_rng(12)
     X = rng.normal(size=(6, 2, 3)) * 10.0 ** rng.integers(0, 305, (6, 2, 3))
-    with pytest.raises(InputError, match=r"no score of example \d is a number"):
-        LatentSSVM(LatentMulticlass(n_states=2), max_rounds=1).fit(list(X), [0, 1, 2] * 2)
+    with pytest.raises(InputError, match=r"no score of example \d is a number|the objective became nan"):
+        LatentSSVM(LatentMulticlass(n_states=2)).fit(list(X), [0, 1, 2] * 2)
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ def test_experiment_with_snakes(tmp_path, monkeypatch):
         stored[f"{part}_pixels"] = np.concatenate([pixels.reshape(-1, 3) for pixels, _ in examples])
         stored[f"{part}_labels"] = np.concatenate([labels.ravel() for _, labels in examples])
     write_snakes(tmp_path, grids(**stored))
-    monkeypatch.setattr(snakes, "MAX_ROUNDS", 5)
+    monkeypatch.setattr(snakes, "MAX_ROUNDS", 40)
     told = []
     found = snakes.run(tmp_path, quick=True, say=told.append)
     assert [row[0] for row in found.tables[0].rows[:3]] == [snakes.CELLS, snakes.DIRECTIONS, snakes.FEATURES]

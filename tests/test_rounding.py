@@ -116,7 +116,7 @@ def test_the_limit_of_rounding_follows_the_terms(power, objective):
 
 
 def test_an_objective_that_is_all_rounding_is_refused():
-    with pytest.raises(InputError, match="rounding errors"):
+    with pytest.raises(InputError, match="by rounding"):
         checked_bound(Pair(1e20), np.ones(2), 44.7, 49.3)
 
 

@@ -301,8 +301,8 @@ def checked_bound(objective: Objective, w: Vector | None, value: float, lower_bo
         )
     if excess > NOISE * abs(value) + 1e3 * least_scale(objective.plus.weights):
         raise InputError(
-            f"rounding errors of {excess:.6g} are too large for an objective of {value:.6g}: lower C, or standardise "
-            "the features"
+            f"the lower bound {lower_bound:.6g} exceeds the objective {value:.6g} by rounding, which must be small "
+            "beside the objective: lower C, or standardize the features"
         )
     return value
 

@@ -173,6 +173,9 @@ class InputRows:
     def matrix(self) -> Any:
         """The rows as an array, or as a CSR array if that is faster."""
         pointers, features, values = self.compressed
+        if pointers[-1] < 2**31:
+            # SciPy keeps both index arrays in the wider of their types, and scikit-learn takes 32 bits only.
+            pointers = pointers.astype(np.int32)
         return sparse.csr_array((values if len(values) else np.ones(len(features)), features, pointers), self.shape)
 
     @cached_property
