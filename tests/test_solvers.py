@@ -802,8 +802,8 @@ def test_slow_block_ascent_is_given_up(fall, objective, crawls):
     # The gap falls by this factor a round; at the larger objective the goal is reached.
     solver = HingeSolver(tol=1e-3, patience=10)
     gaps = [0.2 * fall**k for k in range(20)]
-    assert solver._crawls(gaps, objective) is crawls
-    assert not solver._crawls(gaps[:19], objective)
+    assert solver._crawls(gaps, objective, 10) is crawls
+    assert not solver._crawls(gaps[:19], objective, 10)
 
 
 @pytest.mark.parametrize("solver", [BlockAscent, FrankWolfe, Subgradient, Bundle, HingeSolver, CuttingPlane])

@@ -22,8 +22,10 @@ from latentstruct.state_trees import Saved, Tree
 
 BUNDLE_BYTES, MOST_PLANES = 1e9, 200
 CACHED_PLANES = 50
-# Spells of `patience` rounds, each as good as the last, that block ascent may still need.
+# Spells of `patience` iterations, each as good as the last, that block ascent may still need.
 MOST_SPELLS = 5
+# Times the patience with more weights than examples, where a bundle may need as many planes as there are weights.
+MORE_PATIENCE = 10
 
 
 def affordable_planes(objective: Objective) -> int:
@@ -47,8 +49,9 @@ class HingeSolver(BaseSolver):
     max_rounds, max_seconds : number
         Limits: rounds of each of the two, seconds of both together.
     patience : int, default=40
-        Rounds of block ascent before it is judged. After twice as many it is also given up if the gap, falling as in
-        the last `patience` rounds, would take five times as many more.
+        Iterations of block ascent before it is judged, ten times as many if there are more weights than examples.
+        After twice as many it is also given up if the gap, falling as in the last `patience` iterations, would take
+        five times as many more.
     hopeless : float, default=0.5
         Relative gap that says, after so many rounds, that examples undo each other's steps.
     cache_mb : float, optional
@@ -129,11 +132,12 @@ class HingeSolver(BaseSolver):
                 gaps = saved.numbers("gaps")
 
         bundle_fits = affordable_planes(objective) == MOST_PLANES
+        patience = self.patience * (1 if objective.n_features <= objective.n_examples else MORE_PATIENCE)
 
         def watch(line: Round) -> Any:
             asked = callback is not None and bool(callback(line))
             gaps.append(line.gap)
-            return asked or (GIVEN_UP if bundle_fits and self._crawls(gaps, abs(line.objective)) else False)
+            return asked or (GIVEN_UP if bundle_fits and self._crawls(gaps, abs(line.objective), patience) else False)
 
         kept = self._keeper(keeper, saved, lambda: {"gaps": np.array(gaps)})
         room = shared_out(self.cache_mb, objective.n_features, self._most_planes(objective)).store_mb
@@ -141,16 +145,16 @@ class HingeSolver(BaseSolver):
         found = solver.minimize(objective, w0, state=state, callback=watch, keeper=kept)
         return found, found.reason == GIVEN_UP
 
-    def _crawls(self, gaps: list[float], objective: float) -> bool:
-        """Tell whether block ascent is to be given up: far from the goal after long, or so slow that it stays far."""
-        if len(gaps) < self.patience:
+    def _crawls(self, gaps: list[float], objective: float, patience: int) -> bool:
+        """Return whether to give up block ascent: far from the goal after long, or so slow that it stays far."""
+        if len(gaps) < patience:
             return False
         if gaps[-1] > self.hopeless * objective:
             return True
         goal = self.tol * objective
-        if len(gaps) < 2 * self.patience or not gaps[-1] > goal > 0:
+        if len(gaps) < 2 * patience or not gaps[-1] > goal > 0:
             return False
-        fall = math.log(gaps[-1 - self.patience] / gaps[-1])
+        fall = math.log(gaps[-1 - patience] / gaps[-1])
         return math.log(gaps[-1] / goal) > MOST_SPELLS * fall
 
     def _most_planes(self, objective: Objective) -> int:
