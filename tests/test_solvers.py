@@ -794,6 +794,19 @@ def test_the_default_hands_over_where_blocks_crawl():
     assert again.oracle_calls < result.oracle_calls
 
 
+def test_the_default_needs_few_passes_where_C_is_very_large():
+    # About 75 passes over the data; with a fixed proximal term the bundle takes 300.
+    rng = np.random.default_rng(0)
+    Y = rng.integers(0, 5, 500)
+    X = 0.3 * rng.normal(size=(5, 20))[Y] + rng.normal(size=(500, 20))
+    task = Multiclass()
+    task.learn(X, Y)
+    objective = build_objective(task, task.prepare(X, Y), np.full(500, 1e4), HARD)
+    result = HingeSolver(tol=0.01).minimize(objective, callback=lambda line: line.oracle_calls >= 150 * 500)
+    assert result.reason == "converged"
+    assert result.gap <= 0.01 * result.objective
+
+
 @pytest.mark.parametrize(
     ("fall", "objective", "crawls"),
     [(0.5, 1.0, False), (0.999, 1.0, True), (1.001, 1.0, True), (0.999, 1e6, False)],

@@ -38,9 +38,9 @@ class HingeSolver(BaseSolver):
 
     Block ascent is fastest where examples share little. With strongly correlated examples of large scale (features in
     the thousands, a very large C) or few weights that all examples share (alignments) each example's step undoes those
-    of the others; a bundle, which moves all at once, then needs far fewer oracle calls. It continues from the weights,
-    the dual point and the planes of block ascent, so that neither objective nor bound gets worse. With so many weights
-    that 200 dense planes take more than 1 GB, block ascent continues to the end.
+    of the others; a bundle, which moves all at once and adapts its proximal term, then needs far fewer oracle calls.
+    It continues from the weights, the dual point and the planes of block ascent, so that neither objective nor bound
+    gets worse. With so many weights that 200 dense planes take more than 1 GB, block ascent continues to the end.
 
     Parameters
     ----------
@@ -163,8 +163,15 @@ class HingeSolver(BaseSolver):
     def _bundle(self, objective: Objective, seconds: float = 0.0) -> Bundle:
         left = max(self.max_seconds - seconds, 1e-3)
         most = self._most_planes(objective)
+        # Blocks crawl where the loss outweighs ½‖w‖², so that no fixed proximal term is right.
         return Bundle(
-            self.tol, self.max_rounds, left, max_planes=most, cached_planes=CACHED_PLANES, cache_mb=self.cache_mb
+            self.tol,
+            self.max_rounds,
+            left,
+            max_planes=most,
+            cached_planes=CACHED_PLANES,
+            adaptive=True,
+            cache_mb=self.cache_mb,
         )
 
     def _go_on(
