@@ -32,6 +32,7 @@ SUITES = (
     "memory_curves",
     "larger_than_memory",
     "dask_scaling",
+    "hard_cases",
     "counts",
 )
 
