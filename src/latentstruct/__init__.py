@@ -14,6 +14,7 @@ _HOMES = {
     "latentstruct.digit_views": ("RotatedViews",),
     "latentstruct.estimators": (
         "CRF",
+        "EarlyStopping",
         "HiddenCRF",
         "IterativeLSVM",
         "KernelStructuralSVM",
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from latentstruct.digit_views import RotatedViews
     from latentstruct.estimators import (
         CRF,
+        EarlyStopping,
         HiddenCRF,
         IterativeLSVM,
         KernelStructuralSVM,

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -27,7 +27,7 @@ from latentstruct.atomic_files import (
     replace_files,
 )
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.protocols import Round
+from latentstruct.protocols import ROUND_COLUMNS, Round
 from latentstruct.short_repr import show
 from latentstruct.tasks.alignment import AlignmentState
 from latentstruct.tasks.graph_layout import GraphState
@@ -306,7 +306,7 @@ def _encode_history(history: Sequence[Round]) -> Any:
         spread = np.linspace(0, len(history) - 1, max(MOST_ROUNDS - len(ends), 0)).astype(int)
         kept = np.union1d(ends, spread)
     lines = [history[k] for k in kept.tolist()]
-    return encode({one.name: [getattr(line, one.name) for line in lines] for one in fields(Round)}, HISTORY)
+    return encode({one.name: [getattr(line, one.name) for line in lines] for one in ROUND_COLUMNS}, HISTORY)
 
 
 def _decode_history(value: Any) -> list[Round]:
@@ -314,11 +314,11 @@ def _decode_history(value: Any) -> list[Round]:
     if value is None:
         return []
     columns = decode(value)
-    if set(columns) != {one.name for one in fields(Round)}:
+    if set(columns) != {one.name for one in ROUND_COLUMNS}:
         raise ValueError(f"{HISTORY} has the columns {sorted(columns)}")
-    rounds = [Round(*values) for values in zip(*(columns[one.name] for one in fields(Round)), strict=True)]
+    rounds = [Round(*values) for values in zip(*(columns[one.name] for one in ROUND_COLUMNS), strict=True)]
     for number, line in enumerate(rounds, 1):
-        for one in fields(Round):
+        for one in ROUND_COLUMNS:
             value = getattr(line, one.name)
             # True is no number here, though Python takes it for one.
             fits = type(value) is one.type or (one.type is float and type(value) is int)

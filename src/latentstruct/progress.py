@@ -8,6 +8,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -227,7 +228,8 @@ class Progress:
         within = bool(self.n_starts) and line.estimate
         if self.n_starts and self.rounds and self.rounds[-1].estimate:
             self.rounds.pop()
-        self.rounds.append(line)
+        # Rounds that wait to be shown would keep weights in memory.
+        self.rounds.append(replace(line, w=None))
         waited = time.perf_counter() - self._shown_at
         if self._live is not None:
             due = waited >= SECONDS_BETWEEN_REFRESHES
@@ -245,22 +247,28 @@ class Progress:
             self._live.refresh()
         else:
             number, objective, bound, gap, calls, seconds = _round_cells(self._shown)
+            score = self._shown.validation_score
+            judged = "" if score is None else f", validation score {score:.4f}"
             start = f"start {self._start_cell(self._shown)}, " if self.n_starts > 1 else ""
             say(
                 f"{start}round {number}: objective {objective}, bound {bound}, relative gap {gap}, "
-                f"{calls} oracle calls, {seconds}{self._outlook and ', '}{self._outlook}"
+                f"{calls} oracle calls, {seconds}{judged}{self._outlook and ', '}{self._outlook}"
             )
 
     def _start_cell(self, line: "Round") -> str:
         return f"{line.start + 1} of {self.n_starts}"
 
     def _table(self) -> "Table":
-        columns = ("round", "objective", "bound", "relative gap", "oracle calls", "time")
-        if self.n_starts <= 1:
-            table = make_table("", columns, [_round_cells(line) for line in self.rounds], n_text=0)
-        else:
-            rows = [(self._start_cell(line), *_round_cells(line)) for line in self.rounds]
-            table = make_table("", ("start", *columns), rows, n_text=0)
+        columns: tuple[str, ...] = ("round", "objective", "bound", "relative gap", "oracle calls", "time")
+        rows = [_round_cells(line) for line in self.rounds]
+        if any(line.validation_score is not None for line in self.rounds):
+            scores = [line.validation_score for line in self.rounds]
+            columns = (*columns, "validation score")
+            rows = [(*row, "" if score is None else f"{score:.4f}") for row, score in zip(rows, scores, strict=True)]
+        if self.n_starts > 1:
+            columns = ("start", *columns)
+            rows = [(self._start_cell(line), *row) for line, row in zip(self.rounds, rows, strict=True)]
+        table = make_table("", columns, rows, n_text=0)
         waiting = not self.rounds and self._foreseen_at < math.inf
         table.caption, table.caption_justify = WAITING if waiting else self._outlook or None, "left"
         return table

@@ -5,7 +5,7 @@ only composes them. `latentstruct.testing` checks these contracts for people who
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -210,6 +210,11 @@ class Round:
         Whether objective and gap are estimates.
     start : int
         Which start of several this round belongs to, from 0.
+    w : ndarray of shape (d,), optional
+        The best weights so far, which `objective` is the value of. Passed to callbacks only, and not with estimates. A
+        history holds no weights; a callback that collects rounds should drop them (``dataclasses.replace``).
+    validation_score : float, optional
+        Validation score of `w`, in rounds after which `EarlyStopping` evaluated it. Passed to callbacks only.
     """
 
     round: int
@@ -220,6 +225,12 @@ class Round:
     seconds: float
     estimate: bool = False
     start: int = 0
+    w: Vector | None = field(default=None, compare=False, repr=False)
+    validation_score: float | None = field(default=None, compare=False)
+
+
+ROUND_COLUMNS = tuple(one for one in fields(Round) if one.compare)
+"""Fields of a `Round` that a history keeps, also in files."""
 
 
 @dataclass
@@ -240,7 +251,8 @@ class Result:
     n_rounds : int
         Rounds of the solver.
     reason : str
-        Why it stopped: "converged", "max_rounds", "max_seconds", "stalled", "interrupted", "callback".
+        Why it stopped: "converged", "max_rounds", "max_seconds", "stalled", "interrupted", "callback",
+        "early_stopping".
     certified : bool
         Whether the bound is one: inference was exact throughout, and the objective is convex.
     history : list of Round
@@ -270,8 +282,10 @@ class Result:
         return self.objective - self.lower_bound
 
 
-Callback = Callable[[Round], bool | None]
+Callback = Callable[[Round], bool | str | None]
 """Called after each round, and with estimates during rounds that take long; a true answer stops the solver.
+
+The answer "early_stopping" ends the present start only, if there are several.
 
 If it has a method ``begin``, estimators call that before the first round with a `latentstruct.time_left.Outlook`.
 """

@@ -5,13 +5,12 @@ arrays of numbers.
 """
 
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from latentstruct.protocols import Round
+from latentstruct.protocols import ROUND_COLUMNS, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 
@@ -157,12 +156,12 @@ def history_tree(history: list[Round]) -> Tree:
     kinds = {int: np.int64, float: np.float64, bool: np.bool_}
     return {
         one.name: np.array([getattr(line, one.name) for line in history], dtype=kinds[one.type])  # type: ignore[index]
-        for one in fields(Round)
+        for one in ROUND_COLUMNS
     }
 
 
 def restored_history(saved: Saved) -> list[Round]:
     """Undo `history_tree`."""
     kinds = {int: np.int64, float: np.float64, bool: np.bool_}
-    columns = [saved.array(one.name, kinds[one.type], None).tolist() for one in fields(Round)]  # type: ignore[index]
+    columns = [saved.array(one.name, kinds[one.type], None).tolist() for one in ROUND_COLUMNS]  # type: ignore[index]
     return [Round(*line) for line in zip(*columns, strict=True)]

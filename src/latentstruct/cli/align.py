@@ -389,6 +389,11 @@ class AlignKind(Kind):
         tolerance = scores["tolerance"]
         return facts if tolerance == 0 else [*facts, (f"Q{tolerance}", show_percent(q[tolerance]))]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the Q-score without a shift."""
+        value: float = scores["q"][0]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return the costs of gaps and the strongest substitutions."""
         import numpy as np

@@ -337,6 +337,11 @@ class ChainKind(Kind):
             facts.append(("chunk F1", show_percent(scores["chunks"]["f1"])))
         return facts
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the F1 of chunks, or the accuracy if labels are no BIO tags."""
+        value: float = scores["chunks"]["f1"] if "chunks" in scores else scores["accuracy"]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return the strongest weights."""
         names = list(restore_features(model).vocabulary_)

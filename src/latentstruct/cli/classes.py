@@ -342,6 +342,11 @@ class ClassesKind(Kind):
         """Return the accuracy."""
         return [("accuracy", show_percent(scores["accuracy"]))]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the accuracy."""
+        value: float = scores["accuracy"]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return the strongest weights."""
         return {"weights": strongest_weights(model.estimator, name_features(model.record), top)}

@@ -238,6 +238,11 @@ class ClusterKind(Kind):
         """Return the F1 of pairs and the pair loss."""
         return [("pair F1", show_percent(scores["pairs"]["f1"])), ("pair loss", show_percent(scores["pair_loss"]))]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the F1 of pairs."""
+        value: float = scores["pairs"]["f1"]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return how pairs are described, and the strongest weights."""
         from latentstruct.pairing import pair_feature_names

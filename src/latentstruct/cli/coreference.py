@@ -234,6 +234,11 @@ class CoreferenceKind(Kind):
         """Return the mean F1 and the pair loss."""
         return [("CoNLL F1", show_percent(scores["conll_f1"])), ("pair loss", show_percent(scores["pair_loss"]))]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the mean F1."""
+        value: float = scores["conll_f1"]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return the penalty of wrong links and the strongest weights."""
         names, weights = restore_features(model).feature_names, model.estimator.coef_

@@ -419,6 +419,11 @@ class DetectKind(Kind):
             return facts
         return [*facts, ("CorLoc", show_percent(scores["corloc"])), ("middle box", describe_middle(scores))]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the share of right labels."""
+        value: float = scores["accuracy"]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return how boxes are made and described, and what a wrong one cost."""
         features, record = restore_features(model), model.record

@@ -239,6 +239,11 @@ class DiverseKind(Kind):
         """Return the loss and that of random choices."""
         return [("loss", show_percent(scores["loss"])), ("random loss", show_percent(scores["random_loss"]))]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the share of subtopics that are covered."""
+        value: float = 1.0 - scores["loss"]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return k and the strongest weights."""
         task, weights = model.estimator.task_, model.estimator.coef_

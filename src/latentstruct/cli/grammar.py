@@ -195,7 +195,7 @@ class TrainCommand(Command):
         """Train as the options say."""
         given = dict(ctx.params)
         options = {param.name: ctx.params.pop(param.name) for param in running_parameters()}
-        with reported_errors(), running(options):
+        with reported_errors(), running(options, ctx.params.get("valid")):
             result = super().call(ctx)
         # Saved options are those that were given.
         ctx.params = given

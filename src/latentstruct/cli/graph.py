@@ -388,6 +388,11 @@ class GraphKind(Kind):
         """Return the accuracy."""
         return [("accuracy", show_percent(scores["accuracy"]))]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the accuracy."""
+        value: float = scores["accuracy"]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return types, labels and the strongest weights."""
         layout, features = model.estimator.task_.layout_, restore_features(model)

@@ -173,6 +173,10 @@ class Kind(ABC):
     def summarize(self, scores: dict[str, Any]) -> Facts:
         """Return the one or two figures of `evaluate` that count most."""
 
+    @abstractmethod
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the figure of `evaluate` that early stopping looks at; higher is better."""
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return what is to be known of a model besides what all models have."""
         return {}

@@ -433,6 +433,16 @@ class MeasureKind(Kind):
         name = scores["optimised"]
         return [(name_measure(name, scores["beta"]), show_value(scores.get(name)))]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the measure the model was trained for, or the share of right labels instead of the error."""
+        name = scores["optimised"]
+        value = scores.get(name)
+        if value is None:
+            raise InputError(
+                f"--early-stopping needs {name}, but it is not defined for the data of --valid: give others"
+            )
+        return 1.0 - value if name == "error" else float(value)
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return what the model was trained for, its threshold and the strongest weights."""
         record, task = model.record, model.estimator.task_

@@ -288,6 +288,11 @@ class MotifKind(Kind):
         """Return the error."""
         return [("error", show_percent(scores["error"]))]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the area under the ROC curve."""
+        value: float = scores["auc"]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return the consensus and the matrix of weights."""
         from latentstruct.motifs import weight_matrix

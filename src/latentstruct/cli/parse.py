@@ -411,6 +411,11 @@ class ParseKind(Kind):
         """Return labelled F1 and complete matches."""
         return [("F1", show_percent(scores["f1"])), ("wholly right", show_percent(scores["complete_match"]))]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return labeled F1."""
+        value: float = scores["f1"]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return how sentences come, and the strongest rules."""
         task, weights = model.estimator.task_, model.estimator.coef_

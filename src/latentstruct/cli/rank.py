@@ -233,6 +233,11 @@ class RankKind(Kind):
         k = scores["k"]
         return [(f"P@{k}", f"{scores['precision'][k]:.4f}"), (f"NDCG@{k}", f"{scores['ndcg'][k]:.4f}")]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the precision at the k of the model."""
+        value: float = scores["precision"][scores["k"]]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return k and the strongest weights."""
         strongest = strongest_features(model.estimator.coef_, lambda j: f"feature {j + 1}", top)

@@ -1,10 +1,11 @@
 """How a training is run: threads, memory, checkpoints, other machines. The same options for every kind."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 from latentstruct.exceptions import InputError
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
+USUAL_PATIENCE = 5
 
 
 class ExecutorName(StrEnum):
@@ -55,6 +57,20 @@ ExecutorOption = Annotated[
         help="dask trains on its workers, of this machine unless --scheduler names others.",
     ),
 ]
+EarlyStoppingOption = Annotated[
+    bool,
+    typer.Option(
+        "--early-stopping", help="Stop when the score on --valid no longer improves, and keep the best model seen."
+    ),
+]
+PatienceOption = Annotated[
+    int | None,
+    typer.Option(
+        "--patience",
+        show_default=f"{USUAL_PATIENCE}",
+        help="Evaluations without improvement after which --early-stopping stops.",
+    ),
+]
 SchedulerOption = Annotated[
     str | None,
     typer.Option("--scheduler", metavar="ADDRESS", help="Dask scheduler such as tcp://host:8786, for --executor dask."),
@@ -71,9 +87,12 @@ class Running:
     checkpoint_every: float | None = None
     executor: ExecutorName | None = None
     scheduler: str | None = None
+    early_stopping: bool = False
+    patience: int | None = None
 
-    def check(self) -> None:
-        """Raise before anything is read if the options do not fit together."""
+    def check(self, valid: str | None) -> None:
+        """Raise before anything is read if the options do not fit together; `valid` is the held-out data."""
+        self._check_stopping(valid)
         if self.jobs is not None and not (self.jobs == -1 or self.jobs >= 1):
             raise InputError(
                 f"--jobs is {self.jobs}; expected a number of threads from 1, or -1 for one each core: leave it out "
@@ -92,6 +111,35 @@ class Running:
             raise InputError(
                 f"--scheduler is {self.scheduler}, but --executor is missing; expected --executor dask with it: add it"
             )
+
+    def _check_stopping(self, valid: str | None) -> None:
+        if self.patience is not None and not self.early_stopping:
+            raise InputError(
+                f"--patience is {self.patience}, but --early-stopping is missing; expected both: add --early-stopping"
+            )
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"--patience must be at least 1, got {self.patience}: leave it out for {USUAL_PATIENCE}")
+        if self.early_stopping and valid is None:
+            raise InputError("--early-stopping needs validation data, but --valid is missing: add --valid FILE")
+        if self.early_stopping and self.checkpoint is not None:
+            raise InputError(
+                "--early-stopping and --checkpoint are both given, but a checkpoint does not hold validation scores: "
+                "leave one out"
+            )
+
+    def stopping(self, estimator: Any, score: Callable[[Any], float]) -> dict[str, Any]:
+        """Return what fit is to be given for early stopping by a score of a fitted model."""
+        if not self.early_stopping:
+            return {}
+        from latentstruct.estimators import EarlyStopping
+
+        if "early_stopping" not in signature(estimator.fit).parameters:
+            raise InputError(
+                f"--early-stopping is given, but {type(estimator).__name__} does not support it: choose another "
+                "--model, or leave it out"
+            )
+        patience = USUAL_PATIENCE if self.patience is None else self.patience
+        return {"early_stopping": EarlyStopping(score, patience)}
 
     @contextmanager
     def prepared(self, estimator: Any) -> Iterator[dict[str, Any]]:
@@ -146,15 +194,17 @@ def declare(
     checkpoint_every: EveryOption = None,
     executor: ExecutorOption = None,
     scheduler: SchedulerOption = None,
+    early_stopping: EarlyStoppingOption = False,
+    patience: PatienceOption = None,
 ) -> None:
     """Have the options that every training has."""
 
 
 @contextmanager
-def running(options: dict[str, Any]) -> Iterator[None]:
-    """Let trainings within the block run as the options say."""
+def running(options: dict[str, Any], valid: str | None) -> Iterator[None]:
+    """Let trainings within the block run as the options say; `valid` is the held-out data."""
     present = Running(**options)
-    present.check()
+    present.check(valid)
     token = PRESENT.set(present)
     try:
         yield

@@ -341,6 +341,11 @@ class SegmentKind(Kind):
         """Return accuracy and mean overlap."""
         return [("accuracy", show_percent(scores["accuracy"])), ("mean overlap", show_percent(scores["mean_iou"]))]
 
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the accuracy."""
+        value: float = scores["accuracy"]
+        return value
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return the patches, the labels and the strongest weights."""
         features, estimator = restore_features(model), model.estimator

@@ -76,6 +76,7 @@ class Training:
         # A signal stops training early; nothing but a failure keeps the best weights from being saved then.
         with caught_warnings() as warned, on_interrupt(remember):
             with on_interrupt(interrupt), progress, PRESENT.get().prepared(self.estimator) as further:
+                further |= PRESENT.get().stopping(self.estimator, self._validation_score)
                 self.estimator.fit(self.X, self.Y, callback=progress.callback, **self.fit_params, **further)
             seconds = time.perf_counter() - began
             interrupted = self.estimator.stop_reason_ == "interrupted"
@@ -103,6 +104,8 @@ class Training:
             "n_weights": len(self.estimator.coef_),
             **told,
         }
+        if self.estimator.validation_scores_:
+            result["validation_scores"] = self.estimator.validation_scores_
         if self.score is not None:
             result["valid"] = self._afterwards(self.score, "it was not evaluated")
         if self.report is not None:
@@ -116,6 +119,10 @@ class Training:
             raise typer.Exit(exit_code())
         expected = tuple(f"training stopped early ({reason})" for reason in self.expected_stops)
         say_warnings(text for text in warned if not text.startswith(expected))
+
+    def _validation_score(self, estimator: Any) -> float:
+        assert self.score is not None
+        return self.kind.main_score(self.score(estimator))
 
     def _write_report(self, trained: Trained) -> str:
         from latentstruct.report.model import model_page
@@ -183,6 +190,9 @@ def show_training(kind: Kind, result: dict[str, Any]) -> None:
         *fit_facts(result),
         *kind.facts(result),
     ]
+    if "validation_scores" in result:
+        scores = [score for _, score in result["validation_scores"]]
+        facts.append(("best validation score", f"{max(scores):.4f} of {len(scores)} evaluations"))
     if "valid" in result:
         facts += [(f"valid {name}", text) for name, text in kind.summarize(result["valid"])]
     if "report" in result:

@@ -1,6 +1,7 @@
 """Estimators: a task, an objective and a solver put together the way scikit-learn users expect."""
 
 from latentstruct.estimators.base import SOLVERS
+from latentstruct.estimators.early_stopping import EarlyStopping
 from latentstruct.estimators.general import StructuredEstimator
 from latentstruct.estimators.kernel import KernelStructuralSVM
 from latentstruct.estimators.latent import HiddenCRF, LatentSSVM, MarginalSSVM
@@ -12,6 +13,7 @@ from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 __all__ = [
     "CRF",
     "SOLVERS",
+    "EarlyStopping",
     "HiddenCRF",
     "IterativeLSVM",
     "KernelStructuralSVM",

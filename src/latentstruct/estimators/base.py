@@ -16,6 +16,7 @@ from sklearn.utils import ClassifierTags, Tags
 from latentstruct.checkpoints import as_keeper
 from latentstruct.checks import as_reals, check_flag, copied
 from latentstruct.digests import digest
+from latentstruct.estimators.early_stopping import EarlyStopping, Validation, check_early_stopping
 from latentstruct.estimators.identity import training_identity
 from latentstruct.estimators.notebook import FittedRepr
 from latentstruct.estimators.outlook import announce
@@ -96,6 +97,9 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         Why training stopped.
     history_ : list of Round
         A line for each round.
+    validation_scores_ : list of (int, float)
+        Iteration, counted within its start, and validation score of each evaluation by `EarlyStopping`; empty without
+        it. Not kept in model files.
     restart_objectives_ : list of float
         The objective each start reached, the best of which was kept.
     states_ : ndarray of shape (S, H)
@@ -271,6 +275,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         H: Any = None,
         coef_init: Any = None,
         checkpoint: Any = None,
+        early_stopping: EarlyStopping | None = None,
     ) -> Self:
         """Train on examples X with outputs Y.
 
@@ -289,13 +294,16 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         checkpoint : path or Checkpoint, optional
             File that the state of the training is kept in, and that it goes on from if it is there; then the start
             that `warm_start` would make is not made.
+        early_stopping : EarlyStopping, optional
+            Stops training when a validation score no longer improves. The weights with the best validation score are
+            then kept, and `objective_`, `gap_` and `relative_gap_` are those of these weights.
 
         Returns
         -------
         self
             Also after Ctrl-C, with the best weights so far.
         """
-        return self._fit(X, Y, sample_weight, callback, H, coef_init, self._objective, checkpoint)
+        return self._fit(X, Y, sample_weight, callback, H, coef_init, self._objective, checkpoint, early_stopping)
 
     def _fit(
         self,
@@ -307,6 +315,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         coef_init: Any,
         compose: Callable[[Any, Any, Vector], Any],
         checkpoint: Any = None,
+        early_stopping: EarlyStopping | None = None,
         **data: Any,
     ) -> Self:
         """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
@@ -334,7 +343,8 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
                 objective = replace(objective, first=self._first(task, place, H, objective, compose))
             division = "in shards" if place.sharded else "as a whole"
             data |= {"X": X, "Y": Y, "sample_weight": sample_weight, "H": H, "coef_init": coef_init}
-            return self._train(task, place, objective, callback, checkpoint, {**data, "division": division})
+            given = {**data, "division": division}
+            return self._train(task, place, objective, callback, checkpoint, early_stopping, given)
 
     def _train(
         self,
@@ -343,6 +353,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         objective: Any,
         callback: Callback | None,
         checkpoint: Any,
+        early_stopping: EarlyStopping | None,
         data: dict[str, Any],
     ) -> Self:
         """Minimise the objective of the data that `fit` was given, and keep what was reached."""
@@ -355,6 +366,10 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
                 f"H is given, but {type(solver).__name__} begins with weights: give coef_init, or train by CCCP"
             )
         callback = self._told(callback)
+        validation = None
+        if early_stopping is not None:
+            check_early_stopping(early_stopping, checkpoint, solver)
+            validation = Validation(early_stopping, partial(self._model_at, task, place.batch), callback)
         fingerprint = self._fingerprint(solver, data["X"], data["Y"]) if self.warm_start else ""
         w0, state = self._start(task, fingerprint)
         if coef_init is not None:
@@ -364,17 +379,31 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         keeper = as_keeper(checkpoint, lambda: training_identity(self, solver, task, data))
         announce(callback, solver, objective, several=w0 is None)
         tell_of_checkpoint(callback, keeper)
-        result = run_solver(solver, objective, w0, keeper, state=state, callback=callback)
+        result = run_solver(solver, objective, w0, keeper, state=state, callback=validation or callback)
+        kept = result if validation is None else validation.chosen(result)
         if hasattr(task, "settle"):
             # What training leaves open, for instance the threshold of a ranking.
-            task.settle(place.batch, result.w)
+            task.settle(place.batch, kept.w)
         self.task_ = task
-        self._take(result)
+        # Warnings are about the training, not about the choice among its weights.
+        reached = replace(result, reason=kept.reason)
+        self._take(reached)
         self._state = (fingerprint, result.state) if self.warm_start else None
         if hasattr(task, "n_inputs_"):
             self.n_features_in_ = task.n_inputs_
-        self._warn(result, solver)
+        self._warn(reached, solver)
+        if validation is not None:
+            self._take(kept)
+            self.validation_scores_ = validation.scores
         return self
+
+    def _model_at(self, task: Any, batch: Any, w: Vector) -> Self:
+        """Return a fitted model with the weights that training has reached so far."""
+        model = copy(self)
+        model.task_, model.coef_ = copy(task), w
+        if hasattr(task, "settle"):
+            model.task_.settle(batch, w)
+        return model
 
     def _examples(self, task: Any, X: Any, Y: Any, H: Any) -> Any:
         """Let the task learn, and return the examples to train on as a batch, or as shards of a data set."""
@@ -449,6 +478,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         self.n_rounds_, self.n_oracle_calls_ = result.n_rounds, result.oracle_calls
         self.stop_reason_, self.history_ = result.reason, result.history
         self.restart_objectives_ = result.start_objectives or [result.objective]
+        self.validation_scores_: list[tuple[int, float]] = []
 
     def _warn(self, result: Result, solver: BaseSolver) -> None:
         warn_of(self, result, solver)

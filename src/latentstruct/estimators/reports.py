@@ -39,9 +39,11 @@ class RoundPrinter:
             self._foreseen_at, self._outlook = line.seconds, self._time.describe()
         about = "~" if line.estimate else " "
         start = f"start {line.start + 1}  " if line.start else ""
+        score = "" if line.validation_score is None else f"validation score {line.validation_score:.4f}"
+        ends = [f"{line.seconds:.1f} s", score, self._outlook]
         print(
             f"{start}round {line.round:4d}  objective {about}{line.objective:.6g}  bound {line.lower_bound:.6g}  "
-            f"gap {line.gap:.3g}  oracle calls {line.oracle_calls}  {line.seconds:.1f} s  {self._outlook}".rstrip(),
+            f"gap {line.gap:.3g}  oracle calls {line.oracle_calls}  {'  '.join(filter(None, ends))}",
             flush=True,
         )
 

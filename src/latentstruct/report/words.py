@@ -28,6 +28,7 @@ STOPS = {
     "stalled": "because no step lowered the objective any more, by rounding or because inference is not exact",
     "interrupted": "early, as it was interrupted",
     "callback": "early, as it was told to stop",
+    "early_stopping": "early, as the score on validation data no longer improved",
 }
 
 

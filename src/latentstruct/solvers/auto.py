@@ -135,9 +135,9 @@ class HingeSolver(BaseSolver):
         patience = self.patience * (1 if objective.n_features <= objective.n_examples else MORE_PATIENCE)
 
         def watch(line: Round) -> Any:
-            asked = callback is not None and bool(callback(line))
+            answer = None if callback is None else callback(line)
             gaps.append(line.gap)
-            return asked or (GIVEN_UP if bundle_fits and self._crawls(gaps, abs(line.objective), patience) else False)
+            return answer or (GIVEN_UP if bundle_fits and self._crawls(gaps, abs(line.objective), patience) else False)
 
         kept = self._keeper(keeper, saved, lambda: {"gaps": np.array(gaps)})
         room = shared_out(self.cache_mb, objective.n_features, self._most_planes(objective)).store_mb
@@ -195,6 +195,7 @@ class HingeSolver(BaseSolver):
                 round=rounds + line.round,
                 oracle_calls=first.oracle_calls + line.oracle_calls,
                 seconds=seconds + line.seconds,
+                w=line.w if line.w is None or line.objective <= first.objective else first.w,
             )
 
         solver = self._bundle(objective, seconds)

@@ -42,6 +42,10 @@ ENDINGS = ("interrupted", "callback")
 LAST = (*ENDINGS, "max_seconds")
 # What a solver around another one answers as a callback to end it, where that is part of its own rule.
 GIVEN_UP = "given up"
+# What a callback answers to end the present start: see `latentstruct.EarlyStopping`.
+EARLY_STOPPING = "early_stopping"
+# Answers of callbacks that are reasons themselves; all others that are true are "callback".
+NAMED = (GIVEN_UP, EARLY_STOPPING)
 
 
 class Monitor:
@@ -186,8 +190,9 @@ class Monitor:
         gap, start = shown - bound, len(self._earlier)
         line = Round(self._rounds() + 1, shown, bound, gap, calls, seconds, estimate is not None, start=start)
         self.history.append(line)
-        answer = self.callback(line) if self.callback is not None else None
-        found = GIVEN_UP if answer is GIVEN_UP else self.reason
+        shown_w = self.best if estimate is None else None
+        answer = self.callback(replace(line, w=shown_w)) if self.callback is not None else None
+        found = answer if isinstance(answer, str) and answer in NAMED else self.reason
         self._judge(found, estimate is None and self.is_small(self.gap), bool(answer), seconds)
         if self.keeper is not None:
             self.keeper.offer(self.tree, self._ended())
@@ -216,8 +221,8 @@ class Monitor:
         self._found, self._met = found, met
         if met:
             self.reason = "converged"
-        elif found == GIVEN_UP or asked_to_stop:
-            self.reason = "callback" if found != GIVEN_UP else GIVEN_UP
+        elif found in NAMED or asked_to_stop:
+            self.reason = found if found in NAMED else "callback"
         elif self._rounds() >= self.max_rounds:
             self.reason = "max_rounds"
         elif seconds >= self.max_seconds:

@@ -16,7 +16,17 @@ from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.auto import HingeSolver, choose_solver
-from latentstruct.solvers.base import ENDINGS, LAST, BaseSolver, least_scale, memory_of, recall, run_solver, solving
+from latentstruct.solvers.base import (
+    EARLY_STOPPING,
+    ENDINGS,
+    LAST,
+    BaseSolver,
+    least_scale,
+    memory_of,
+    recall,
+    run_solver,
+    solving,
+)
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.handed_on import is_known, restored_state, state_tree
 from latentstruct.solvers.kept import linear_tree, restored_linear, restored_result, result_tree
@@ -180,7 +190,8 @@ class _Descent:
         """Of the last round, as long as it is not known whether another one follows."""
         self.inner: Tree = None
         """The state of the solver of the present convex problem, if that is to go on."""
-        self.asked_to_stop = False
+        self.answer: bool | str | None = None
+        """Of the callback to the last round."""
         self.precision = self.sharper = self.at_zero = self.round_began = 0.0
         if keeper is not None and keeper.saved is not None:
             with restoring(keeper):
@@ -317,7 +328,7 @@ class _Descent:
         self.at = at = reached if decrease > 0 else at
         bound = min(solved.lower_bound, at.value)
         self.closed = Closed(solved.reason, bound, decrease, small, self.precision <= final)
-        self.asked_to_stop = self._close_round(self.rounds, at.value, bound)
+        self.answer = self._close_round(self.rounds, at, bound)
         reason = self._reason(self.closed)
         # A convex problem that was cut short has been kept as it was then.
         cut_short = solved.reason in LAST and reason in LAST
@@ -332,8 +343,8 @@ class _Descent:
         """Return why to stop, or nothing."""
         if closed.solved in ENDINGS:
             return closed.solved
-        if self.asked_to_stop:
-            return "callback"
+        if self.answer:
+            return EARLY_STOPPING if self.answer == EARLY_STOPPING else "callback"
         if self.history[-1].seconds >= self.settings.max_seconds:
             return "max_seconds"
         # A problem that its solver gave up will not be solved by asking again.
@@ -383,11 +394,12 @@ class _Descent:
 
         return show
 
-    def _close_round(self, number: int, value: float, bound: float) -> bool:
+    def _close_round(self, number: int, at: Iterate, bound: float) -> bool | str | None:
+        """Record a round; return the answer of the callback."""
         calls = self.objective.plus.tally.calls
-        line = Round(number, value, bound, value - bound, calls, self._seconds(), False, self.start)
+        line = Round(number, at.value, bound, at.value - bound, calls, self._seconds(), False, self.start)
         self.history.append(line)
-        return self.callback is not None and bool(self.callback(line))
+        return None if self.callback is None else self.callback(replace(line, w=at.w))
 
     def _seconds(self) -> float:
         return time.perf_counter() - self.began

@@ -242,6 +242,8 @@ class _Pacing:
                 oracle_calls=calls + line.oracle_calls,
                 seconds=seconds + line.seconds,
                 start=self.start,
+                # Objectives of chosen examples say nothing about the weights for all of them.
+                w=None if self.phase == PACING else line.w,
             )
 
         callback = self.callback

@@ -15,7 +15,7 @@ from latentstruct.regularizers import NoRegularizer
 from latentstruct.tasks import CandidateTask, Chain, Multiclass
 from latentstruct.testing.common import HARD, fail, rounding
 
-REASONS = ("converged", "max_rounds", "max_seconds", "stalled", "interrupted", "callback")
+REASONS = ("converged", "max_rounds", "max_seconds", "stalled", "interrupted", "callback", "early_stopping")
 
 
 def check_solver(solver: Solver, *, objective: Objective | None = None, seed: int = 0) -> None:
