@@ -120,6 +120,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
     n_jobs: int | None = None
     executor: Any = None
     cache_mb: float | None = None
+    validation_scores_: list[tuple[int, float]]
     trains_in_shards: bool = True
     """Whether examples may be in shards, which give sums of planes only."""
 
@@ -478,7 +479,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         self.n_rounds_, self.n_oracle_calls_ = result.n_rounds, result.oracle_calls
         self.stop_reason_, self.history_ = result.reason, result.history
         self.restart_objectives_ = result.start_objectives or [result.objective]
-        self.validation_scores_: list[tuple[int, float]] = []
+        self.validation_scores_ = []
 
     def _warn(self, result: Result, solver: BaseSolver) -> None:
         warn_of(self, result, solver)
