@@ -34,13 +34,15 @@ from latentstruct import (
     Temperature,
     build_objective,
 )
+from latentstruct.cli.registry import KINDS
+from latentstruct.report.words import training_in_words
 
 rng = np.random.default_rng(0)
 Y = rng.integers(0, 3, 90)
 X = rng.normal(size=(90, 6)) + 0.7 * np.eye(3)[Y].repeat(2, axis=1)
-KINDS = rng.integers(0, 2, 40)
+LABELS = rng.integers(0, 2, 40)
 STATES = rng.normal(size=(40, 4, 3))
-STATES[np.arange(40), rng.integers(0, 4, 40)] += 1.5 * (2 * KINDS[:, None] - 1)
+STATES[np.arange(40), rng.integers(0, 4, 40)] += 1.5 * (2 * LABELS[:, None] - 1)
 
 
 class Peaked:
@@ -132,7 +134,7 @@ def test_latent_variables(solver):
     model = LatentSSVM(LatentMulticlass(), C=1.0, solver=solver)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(STATES, KINDS, early_stopping=EarlyStopping(score, patience=1))
+        model.fit(STATES, LABELS, early_stopping=EarlyStopping(score, patience=1))
     assert np.array_equal(model.coef_, score.weights[0])
     assert len(score.weights) == 2
     assert model.stop_reason_ == "early_stopping"
@@ -142,7 +144,7 @@ def test_latent_variables(solver):
 def test_cccp_is_evaluated_after_outer_iterations():
     score = Peaked(100)
     model = LatentSSVM(LatentMulticlass(), C=1.0)
-    model.fit(STATES, KINDS, early_stopping=EarlyStopping(score, patience=100))
+    model.fit(STATES, LABELS, early_stopping=EarlyStopping(score, patience=100))
     outer = {line.round for line in model.history_}
     assert {number for number, _ in model.validation_scores_} <= outer
 
@@ -157,7 +159,7 @@ def test_each_start_has_its_own_patience():
     falling = itertools.count(0, -1)
     model = LatentSSVM(LatentMulticlass(), C=1.0, restarts=3, tol=1e-9, init="random")
     stop = EarlyStopping(lambda model: next(falling), patience=1)
-    model.fit(STATES, KINDS, early_stopping=stop, callback=note)
+    model.fit(STATES, LABELS, early_stopping=stop, callback=note)
     assert set(starts) == {0, 1, 2}
     assert len(model.restart_objectives_) == 3
     assert max(starts.count(start) for start in range(3)) <= 2
@@ -280,7 +282,7 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(InputError, match="early_stopping needs a solver of the library"):
         CRF(Multiclass(), solver=OwnSolver()).fit(X, Y, early_stopping=stop)
     with pytest.raises(TypeError, match="early_stopping"):
-        ModLat(LatentMulticlass(latent_loss="zero_one")).fit(STATES, KINDS, early_stopping=stop)
+        ModLat(LatentMulticlass(latent_loss="zero_one")).fit(STATES, LABELS, early_stopping=stop)
 
 
 @pytest.mark.parametrize("value", [math.nan, None, "high"])
@@ -334,8 +336,6 @@ def test_a_report_of_a_training_that_stopped_early(files, tmp_path):
     model = CRF(Chain(), C=1.0, tol=1e-15)
     sentences, labels = [np.eye(3)[[0, 1, 2]], np.eye(3)[[2, 1]]], [[0, 1, 2], [2, 1]]
     model.fit(sentences, labels, early_stopping=EarlyStopping(Peaked(1), patience=1))
-    from latentstruct.report.words import training_in_words
-
     assert "validation data no longer improved" in training_in_words(model)[-1]
 
 
@@ -359,3 +359,26 @@ def test_an_interrupted_command_saves_the_best_weights(files, tmp_path):
     command = ["train", "chain", train, "--valid", dev, "--model", "crf", "-C", "10", "--tol", "1e-9"]
     run_interrupted(*command, "--early-stopping", "-o", tmp_path / "model", at=lambda line: line.round == 2)
     assert latentstruct.load(tmp_path / "model").stop_reason_ == "interrupted"
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_every_kind_has_a_score_to_stop_by(kind, tmp_path):
+    data = tmp_path / kind.example_file
+    run("example", kind.name, "-o", data)
+    command = ["train", kind.name, data, "--valid", data, "--early-stopping", "-o", tmp_path / "model", "-q", "--json"]
+    if kind.name == "detect":
+        # The default there improves weights and a distribution over boxes in turn.
+        assert "ModLat does not support it" in fail(*command)
+        command += ["--model", "latent"]
+    result = json.loads(run(*command, "--max-rounds", "2").stdout)
+    scores = [score for _, score in result["validation_scores"]]
+    assert scores
+    assert all(0 <= score <= 1 for score in scores)
+    assert kind.main_score(read_keys(result["valid"])) == max(scores)
+
+
+def read_keys(scores):
+    """Return scores whose keys are numbers again, as they were before they were JSON."""
+    if not isinstance(scores, dict):
+        return scores
+    return {int(key) if key.isdigit() else key: read_keys(value) for key, value in scores.items()}

@@ -212,7 +212,7 @@ class Round:
         Which start of several this round belongs to, from 0.
     w : ndarray of shape (d,), optional
         The best weights so far, which `objective` is the value of. Passed to callbacks only, and not with estimates. A
-        history holds no weights; a callback that collects rounds should drop them (``dataclasses.replace``).
+        history holds no weights; a callback must not modify them, and should drop them from rounds it collects.
     validation_score : float, optional
         Validation score of `w`, in rounds after which `EarlyStopping` evaluated it. Passed to callbacks only.
     """
