@@ -132,7 +132,7 @@ def test_a_linear_kernel_is_the_linear_measure(loss):
 def test_a_polynomial_kernel_is_that_of_its_features():
     a, b = X.T
     features = np.stack([np.ones(len(X)), *(np.sqrt(2.0) * X.T), a**2, b**2, np.sqrt(2.0) * a * b], axis=1)
-    linear = StructuralSVM(Multiclass(), tol=1e-6).fit(features, Y)
+    linear = StructuralSVM(Multiclass(), C=1.0, tol=1e-6).fit(features, Y)
     model = KernelStructuralSVM(Multiclass(), "poly", gamma=1.0, degree=2, coef0=1.0, tol=1e-6).fit(X, Y)
     assert model.n_basis_ == 6
     assert model.objective_ == pytest.approx(linear.objective_, rel=1e-5)

@@ -49,7 +49,7 @@ OutputOption = Annotated[
 ModelOption = Annotated[Model, typer.Option("--model", metavar="NAME", help="What to train: svm, crf or perceptron.")]
 COption = Annotated[
     float | None,
-    typer.Option("-C", metavar="NUMBER", show_default="1.0", help="Weight of each example against ½‖w‖²."),
+    typer.Option("-C", metavar="NUMBER", show_default="that of the estimator, 0.1 or 1", help="Weight of each example against ½‖w‖²."),
 ]
 SolverOption = Annotated[
     SolverName,
@@ -225,7 +225,7 @@ class Choices:
             estimator = StructuredPerceptron(task, max_seconds=self.max_seconds, random_state=self.seed)
             return estimator if self.max_rounds is None else estimator.set_params(max_rounds=self.max_rounds)
         common = {
-            "C": 1.0 if self.C is None else self.C,
+            **({} if self.C is None else {"C": self.C}),
             "solver": self._solver(n_examples),
             "tol": self.tol,
             "max_rounds": self.max_rounds,
