@@ -12,7 +12,7 @@ except ImportError:  # not a POSIX system
 
 GIB = 2**30
 SMALL = 2**20
-"""Bytes below which the system is not asked what is left."""
+"""Bytes below which the available memory is not looked up."""
 WEIGHT_COPIES = 6
 """Vectors of d floats that training holds at least: measured 6 with block ascent, 7 by subgradients, 10 with L-BFGS."""
 _MEMINFO = Path("/proc/meminfo")

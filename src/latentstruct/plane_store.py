@@ -175,7 +175,7 @@ class PlaneStore:
         return int(atoms), int(tables.end[1] + new_lengths.sum())
 
     def _make_room(self, examples: Indices, new_lengths: Indices, w: Vector) -> float:
-        """Make room in the tables; return the change of Σ c α b, and let `w` follow, if planes had to go for that."""
+        """Make space in the tables; return the change of Σ c α b, and let `w` follow, if planes had to go for that."""
         tables, change = self.tables, 0.0
         atoms, numbers = self._needed(examples, new_lengths)
         if atoms <= len(tables.atoms.value) and numbers <= len(tables.numbers):
@@ -225,7 +225,7 @@ class PlaneStore:
         """
         if len(np.unique(examples)) == len(examples):
             return self._append(examples, planes, w)
-        # Room is made for one plane per example.
+        # Space is made for one plane per example.
         return sum(self._append(examples[chosen], planes.take(chosen), w) for chosen in without_repeats(examples))
 
     def _append(self, examples: Indices, planes: Planes, w: Vector) -> float:

@@ -49,7 +49,12 @@ OutputOption = Annotated[
 ModelOption = Annotated[Model, typer.Option("--model", metavar="NAME", help="What to train: svm, crf or perceptron.")]
 COption = Annotated[
     float | None,
-    typer.Option("-C", metavar="NUMBER", show_default="that of the estimator, 0.1 or 1", help="Weight of each example against ½‖w‖²."),
+    typer.Option(
+        "-C",
+        metavar="NUMBER",
+        show_default="that of the estimator, 0.1 or 1",
+        help="Weight of each example against ½‖w‖².",
+    ),
 ]
 SolverOption = Annotated[
     SolverName,

@@ -26,8 +26,8 @@ class StructuralSVM(BaseStructuredEstimator):
     task : Task
         The structure.
     C : float, default=0.1
-        Weight of each example (there is no 1/n). The default was the best of 0.01, 0.1, 1 and 10 on text and handwriting,
-        and training at 0.1 is about four times as fast as at 1; see :doc:`/speed`.
+        Weight of each example (there is no 1/n). The default was the best of 0.01, 0.1, 1 and 10 on text and on
+        handwriting, and training is about four times as fast as with 1; see :doc:`/speed`.
     rescaling : {"margin", "slack"}, default="margin"
         Slack rescaling is C Σ_i max_y Δ(y_i, y)·[1 + w·φ(x_i, y) − w·φ(x_i, y_i)].
     solver : "auto", name or solver, default="auto"

@@ -123,7 +123,7 @@ def add_shares(example, shares, tables):
 def merge_lightest(examples, tables, slots):
     """Replace the two lightest planes of each listed example by their mean, which leaves the dual point as it is.
 
-    A mean of planes below a function is below it too. The caller has made room for all atoms of both planes.
+    A mean of planes below a function is below it too. The caller has made space for all atoms of both planes.
     """
     for example in examples:
         p, q = lightest(example, slots)

@@ -40,7 +40,7 @@ class HingeSolver(BaseSolver):
     the thousands, a very large C) or few weights that all examples share (alignments) each example's step undoes those
     of the others; a bundle, which moves all at once and adapts its proximal term, then needs far fewer oracle calls.
     It continues from the weights, the dual point and the planes of block ascent, so that neither objective nor bound
-    gets worse. With so many weights that 200 dense planes take more than 1 GB, block ascent continues to the end.
+    gets worse. If 200 dense planes take more than 1 GB, block ascent continues to the end.
 
     Parameters
     ----------
