@@ -405,7 +405,7 @@ def test_ctrl_c_inside_a_threaded_fit_keeps_the_best_model(many_pieces, monkeypa
         return inner(self, *question)
 
     monkeypatch.setattr(Chain, "planes", planes)
-    model = StructuralSVM(Chain(), n_jobs=2, tol=1e-9)
+    model = StructuralSVM(Chain(), C=1.0, n_jobs=2, tol=1e-9)
     with pytest.warns(UserWarning, match="interrupted"):
         model.fit(TOKENS, WORDS, callback=rounds.append)
     assert interrupted

@@ -11,6 +11,8 @@ from latentstruct.solvers.caches import in_bytes
 from latentstruct.solvers.dual import DualPoint
 from latentstruct.state_trees import generator_tree, restored_generator
 
+# Passes over the data in this many parts before the first iteration: the first planes are poor unless w follows.
+FIRST_PASSES, PARTS = 2, 8
 # Share of the newest w in the average at which the oracle is queried.
 AVERAGE = 0.5
 # Iterations after which w is computed afresh from the dual variables.
@@ -29,7 +31,8 @@ class BlockAscent(BaseSolver):
     An iteration improves each example's dual variables over all its kept planes by SMO steps, in sweeps over the
     examples, for as long as a sweep gains more per visit than the oracle call did. Then the oracle is queried
     for all examples at an average of the recent w, which gives the exact objective there and new planes. The dual value
-    is a lower bound at any time, so every iteration ends with a certified gap.
+    is a lower bound at any time, so every iteration ends with a certified gap. Before the first iteration two passes
+    over the data query the oracle in parts.
 
     Parameters
     ----------
@@ -110,6 +113,8 @@ class BlockAscent(BaseSolver):
             point.query(average)
             if state is not None and monitor.is_small(monitor.gap):
                 monitor.close_round()
+            elif state is None:
+                self._make_first_passes(point, rng)
         while not monitor.reason:
             point.store.tick()
             self._sweep(point, rng)
@@ -119,6 +124,13 @@ class BlockAscent(BaseSolver):
                 point.refresh()
             point.query(average)
             monitor.close_round()
+
+    def _make_first_passes(self, point: DualPoint, rng: np.random.Generator) -> None:
+        """Query the oracle for one part of the examples after the other, each at the w that the earlier ones led to."""
+        for _ in range(FIRST_PASSES):
+            for rows in point.shuffled_parts(rng, PARTS):
+                point.ask(rows)
+                point.ascend(rows, steps=self.steps)
 
     def _sweep(self, point: DualPoint, rng: np.random.Generator) -> None:
         """Raise the dual over the kept planes while that gains more per visit than new planes did."""
