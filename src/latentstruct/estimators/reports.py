@@ -77,8 +77,9 @@ def warn_of(estimator: Any, result: Result, solver: BaseSolver) -> None:
 def _learned_nothing(estimator: Any, result: Result) -> bool:
     """Tell whether all weights are zero where that is easily overlooked."""
     if estimator.task_.latent:
-        # Against the objective, as weights are small where features are large.
-        return result.reason == "converged" and bool(estimator.coef_ @ estimator.coef_ <= 1e-18 * abs(result.objective))
+        # Against the objective, as weights are small where features are large; it may be 0 but for rounding.
+        scale = max(abs(result.objective), 1e-12 * min(1.0, estimator.C))
+        return result.reason == "converged" and bool(estimator.coef_ @ estimator.coef_ <= 1e-18 * scale)
     ended = result.reason in ("converged", "stalled") and result.objective > 0
     return ended and getattr(estimator.task_, "whole_set", False) and not estimator.coef_.any()
 

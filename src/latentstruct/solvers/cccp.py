@@ -180,6 +180,7 @@ class _Descent:
     ) -> None:
         self.settings, self.objective, self.state, self.callback = settings, objective, state, callback
         self.keeper, self.least = keeper, least_scale(objective.plus.weights)
+        self.stop_wanted = False
         self.began = time.perf_counter()
         self.history: list[Round] = []
         self.reached: list[float] = []
@@ -328,7 +329,8 @@ class _Descent:
         self.at = at = reached if decrease > 0 else at
         bound = min(solved.lower_bound, at.value)
         self.closed = Closed(solved.reason, bound, decrease, small, self.precision <= final)
-        self.answer = self._close_round(self.rounds, at, bound)
+        self.answer = self._close_round(self.rounds, at, bound) or self.stop_wanted
+        self.stop_wanted = False
         reason = self._reason(self.closed)
         # A convex problem that was cut short has been kept as it was then.
         cut_short = solved.reason in LAST and reason in LAST
@@ -388,9 +390,10 @@ class _Descent:
             value = min(at.value, line.objective)
             number = 1 + sum(past.start == self.start for past in self.history)
             calls = self.objective.plus.tally.calls
-            return bool(
-                callback(Round(number, value, line.lower_bound, line.gap, calls, self._seconds(), True, self.start))
-            )
+            shown = Round(number, value, line.lower_bound, line.gap, calls, self._seconds(), True, self.start)
+            # The convex problem may be solved in this very iteration, and then does not end by the callback.
+            self.stop_wanted = self.stop_wanted or bool(callback(shown))
+            return self.stop_wanted
 
         return show
 
