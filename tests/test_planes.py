@@ -310,6 +310,22 @@ def test_a_full_example_merges_its_lightest_planes():
     close(found[store.slots.mixed[0, :3]][0], 0.4 * slopes[1][0] + 0.6 * slopes[2][0])
 
 
+def test_means_of_planes_go_when_offsets_change():
+    """Their atoms do not say which planes they are made of."""
+    trial = Trial(seed=7, most=3, idle=10)
+    for _ in range(12):
+        trial.append()
+        trial.ascend("smo")
+    assert trial.store.slots.mixed.any()
+    trial.store.change_offsets(lambda examples, rows, columns: 10.0 * examples + columns)
+    slots = trial.store.slots
+    assert slots.count.min() >= 1
+    for i in range(trial.store.n_examples):
+        assert not slots.mixed[i, : slots.count[i]].any()
+        close(slots.alpha[i, : slots.count[i]].sum(), 1.0)
+        assert (slots.offset[i, : slots.count[i]] >= 10.0 * i).all()
+
+
 def test_a_bound_on_the_bytes_lets_mass_go_where_least_is_lost():
     """Planes of two examples along one axis: of those left, the one beside the plane that goes takes its mass."""
     offsets = np.zeros(1)
