@@ -3,9 +3,9 @@
 import numpy as np
 
 from benchmarks.common import Line, cpu
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.formats.ncbi_matrix import blosum62
-from latentstruct.protocols import Temperature
 from latentstruct.tasks.alignment import Alignment
 
 LETTERS = "ARNDCQEGHILKMFPSTWYV"

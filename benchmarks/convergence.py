@@ -14,9 +14,9 @@ from sklearn.datasets import load_digits
 from benchmarks.common import Line, cpu, crfsuite_train
 from benchmarks.letters import pixel_names
 from latentstruct import Chain, Multiclass, StructuralSVM, WindowFeatures
+from latentstruct.core.protocols import Round
 from latentstruct.datasets import load_conll2000, load_ocr_letters
 from latentstruct.metrics import chunk_scores
-from latentstruct.protocols import Round
 from latentstruct.time_left import Outlook, TrainingTime
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)

@@ -33,8 +33,8 @@ from latentstruct import (
     StructuredPerceptron,
     grid_graph,
 )
+from latentstruct.core.oracles import TaskOracle
 from latentstruct.inference.propagation import Propagated, Propagation
-from latentstruct.oracles import TaskOracle
 from latentstruct.plane_store import PlaneStore
 from latentstruct.solvers import CCCP, AlternatingSubgradient, Bundle, CuttingPlane, FrankWolfe, SelfPaced, Subgradient
 

@@ -4,11 +4,11 @@ import numpy as np
 
 from benchmarks.common import Line, cpu
 from latentstruct import LatentMulticlass, Temperature, build_objective
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Result
+from latentstruct.core.regularizers import GroupNorm
 from latentstruct.datasets.mnist import load_mnist
 from latentstruct.experiments.digit_pairs import PAIRS, DigitPair, make_pair
-from latentstruct.objective import Objective
-from latentstruct.protocols import Result
-from latentstruct.regularizers import GroupNorm
 from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.solvers.proximal import Proximal
 

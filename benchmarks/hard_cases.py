@@ -26,8 +26,8 @@ from latentstruct import (
     Temperature,
     build_objective,
 )
-from latentstruct.objective import Objective
-from latentstruct.protocols import Round
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Round
 from latentstruct.solvers.auto import choose_solver
 
 TOL = 0.01

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from benchmarks.common import Line, cpu
 from latentstruct import Chain
-from latentstruct.protocols import Mode, Temperature
+from latentstruct.core.protocols import Mode, Temperature
 
 LENGTH, PER_TOKEN, N_LABELS = 100, 20, 9
 TOKENS, FEATURES = (10_000, 100_000, 1_000_000), (1_000, 10_000, 100_000, 1_000_000)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import reference
-from latentstruct.protocols import Temperature
+from latentstruct.core.protocols import Temperature
 
 HARD = Temperature()
 

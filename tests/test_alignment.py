@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import reference
 from latentstruct import CRF, LatentSSVM, StructuralSVM, load
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.protocols import Temperature
 from latentstruct.sequences import AMINO_ACIDS, AlignmentInput, SequenceTracks
 from latentstruct.tasks import alignment as module
 from latentstruct.tasks.alignment import Alignment

@@ -44,11 +44,11 @@ from latentstruct import (
 )
 from latentstruct import checkpoints as module
 from latentstruct.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from latentstruct.core.objective import build_objective
+from latentstruct.core.oracles import FixedOracle
+from latentstruct.core.protocols import Round, Temperature
 from latentstruct.digests import digest
 from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError
-from latentstruct.objective import build_objective
-from latentstruct.oracles import FixedOracle
-from latentstruct.protocols import Round, Temperature
 from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.solvers.lbfgs import Descent
 from latentstruct.state_trees import Saved, join_tree, split_tree

@@ -14,6 +14,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
+from latentstruct.core.objective import build_objective
+from latentstruct.core.protocols import Temperature
+from latentstruct.core.regularizers import GroupNorm
 from latentstruct.datasets.mnist import Mnist, load_mnist
 from latentstruct.digit_views import ANGLES, RotatedViews, rotation_matrix
 from latentstruct.estimators import LatentSSVM
@@ -26,9 +29,6 @@ from latentstruct.experiments import (
     selfpaced_digits,
 )
 from latentstruct.formats.idx import TYPES, read_idx
-from latentstruct.objective import build_objective
-from latentstruct.protocols import Temperature
-from latentstruct.regularizers import GroupNorm
 from latentstruct.solvers import SelfPaced
 from latentstruct.tasks import LatentMulticlass
 

@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from latentstruct import StructuralSVM, load
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import diversity as kernels
 from latentstruct.metrics.diversity import diversity_scores, expected_random_loss, subtopic_loss, subtopic_recall
-from latentstruct.protocols import Temperature
 from latentstruct.tasks import diversity
 from latentstruct.tasks.diversity import CandidateDocuments, DiverseSubset
 from latentstruct.testing import check_task

@@ -14,13 +14,13 @@ from graph_reference import (
     random_part,
     random_potentials,
 )
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.engine import Inference
 from latentstruct.inference.structure import FactorGraphs, pairwise_graphs
 from latentstruct.kernels.elimination import exponentiate
-from latentstruct.protocols import Temperature
 
 TEMPERATURES = [Temperature(a, b) for a in (0.0, 0.3, 1.0) for b in (0.0, 0.3, 1.0)]
 seeds = st.integers(0, 2**32 - 1)

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_reference import enumerate_beliefs, make_graphs, random_graphs, random_potentials
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.engine import Inference
 from latentstruct.inference.propagation import Propagation
-from latentstruct.protocols import Temperature
 from test_propagation import SEEDS, TEMPERATURES, parts
 
 

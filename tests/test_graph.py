@@ -11,7 +11,7 @@ from scipy import sparse
 import reference
 from graph_reference import random_part
 from latentstruct import CRF, HiddenCRF, InputError, LatentSSVM, MarginalSSVM, MinEntropySSVM, StructuralSVM, load
-from latentstruct.protocols import Temperature
+from latentstruct.core.protocols import Temperature
 from latentstruct.tasks import Chain
 from latentstruct.tasks.chain import UNKNOWN
 from latentstruct.tasks.graph import Graph, GraphInput, grid_graph

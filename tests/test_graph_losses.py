@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latentstruct import Graph, GraphInput, InputError, LatentSSVM, grid_graph, load
+from latentstruct.core.protocols import Temperature
 from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
-from latentstruct.protocols import Temperature
 from latentstruct.tasks.graph_batch import GraphBatch
 from latentstruct.unknown import UNKNOWN
 from test_graph import KINDS, PAIRS, STATES, hamming, in_labels, learned, list_assignments, missed, random_data

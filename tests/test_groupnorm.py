@@ -25,8 +25,8 @@ from latentstruct import (
     Temperature,
     build_objective,
 )
+from latentstruct.core.regularizers import L2, GroupNorm
 from latentstruct.planes import Plane
-from latentstruct.regularizers import L2, GroupNorm
 from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.solvers.base import first_weights
 from latentstruct.solvers.plane_model import PlaneModel, project_to_simplex

@@ -11,8 +11,8 @@ from scipy import sparse
 
 import reference
 from latentstruct import CCCP, CRF, Bundle, Chain, InputError, LatentSSVM, StructuralSVM, StructuredEstimator, load
+from latentstruct.core.protocols import Temperature
 from latentstruct.kernels import half_chain
-from latentstruct.protocols import Temperature
 from latentstruct.tasks import chain_pooling
 from latentstruct.tasks.chain import UNKNOWN
 from latentstruct.testing import check_task

@@ -28,7 +28,7 @@ from latentstruct import (
     Subgradient,
     load,
 )
-from latentstruct.protocols import Temperature
+from latentstruct.core.protocols import Temperature
 
 
 def views(seed=0, n=40, states=4, d=5):

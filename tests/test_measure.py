@@ -12,8 +12,8 @@ import reference
 from latentstruct import (
     StructuralSVM,
 )
+from latentstruct.core.protocols import Prediction
 from latentstruct.kernels.measures import best_f_table
-from latentstruct.protocols import Prediction
 from latentstruct.tasks.measure import MEASURES, Measure
 from latentstruct.tasks.set_losses import TwoClasses
 from latentstruct.tasks.table_losses import TableLoss

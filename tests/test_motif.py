@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import reference
 from latentstruct import LatentSSVM, Motif
+from latentstruct.core.protocols import Temperature
 from latentstruct.datasets import load_uci_promoters, load_yeast_ars, make_planted_motif
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats import Sequences
 from latentstruct.motifs import consensus, find_sites, reverse_complement, site_matrix, weight_matrix
 from latentstruct.plots import plot_logo
-from latentstruct.protocols import Temperature
 from latentstruct.testing import check_task
 from test_tasks import TEMPERATURES, close, compare
 

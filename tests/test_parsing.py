@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import reference
 from latentstruct import CRF, HiddenCRF, StructuralSVM
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.protocols import Temperature
 from latentstruct.tasks.parsing import Parsing
 from latentstruct.tasks.parsing_marginals import LEAST_TOLD, spans_of_cells
 from latentstruct.testing import check_task

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from latentstruct import CRF, HiddenCRF, LatentSSVM, MarginalSSVM, StructuralSVM, load
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.protocols import Temperature
 from latentstruct.tasks.grammar import Grammar, Lexicon
 from latentstruct.tasks.parsing import Parsing
 from latentstruct.trees import Tree, tagged_words, words

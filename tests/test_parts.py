@@ -11,8 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 
 from latentstruct import CRF, CandidateTask, LatentSSVM, PartsTask, StructuralSVM, load
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.protocols import Temperature
 from latentstruct.testing import check_task
 
 HARD = Temperature()

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import reference
+from latentstruct.core.oracles import CachedOracle, CountingOracle, FixedOracle, SlackOracle, TaskOracle
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.plane_store import gram_of
 from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.oracles import CachedOracle, CountingOracle, FixedOracle, SlackOracle, TaskOracle
 from latentstruct.plane_room import least_useful
 from latentstruct.plane_store import RULES, PlaneStore
 from latentstruct.planes import Plane, Planes, no_rows
-from latentstruct.protocols import Temperature
 from latentstruct.tasks import Chain, Multiclass
 
 N_FEATURES = 12

@@ -8,8 +8,8 @@ from matplotlib import colors, rc_context
 from matplotlib.figure import Figure
 
 from latentstruct import InputError, LatentMulticlass, LatentSSVM, Multiclass, StructuralSVM
+from latentstruct.core.protocols import Round
 from latentstruct.plots import has_gaps, plot_convergence, plot_gap, plot_restarts
-from latentstruct.protocols import Round
 
 
 class Trained:

@@ -25,10 +25,10 @@ from latentstruct import (
     time_left,
 )
 from latentstruct.at_work import Remarks, each
+from latentstruct.core.objective import build_objective
+from latentstruct.core.protocols import Round, Temperature
 from latentstruct.estimators.outlook import foresee
-from latentstruct.objective import build_objective
 from latentstruct.progress import WAITING, Progress, say
-from latentstruct.protocols import Round, Temperature
 from latentstruct.solvers import Perceptron
 from latentstruct.time_left import Estimate, Outlook, Steps, TrainingTime, describe_share, extrapolate, show_seconds
 

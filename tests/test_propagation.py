@@ -8,10 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graph_reference import enumerate_beliefs, make_graphs, random_graphs, random_potentials
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.propagation import Propagation, tree_shares
-from latentstruct.protocols import Temperature
 
 TEMPERATURES = [Temperature(*pair) for pair in product((0.0, 0.3, 1.0), repeat=2)]
 FORESTS = ("chain", "tree", "ab_tree", "alternating")

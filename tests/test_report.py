@@ -28,13 +28,13 @@ from latentstruct import (
     StructuredPerceptron,
 )
 from latentstruct.cli.samples.chain import make_example
+from latentstruct.core.protocols import Round
 from latentstruct.datasets import make_planted_motif
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.experiments.findings import Findings, Table
 from latentstruct.formats import Sequences
 from latentstruct.persistence import MOST_ROUNDS, _decode_history, _encode_history
 from latentstruct.plots.features import drawn_text
-from latentstruct.protocols import Round
 from latentstruct.report import page as page_module
 from latentstruct.report import pictures, write_report
 from latentstruct.report.blocks import (

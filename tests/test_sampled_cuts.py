@@ -18,9 +18,9 @@ from latentstruct import (
     Multiclass,
 )
 from latentstruct import kernel_maps as maps
+from latentstruct.core.objective import build_objective
+from latentstruct.core.protocols import Temperature
 from latentstruct.kernel_maps import FeatureRows, Kernel
-from latentstruct.objective import build_objective
-from latentstruct.protocols import Temperature
 from latentstruct.solvers.sampled_cuts import SampledCuts, sample_rows
 
 

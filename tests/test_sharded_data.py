@@ -34,9 +34,9 @@ from latentstruct import (
     StructuralSVM,
     StructuredPerceptron,
 )
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.held_values import Held, stored_recipes
-from latentstruct.protocols import Temperature
 from latentstruct.shard_writing import locked
 from latentstruct.sharded_data import MANIFEST, ShardedData
 from latentstruct.tasks.labels import LabelSet

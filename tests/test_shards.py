@@ -26,14 +26,14 @@ from latentstruct import (
     StructuralSVM,
     load,
 )
+from latentstruct.core.objective import build_objective
+from latentstruct.core.oracles import TaskOracle
+from latentstruct.core.protocols import Temperature
+from latentstruct.core.regularizers import GroupNorm
 from latentstruct.estimators.placing import Place, first_of_shards
 from latentstruct.exceptions import InputError
-from latentstruct.objective import build_objective
-from latentstruct.oracles import TaskOracle
 from latentstruct.plane_sums import add_up, group_size
 from latentstruct.planes import Plane
-from latentstruct.protocols import Temperature
-from latentstruct.regularizers import GroupNorm
 from latentstruct.shards import (
     LEAST_SHARDS,
     LENGTH_OF_SHARD,

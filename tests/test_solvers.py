@@ -33,8 +33,8 @@ from latentstruct import (
     Temperature,
     build_objective,
 )
+from latentstruct.core.regularizers import NoRegularizer
 from latentstruct.planes import Plane
-from latentstruct.regularizers import NoRegularizer
 from latentstruct.solvers.base import Monitor
 from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.dual import DualPoint

@@ -22,10 +22,10 @@ from latentstruct import (
     Temperature,
     load,
 )
-from latentstruct.objective import build_objective
+from latentstruct.core.objective import build_objective
+from latentstruct.core.regularizers import GroupNorm
 from latentstruct.paths import groupnorm_path, largest_strength
 from latentstruct.plots import plot_path, plot_states
-from latentstruct.regularizers import GroupNorm
 from latentstruct.solvers.proximal import Proximal
 from latentstruct.tasks.states import StateTable
 from latentstruct.testing import check_task

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import reference
+from latentstruct.core.oracles import SlackOracle
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import chain as chain_kernels
-from latentstruct.oracles import SlackOracle
 from latentstruct.planes import Plane
-from latentstruct.protocols import Temperature
 from latentstruct.tasks import CandidateTask, Chain, ExampleTask, Multiclass, chain_pooling
 from latentstruct.testing import check_task
 

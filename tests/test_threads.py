@@ -32,12 +32,12 @@ from latentstruct import (
     StructuralSVM,
     executors,
 )
+from latentstruct.core.objective import build_objective
+from latentstruct.core.oracles import RenyiOracle, SlackOracle, TaskOracle
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs, in_worker_process, pieces, thread_fold, thread_map
-from latentstruct.objective import build_objective
-from latentstruct.oracles import RenyiOracle, SlackOracle, TaskOracle
 from latentstruct.planes import Planes
-from latentstruct.protocols import Temperature
 from latentstruct.tasks.graph import grid_graph
 from latentstruct.testing.solvers import _Candidates
 from parsing_reference import BANK, SENTENCES

@@ -29,12 +29,12 @@ _HOMES = {
     "latentstruct.exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),
     "latentstruct.features": ("WindowFeatures",),
     "latentstruct.hierarchies": ("tree_costs",),
-    "latentstruct.objective": ("Objective", "build_objective"),
+    "latentstruct.core.objective": ("Objective", "build_objective"),
     "latentstruct.pairing": ("pair_feature_names", "pair_features"),
     "latentstruct.paths": ("GroupNormPath", "groupnorm_path"),
     "latentstruct.persistence": ("load",),
-    "latentstruct.protocols": ("Result", "Round", "Temperature"),
-    "latentstruct.regularizers": ("GroupNorm", "L2"),
+    "latentstruct.core.protocols": ("Result", "Round", "Temperature"),
+    "latentstruct.core.regularizers": ("GroupNorm", "L2"),
     "latentstruct.sequences": ("AlignmentInput", "SequenceTracks"),
     "latentstruct.sharded_data": ("ShardedData",),
     "latentstruct.solvers": (
@@ -87,6 +87,9 @@ __all__ = sorted(_HOME_OF)
 if TYPE_CHECKING:
     from latentstruct.box_features import BoxFeatures
     from latentstruct.checkpoints import Checkpoint
+    from latentstruct.core.objective import Objective, build_objective
+    from latentstruct.core.protocols import Result, Round, Temperature
+    from latentstruct.core.regularizers import L2, GroupNorm
     from latentstruct.digit_views import RotatedViews
     from latentstruct.estimators import (
         CRF,
@@ -105,12 +108,9 @@ if TYPE_CHECKING:
     from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError, InputError
     from latentstruct.features import WindowFeatures
     from latentstruct.hierarchies import tree_costs
-    from latentstruct.objective import Objective, build_objective
     from latentstruct.pairing import pair_feature_names, pair_features
     from latentstruct.paths import GroupNormPath, groupnorm_path
     from latentstruct.persistence import load
-    from latentstruct.protocols import Result, Round, Temperature
-    from latentstruct.regularizers import L2, GroupNorm
     from latentstruct.sequences import AlignmentInput, SequenceTracks
     from latentstruct.sharded_data import ShardedData
     from latentstruct.solvers import (

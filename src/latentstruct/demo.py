@@ -14,8 +14,8 @@ from latentstruct.short_repr import short_repr
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from latentstruct.core.protocols import Callback, Round
     from latentstruct.motifs import Site
-    from latentstruct.protocols import Callback, Round
 
 INK, MUTED, TRUE, FOUND, WRONG = "#1f2933", "#6b7785", "#9fc5e8", "#14507f", "#c8321e"
 START_COLOURS = ("#14507f", "#5b9bd0", "#b4bcc6", "#e0a458", "#7a9e7e")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.core.objective import Objective, build_objective
+from latentstruct.core.protocols import LatentSites, Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective, build_objective
 from latentstruct.planes import Planes
-from latentstruct.protocols import LatentSites, Temperature
 from latentstruct.ragged import Vector
 
 Function = Callable[[Vector], tuple[float, Vector]]

@@ -13,10 +13,10 @@ from scipy import sparse
 from sklearn.base import clone
 
 from latentstruct.checks import as_reals, numbers_of
+from latentstruct.core.regularizers import STATE_GROUPS, GroupNorm
 from latentstruct.estimators.latent import LatentSSVM
 from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.ragged import Vector
-from latentstruct.regularizers import STATE_GROUPS, GroupNorm
 from latentstruct.short_repr import short_repr, show
 from latentstruct.solvers.base import ENDINGS
 from latentstruct.tasks.latent_multiclass import LatentMulticlass

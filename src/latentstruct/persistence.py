@@ -26,8 +26,8 @@ from latentstruct.atomic_files import (
     remove_left_over,
     replace_files,
 )
+from latentstruct.core.protocols import ROUND_COLUMNS, Round
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.protocols import ROUND_COLUMNS, Round
 from latentstruct.short_repr import show
 from latentstruct.tasks.alignment import AlignmentState
 from latentstruct.tasks.graph_layout import GraphState

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from latentstruct.protocols import Callback, Round
+    from latentstruct.core.protocols import Callback, Round
 
 ROWS_SHOWN = 12
 WIDEST = 1000

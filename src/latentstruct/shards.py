@@ -9,12 +9,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy.sparse import issparse
 
+from latentstruct.core.oracles import HARD, FixedTotal, TaskOracle
+from latentstruct.core.protocols import Mode, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.executors import pieces, thread_fold
-from latentstruct.oracles import HARD, FixedTotal, TaskOracle
 from latentstruct.plane_sums import MOST_GROUPS, PlaneTree, group_size
 from latentstruct.planes import Plane, checked_planes
-from latentstruct.protocols import Mode, Temperature
 from latentstruct.ragged import Indices, Vector
 
 LEAST_SHARDS, MOST_SHARDS = 8, MOST_GROUPS

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from latentstruct.protocols import ROUND_COLUMNS, Round
+from latentstruct.core.protocols import ROUND_COLUMNS, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 

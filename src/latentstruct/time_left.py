@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from latentstruct.exceptions import InputError
 
 if TYPE_CHECKING:
-    from latentstruct.protocols import Round
+    from latentstruct.core.protocols import Round
 
 FEWEST_POINTS = 8
 """Points that a trend is taken from at least."""

@@ -196,8 +196,8 @@ def solve(
     """
     import numpy as np
 
+    from latentstruct.core.protocols import Temperature
     from latentstruct.inference.conditioning import Conditioned
-    from latentstruct.protocols import Temperature
 
     structure, unary, tables = model.structure()
     states = np.zeros(len(model.cards), dtype=np.int64)

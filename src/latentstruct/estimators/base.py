@@ -15,6 +15,8 @@ from sklearn.utils import ClassifierTags, Tags
 
 from latentstruct.checkpoints import as_keeper
 from latentstruct.checks import as_reals, check_flag, copied
+from latentstruct.core.objective import Objective, build_objective
+from latentstruct.core.protocols import Callback, Result
 from latentstruct.digests import digest
 from latentstruct.estimators.early_stopping import EarlyStopping, Validation, check_early_stopping
 from latentstruct.estimators.identity import training_identity
@@ -31,9 +33,7 @@ from latentstruct.estimators.stored import (
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs
 from latentstruct.memory import require_weights
-from latentstruct.objective import Objective, build_objective
 from latentstruct.planes import Planes, checked_planes
-from latentstruct.protocols import Callback, Result
 from latentstruct.ragged import Vector
 from latentstruct.sharded_data import ShardedData
 from latentstruct.short_repr import show

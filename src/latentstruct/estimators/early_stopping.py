@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from latentstruct.checks import is_real
+from latentstruct.core.protocols import Callback, Result, Round
 from latentstruct.exceptions import InputError
-from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import EARLY_STOPPING, BaseSolver

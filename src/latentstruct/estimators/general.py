@@ -4,12 +4,12 @@ import math
 from typing import Any
 
 from latentstruct.checks import check_choice, check_flag
+from latentstruct.core.objective import Objective, Rescaling, build_objective
+from latentstruct.core.protocols import Regularizer, Temperature
+from latentstruct.core.regularizers import L2
 from latentstruct.estimators.base import BaseStructuredEstimator
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective, Rescaling, build_objective
-from latentstruct.protocols import Regularizer, Temperature
 from latentstruct.ragged import Vector
-from latentstruct.regularizers import L2
 from latentstruct.short_repr import show
 
 

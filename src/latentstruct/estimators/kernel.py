@@ -11,6 +11,8 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from latentstruct.checks import copied
+from latentstruct.core.objective import Objective, build_objective
+from latentstruct.core.protocols import Callback, Prediction, Temperature
 from latentstruct.estimators.base import BaseStructuredEstimator
 from latentstruct.estimators.kernel_rows import RowLayout, n_vectors, with_inputs
 from latentstruct.estimators.outlook import announce
@@ -29,8 +31,6 @@ from latentstruct.kernel_maps import (
     factorise,
     resolve_gamma,
 )
-from latentstruct.objective import Objective, build_objective
-from latentstruct.protocols import Callback, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.sampled_cuts import SampledCuts, descend_latent

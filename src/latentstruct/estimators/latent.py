@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from latentstruct.core.objective import Objective, build_objective
+from latentstruct.core.protocols import Regularizer, Temperature
 from latentstruct.estimators.base import BaseStructuredEstimator
-from latentstruct.objective import Objective, build_objective
-from latentstruct.protocols import Regularizer, Temperature
 from latentstruct.ragged import Vector
 
 

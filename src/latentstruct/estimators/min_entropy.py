@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.core.objective import Objective, build_objective
+from latentstruct.core.oracles import RenyiOracle
+from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.regularizers import L2
 from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective, build_objective
-from latentstruct.oracles import RenyiOracle
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Vector
-from latentstruct.regularizers import L2
 from latentstruct.short_repr import show
 
 SIDES: tuple[Mode, Mode] = ("augmented", "clamped")

@@ -3,10 +3,10 @@
 from typing import Any
 
 from latentstruct.checks import check_choice
+from latentstruct.core.objective import Objective, Rescaling, build_objective
+from latentstruct.core.protocols import Temperature
 from latentstruct.estimators.base import BaseStructuredEstimator
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective, Rescaling, build_objective
-from latentstruct.protocols import Temperature
 from latentstruct.ragged import Vector
 
 

@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
+from latentstruct.core.objective import Objective, build_objective
+from latentstruct.core.protocols import Result, Temperature
+from latentstruct.core.regularizers import NoRegularizer
 from latentstruct.estimators.base import BaseStructuredEstimator
-from latentstruct.objective import Objective, build_objective
-from latentstruct.protocols import Result, Temperature
 from latentstruct.ragged import Vector
-from latentstruct.regularizers import NoRegularizer
 from latentstruct.solvers import Perceptron
 from latentstruct.solvers.base import BaseSolver
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.core.objective import Objective
+from latentstruct.core.oracles import TaskOracle
 from latentstruct.exceptions import InputError
 from latentstruct.held_values import stored_recipes
-from latentstruct.objective import Objective
-from latentstruct.oracles import TaskOracle
 from latentstruct.planes import Plane
 from latentstruct.ragged import Indices, Vector
 from latentstruct.sharded_data import ShardedData

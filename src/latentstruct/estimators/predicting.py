@@ -9,10 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from latentstruct.at_work import each
+from latentstruct.core.protocols import Prediction, Temperature
 from latentstruct.estimators.stored import StoredExamples, StoredPart, by_parts, joined, require_outputs
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs, thread_map
-from latentstruct.protocols import Prediction, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.sharded_data import ShardedData
 from latentstruct.tasks.base import check_examples

@@ -6,9 +6,9 @@ from typing import Any
 
 from latentstruct.callers import user_stacklevel
 from latentstruct.checkpoints import FileKeeper, rounds_in
+from latentstruct.core.protocols import Result, Round
+from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.protocols import Result, Round
-from latentstruct.regularizers import L2
 from latentstruct.solvers import LBFGS
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.time_left import Outlook, TrainingTime

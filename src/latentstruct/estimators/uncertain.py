@@ -7,12 +7,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from latentstruct.core.protocols import Callback, LatentSites, Result
 from latentstruct.dissimilarity import DissimilarityObjective, LatentModel
 from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.estimators.placing import Place
 from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import InputError
-from latentstruct.protocols import Callback, LatentSites, Result
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.alternation import Alternation, Kept

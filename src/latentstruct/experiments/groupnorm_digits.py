@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.regularizers import GroupNorm
 from latentstruct.digit_views import ANGLES
 from latentstruct.estimators import LatentSSVM
 from latentstruct.experiments import groupnorm_tables as tables
@@ -38,7 +39,6 @@ from latentstruct.experiments.groupnorm_tables import (
     Selection,
     Sparse,
 )
-from latentstruct.regularizers import GroupNorm
 from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.tasks import LatentMulticlass
 from latentstruct.time_left import Steps

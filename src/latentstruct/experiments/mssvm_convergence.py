@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentstruct.core.objective import Objective, build_objective
+from latentstruct.core.protocols import Round, Temperature
 from latentstruct.datasets import HiddenField, make_hidden_field
 from latentstruct.experiments.findings import Findings, Table
 from latentstruct.experiments.mssvm_simulation import MODELS, MSSVM, C, Model, field_task, train
-from latentstruct.objective import Objective, build_objective
-from latentstruct.protocols import Round, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import first_weights
 from latentstruct.time_left import Steps

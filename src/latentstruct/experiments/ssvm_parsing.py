@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.protocols import Prediction, Temperature
 from latentstruct.datasets.cess import CessEsp, load_cess_esp
 from latentstruct.estimators import CRF, LatentSSVM, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.experiments.findings import Findings, Table
 from latentstruct.metrics.parses import ParseScores, parse_counts, parse_scores
-from latentstruct.protocols import Prediction, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.tasks.parsing import Parsing
 from latentstruct.time_left import Steps

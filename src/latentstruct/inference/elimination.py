@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.inference.structure import MOST_ENTRIES, Beliefs, FactorGraphs, as_indices
 from latentstruct.kernels import elimination as kernel
 from latentstruct.kernels import elimination_program as planner
-from latentstruct.protocols import Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 
 MOST_TOTAL = 2**26

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from latentstruct.core.protocols import Temperature
 from latentstruct.inference.elimination import Elimination, asked_graphs
 from latentstruct.inference.propagation import Counting, Propagated, Propagation, run_split
 from latentstruct.inference.structure import FactorGraphs
-from latentstruct.protocols import Temperature
 from latentstruct.ragged import Indices, offsets_from_lengths
 
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
+from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination, Layout, as_flags, asked_graphs, check_temperature
@@ -17,7 +18,6 @@ from latentstruct.kernels import assignments, propagation
 from latentstruct.kernels.factor_propagation import run_factors
 from latentstruct.kernels.pairwise_propagation import run_pairwise
 from latentstruct.kernels.propagation import Asked, Wiring
-from latentstruct.protocols import Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
 

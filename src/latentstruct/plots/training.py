@@ -13,7 +13,7 @@ from latentstruct.short_repr import show
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from latentstruct.protocols import Round
+    from latentstruct.core.protocols import Round
 
 AXES = {"round": "round", "oracle_calls": "oracle calls", "seconds": "seconds"}
 FEW_ROUNDS = 30

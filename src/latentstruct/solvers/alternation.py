@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.base import clone
 
 from latentstruct.checkpoints import Holding, Keeper, asking, restoring
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Callback, Result, Round
 from latentstruct.dissimilarity import DissimilarityObjective
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective
 from latentstruct.plane_store import PlaneStore
 from latentstruct.planes import Planes
-from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import short_repr, show
 from latentstruct.solvers.base import ENDINGS, LAST, BaseSolver, run_solver, solving

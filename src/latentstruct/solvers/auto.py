@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from latentstruct.checkpoints import Keeper, Nested, restoring
-from latentstruct.objective import Objective
-from latentstruct.protocols import Callback, Result, Round
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import GIVEN_UP, BaseSolver, checked_bound
 from latentstruct.solvers.block_ascent import BlockAscent

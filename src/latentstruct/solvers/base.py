@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 
 from latentstruct.checkpoints import Keeper, restoring
 from latentstruct.checks import check_flag, is_real
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Callback, Result, Round
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective
-from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.state_trees import Saved, Tree, history_tree, restored_history

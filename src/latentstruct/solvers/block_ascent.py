@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.objective import Objective
+from latentstruct.core.objective import Objective
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import in_bytes

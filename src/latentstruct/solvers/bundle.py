@@ -8,10 +8,10 @@ import numpy as np
 
 from latentstruct.checkpoints import asking
 from latentstruct.checks import check_flag, is_real
+from latentstruct.core.objective import Objective
+from latentstruct.core.oracles import CachedOracle
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
-from latentstruct.objective import Objective
-from latentstruct.oracles import CachedOracle
 from latentstruct.plane_store import PlaneStore
 from latentstruct.planes import Plane
 from latentstruct.ragged import Vector

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from latentstruct.checks import is_real
+from latentstruct.core.objective import Objective
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor

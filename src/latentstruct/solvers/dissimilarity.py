@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import clone
 
 from latentstruct.checks import check_choice
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Result
 from latentstruct.dissimilarity import DissimilarityObjective
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective
 from latentstruct.planes import Planes
-from latentstruct.protocols import Result
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.alternation import Alternation, Belief, Reached

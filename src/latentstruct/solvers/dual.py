@@ -7,7 +7,7 @@ P(w) − D(α) = Σ_i c_i [f_i(w) − Σ_p α_ip (b_ip + g_ip·w)].
 
 import numpy as np
 
-from latentstruct.objective import Objective
+from latentstruct.core.objective import Objective
 from latentstruct.plane_store import PlaneStore
 from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 
 from latentstruct.checks import check_choice
-from latentstruct.objective import Objective
+from latentstruct.core.objective import Objective
 from latentstruct.ragged import Indices, Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import in_bytes

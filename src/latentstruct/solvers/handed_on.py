@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from latentstruct.objective import Objective
+from latentstruct.core.objective import Objective
 from latentstruct.plane_store import PlaneStore
 from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.kept import planes_at_zero, restored_store, store_tree

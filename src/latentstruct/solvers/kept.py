@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from latentstruct.checkpoints import asking
+from latentstruct.core.objective import Objective
+from latentstruct.core.oracles import FixedTotal
+from latentstruct.core.protocols import Result
 from latentstruct.kernels.planes import Atoms
-from latentstruct.objective import Objective
-from latentstruct.oracles import FixedTotal
 from latentstruct.plane_states import check_atoms
 from latentstruct.plane_store import PlaneStore
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Result
 from latentstruct.ragged import Indices, Vector
 from latentstruct.state_trees import Saved, Tree, history_tree, restored_history
 

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from latentstruct.checks import is_real
+from latentstruct.core.objective import Objective
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor, first_weights, least_scale

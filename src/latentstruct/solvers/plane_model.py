@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.protocols import Regularizer
 from latentstruct.planes import Plane
-from latentstruct.protocols import Regularizer
 from latentstruct.ragged import Vector
 from latentstruct.state_trees import Saved, Tree
 

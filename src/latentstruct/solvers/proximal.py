@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from latentstruct.checks import is_ordered, is_real
+from latentstruct.core.objective import Objective
+from latentstruct.core.regularizers import L2, NoRegularizer
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective
 from latentstruct.planes import Plane
 from latentstruct.ragged import Vector
-from latentstruct.regularizers import L2, NoRegularizer
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
 from latentstruct.solvers.caches import dense_planes

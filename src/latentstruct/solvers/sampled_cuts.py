@@ -11,11 +11,11 @@ from sklearn.base import clone
 
 from latentstruct.checkpoints import Keeper
 from latentstruct.checks import is_real
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Callback, Result
 from latentstruct.exceptions import InputError
 from latentstruct.kernel_maps import KernelRows
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
-from latentstruct.objective import Objective
-from latentstruct.protocols import Callback, Result
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import LAST, BaseSolver, Monitor, solving

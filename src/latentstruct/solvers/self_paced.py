@@ -9,9 +9,9 @@ from sklearn.base import clone
 
 from latentstruct.checkpoints import Keeper, Nested, restoring
 from latentstruct.checks import is_real
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Callback, Result, Round
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective
-from latentstruct.protocols import Callback, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import LAST, BaseSolver

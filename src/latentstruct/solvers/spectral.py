@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latentstruct.objective import Objective
+from latentstruct.core.objective import Objective
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import Monitor
 from latentstruct.state_trees import Saved, Tree

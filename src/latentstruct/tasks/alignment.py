@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.checks import check_flag, numbers_of
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import alignment as kernels
 from latentstruct.kernels import alignment_sums as sums
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.sequences import (
     AMINO_ACIDS,

@@ -8,9 +8,9 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from latentstruct.checks import check_sparse, check_unmasked, is_ordered
+from latentstruct.core.protocols import Mode, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes, checked_planes
-from latentstruct.protocols import Mode, Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 

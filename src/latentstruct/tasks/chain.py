@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.checks import can_be_stacked, check_sparse
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.executors import share
 from latentstruct.kernels import chain as kernels
@@ -18,7 +19,6 @@ from latentstruct.kernels.modes import MODES
 from latentstruct.kernels.planes import Atoms
 from latentstruct.memory import WEIGHT_COPIES, require_label_pairs
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each

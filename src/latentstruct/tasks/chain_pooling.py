@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.protocols import Temperature
 from latentstruct.kernels import chain as kernels
 from latentstruct.kernels import half_chain
-from latentstruct.protocols import Temperature
 from latentstruct.ragged import Vector
 from latentstruct.tasks.chain_batch import Selection
 from latentstruct.unknown import UNKNOWN

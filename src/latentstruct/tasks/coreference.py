@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import forest as kernels
 from latentstruct.kernels import pairs as pair_kernels
@@ -16,7 +17,6 @@ from latentstruct.kernels.modes import MODES
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters
 from latentstruct.planes import Planes
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.kernels import clustering as kernels
 from latentstruct.kernels.modes import MODES
 from latentstruct.kernels.planes import Atoms
 from latentstruct.metrics.clusters import align_clusters, wrong_pairs
 from latentstruct.planes import Planes
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, positions
 from latentstruct.tasks.coreference import PairBatch, PairTask
 

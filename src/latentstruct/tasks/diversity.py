@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.checks import as_reals, check_flag, numbers_of
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import diversity as kernels
 from latentstruct.kernels.diversity import Coverage
@@ -22,7 +23,6 @@ from latentstruct.metrics.diversity import (
     subtopic_loss,
 )
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import short_repr, show
 from latentstruct.tasks.base import BaseTask, check_examples, require_hard_max, require_labels

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Planes
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import (

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.checks import check_choice, check_flag
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, pairwise_graphs
 from latentstruct.kernels import graph as kernels
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.protocols import Mode, Temperature
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.engine import Inference
@@ -16,7 +17,6 @@ from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, FactorGraphs
 from latentstruct.kernels import graph as kernels
 from latentstruct.kernels.planes import Rows
-from latentstruct.protocols import Mode, Temperature
 from latentstruct.ragged import Indices, Vector, positions
 from latentstruct.state_trees import Saved, Tree
 from latentstruct.tasks.base import require_labels

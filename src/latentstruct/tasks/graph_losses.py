@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.protocols import LatentSites, Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.protocols import LatentSites, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.tasks.base import require_labels, require_one_latent_each
 from latentstruct.tasks.graph_batch import GraphBatch

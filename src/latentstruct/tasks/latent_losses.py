@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.checks import as_reals
+from latentstruct.core.protocols import LatentSites
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.candidates import pool_candidates
 from latentstruct.planes import Planes
-from latentstruct.protocols import LatentSites
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import show
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.checks import check_choice
+from latentstruct.core.protocols import Mode, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Planes
-from latentstruct.protocols import Mode, Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each

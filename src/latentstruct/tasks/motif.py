@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.executors import share
 from latentstruct.kernels import motif as kernels
@@ -15,7 +16,6 @@ from latentstruct.kernels.motif import Layout, Tables
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.memory import require
 from latentstruct.planes import Plane, Planes, no_rows
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, joined_offsets, offsets_from_lengths
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels

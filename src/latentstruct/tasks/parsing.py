@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import annotations, inside_outside, parsing_counts
 from latentstruct.kernels import parsing as kernels
 from latentstruct.kernels.parsing import Derivations, Scores
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import check_examples, require_labels, require_one_latent_each

@@ -8,10 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from latentstruct.checks import as_reals
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, by_rows, check_examples, require_labels, require_one_latent_each

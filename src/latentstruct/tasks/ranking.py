@@ -12,12 +12,12 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning as NotConverged
 
 from latentstruct.checks import as_reals, check_flag
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.kernels.ranking import select_first, violated_pairs
 from latentstruct.metrics.ranking import precision_at_k
 from latentstruct.planes import Planes
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import (

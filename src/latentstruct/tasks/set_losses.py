@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.protocols import Mode
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.measures import (
     best_f_table,
@@ -21,7 +22,6 @@ from latentstruct.kernels.measures import (
 )
 from latentstruct.metrics.measures import check_beta, error_rate, f_beta, prbep, recall_at_k, roc_area
 from latentstruct.metrics.ranking import average_precision, precision_at_k
-from latentstruct.protocols import Mode
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.protocols import Mode, Prediction, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Mode, Prediction, Temperature
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.tasks.base import require_labels
 from latentstruct.tasks.inputs import as_slice

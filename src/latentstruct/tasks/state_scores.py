@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.core.protocols import Mode
 from latentstruct.kernels.states import best_candidates
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Mode
 from latentstruct.ragged import Indices, Vector
 from latentstruct.tasks.base import require_labels
 from latentstruct.tasks.inputs import as_slice

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.core.protocols import Prediction
 from latentstruct.exceptions import InputError
-from latentstruct.protocols import Prediction
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.latent_losses import TrueCandidates

@@ -5,7 +5,7 @@ from typing import Any, NoReturn, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.protocols import Mode, Temperature
+from latentstruct.core.protocols import Mode, Temperature
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 HARD = Temperature()

@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from latentstruct.core.objective import Objective, build_objective
+from latentstruct.core.protocols import Result, Round, Solver, Task, Temperature
+from latentstruct.core.regularizers import NoRegularizer
 from latentstruct.exceptions import InputError
-from latentstruct.objective import Objective, build_objective
-from latentstruct.protocols import Result, Round, Solver, Task, Temperature
 from latentstruct.ragged import Vector
-from latentstruct.regularizers import NoRegularizer
 from latentstruct.tasks import CandidateTask, Chain, Multiclass
 from latentstruct.testing.common import HARD, fail, rounding
 
@@ -19,7 +19,7 @@ REASONS = ("converged", "max_rounds", "max_seconds", "stalled", "interrupted", "
 
 
 def check_solver(solver: Solver, *, objective: Objective | None = None, seed: int = 0) -> None:
-    """Check that a solver keeps the contract of `latentstruct.protocols.Solver`.
+    """Check that a solver keeps the contract of `latentstruct.core.protocols.Solver`.
 
     Small random problems are minimised: multiclass and chain hinges, a multiclass CRF, and hard and soft
     latent candidates, as far as they have what the solver says it `needs`. Objectives that lack a need must

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from latentstruct.core.protocols import Mode, Task, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Mode, Task, Temperature
 from latentstruct.ragged import Vector
 from latentstruct.testing.common import HARD, MODES, PRECISION, SCALES, fail, first_beyond, rounding
 
@@ -24,7 +24,7 @@ def check_task(
     temperatures: Sequence[float] = (0.0, 0.3, 1.0),
     seed: int = 0,
 ) -> None:
-    """Check that a task keeps the contract of `latentstruct.protocols.Task`.
+    """Check that a task keeps the contract of `latentstruct.core.protocols.Task`.
 
     The task is copied, learns `X` and `Y`, and is asked at several random weights w, in every mode and at
     every temperature it supports. A task may refuse soft temperatures with `InputError`; the hard max must

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from latentstruct.core.oracles import CountingOracle, FixedOracle, FixedTotal, SlackOracle, TaskOracle
+from latentstruct.core.protocols import Regularizer, Task, Temperature
+from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import InputError
-from latentstruct.oracles import CountingOracle, FixedOracle, FixedTotal, SlackOracle, TaskOracle
 from latentstruct.planes import Plane, Planes
-from latentstruct.protocols import Regularizer, Task, Temperature
 from latentstruct.ragged import Indices, Vector
-from latentstruct.regularizers import L2
 from latentstruct.shards import ShardedOracle, Shards, sharded_truth
 from latentstruct.short_repr import short_repr, show
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.core.protocols import Mode, Oracle, Task, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.executors import divided, pieces, thread_fold, thread_map
 from latentstruct.plane_store import PlaneStore
 from latentstruct.plane_sums import PlaneTree, group_size
 from latentstruct.planes import Plane, Planes, checked_planes
-from latentstruct.protocols import Mode, Oracle, Task, Temperature
 from latentstruct.ragged import Indices, Vector
 
 HARD = Temperature()
