@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import settings
 
-from latentstruct import at_work, executors, oracles
+from latentstruct import at_work, executors
+from latentstruct.core import oracles
 from latentstruct.report import pictures
 
 # No test may depend on how busy the machine is: neither on the time of an example nor on remarks about slow commands.

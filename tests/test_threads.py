@@ -221,7 +221,8 @@ def test_python_functions_stay_in_one_piece(many_pieces):
 
 
 ELSEWHERE = """
-from latentstruct import executors, oracles
+from latentstruct import executors
+from latentstruct.core import oracles
 from threads_reference import trained
 executors.STEPS_OF_PIECE, oracles.WORTH = 1.0, 0.0
 print(*trained(2))

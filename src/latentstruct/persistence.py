@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from latentstruct import estimators, regularizers, solvers, tasks
+from latentstruct import estimators, solvers, tasks
 from latentstruct.atomic_files import (
     PREFIX,
     file_lock,
@@ -26,6 +26,7 @@ from latentstruct.atomic_files import (
     remove_left_over,
     replace_files,
 )
+from latentstruct.core import regularizers
 from latentstruct.core.protocols import ROUND_COLUMNS, Round
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.short_repr import show
