@@ -1,5 +1,6 @@
 """Tasks against brute-force enumeration, and the public check of tasks against sound and broken ones."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -499,11 +500,13 @@ def test_slack_rescaling_is_the_enumeration(case):
             close(planes.slopes().toarray(), [loss * difference for _, difference, loss in expected])
 
 
-def test_slack_rescaling_of_chains_refuses_costs():
+def test_slack_rescaling_of_chains_with_costs_is_searched_and_inexact():
     _, X, Y = chain_data()
     task, batch = learned_chain(X, Y, costs=MATRIX)
-    with pytest.raises(InputError, match="Hamming"):
-        task.slack_planes(batch, np.zeros(task.n_features), np.arange(len(X)))
+    oracle = SlackOracle(task, batch, np.ones(len(X)))
+    found = oracle.planes(np.full(task.n_features, 0.1))
+    assert not found.exact
+    assert (found.values >= 0).all()
 
 
 def test_search_over_scaled_losses_is_below_slack_rescaling():
@@ -660,8 +663,8 @@ class RefusesHard(Multiclass):
 
 
 class PoorSlack(Multiclass):
-    def slack_planes(self, batch, w, rows):
-        return self.planes(batch, w, "clamped", Temperature(), rows)
+    def slack(self, batch, query):
+        return self.pool_batch(batch, replace(query, mode="clamped"))
 
 
 class FewPredictions(Multiclass):
@@ -698,7 +701,7 @@ class Unlabelled(Multiclass):
         (WrongShape, "expected 7 planes"),
         (NotFinite, "value nan"),
         (RefusesHard, "was refused: not today"),
-        (PoorSlack, "slack_planes.. reaches"),
+        (PoorSlack, "slack.. reaches"),
         (FewPredictions, "6 predictions for 7 examples"),
         (ScalarLoss, "shape .., expected .7,."),
         (Unlabelled, "not labelled"),

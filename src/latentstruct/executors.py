@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import parent_process
 from typing import Any, TypeVar
@@ -162,6 +163,30 @@ def share(work: Callable[[int, int], None], n_items: int) -> None:
         return
     ends = list(pairwise(bounds.tolist()))
     _share(lambda part: work(*part), ends, lambda _: None, n_jobs, len(ends))
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Consecutive items of a task that splits its work among threads itself.
+
+    For work that writes its results into arrays allocated beforehand: nothing has to be joined, and little is done
+    under the interpreter lock.
+
+    Attributes
+    ----------
+    bounds : tuple of int
+        0 = b_0 < b_1 < … < b_p = n; empty for one chunk.
+    n_jobs : int
+        Threads at most.
+    """
+
+    bounds: tuple[int, ...] = ()
+    n_jobs: int = 1
+
+    def run(self, work: Callable[[int, int], None], n_items: int) -> None:
+        """Call ``work(first, last)`` for each chunk of n items, in several threads at a time."""
+        ends = list(pairwise(self.bounds)) or [(0, n_items)]
+        _share(lambda chunk: work(*chunk), ends, lambda _: None, self.n_jobs, len(ends))
 
 
 def thread_fold(

@@ -6,7 +6,7 @@ know how a slope is represented.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,33 @@ ARRAY_TYPES = ("int64", "int64", "uint32", "float64", "int32", "int32", "float64
 def no_rows() -> Rows:
     """Return the rows of planes that consist of direct atoms only."""
     return Rows(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.uint32), np.zeros(0))
+
+
+class Slopes(NamedTuple):
+    """Compact slopes of several planes.
+
+    Attributes
+    ----------
+    rows : Rows
+        Input rows that the atoms refer to (shared by all planes of a batch).
+    pointers : ndarray of shape (k + 1,)
+        Atoms of plane p are pointers[p] … pointers[p+1].
+    atoms : Atoms
+        Flat (row, column, value) triples.
+    """
+
+    rows: Rows
+    pointers: Indices
+    atoms: Atoms
+
+    @classmethod
+    def from_matrix(cls, slopes: NDArray[np.float64] | sparse.csr_array) -> "Slopes":
+        """Return the rows of a dense or sparse matrix (k, d)."""
+        if sparse.issparse(slopes):
+            check_sparse(slopes, "slopes")
+        matrix = sparse.csr_array(slopes, dtype=np.float64)
+        atoms = Atoms(np.full(matrix.nnz, -1, dtype=np.int32), matrix.indices.astype(np.int32), np.array(matrix.data))
+        return cls(no_rows(), matrix.indptr.astype(np.int64), atoms)
 
 
 @dataclass
@@ -115,12 +142,7 @@ class Planes:
         exact: bool = True,
     ) -> "Planes":
         """Make planes from a dense or sparse matrix of slopes (k, d)."""
-        if sparse.issparse(slopes):
-            check_sparse(slopes, "slopes")
-        matrix = sparse.csr_array(slopes, dtype=np.float64)
-        atoms = Atoms(np.full(matrix.nnz, -1, dtype=np.int32), matrix.indices.astype(np.int32), np.array(matrix.data))
-        pointers = matrix.indptr.astype(np.int64)
-        return cls(no_rows(), pointers, atoms, offsets, values, matrix.shape[1], exact)
+        return cls(*Slopes.from_matrix(slopes), offsets, values, slopes.shape[1], exact)
 
     @classmethod
     def zero(cls, n_planes: int, n_features: int) -> "Planes":

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.core.protocols import Mode, Oracle, Task, Temperature
+from latentstruct.core.pooling import as_planes, planes_of
+from latentstruct.core.protocols import HARD, Mode, Oracle, Query, Task, Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.executors import divided, pieces, thread_fold, thread_map
+from latentstruct.executors import Chunks, divided, pieces, thread_fold, thread_map
 from latentstruct.plane_store import PlaneStore
 from latentstruct.plane_sums import PlaneTree, group_size
 from latentstruct.planes import Plane, Planes, checked_planes
 from latentstruct.ragged import Indices, Vector
-
-HARD = Temperature()
 
 WORTH = 10.0
 """How many times its own overhead a piece of work takes at least."""
@@ -109,11 +108,18 @@ class DividedOracle:
         thread_fold(lambda rows: self._total(w, rows), self._parts(None, bounds), tree.add, self.n_jobs)
         return tree.total()
 
+    def _chunked_planes(self, w: Vector, rows: Indices | None, chunks: Chunks) -> Planes | None:
+        """Return the planes, if the task splits the work among threads itself."""
+        return None
+
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Return the planes of the asked examples at w."""
         bounds = self._bounds(rows, WORTH * self.overhead)
         if len(bounds) < 3:
             return self._planes(w, rows)
+        found = self._chunked_planes(w, rows, Chunks(tuple(bounds.tolist()), self.n_jobs))
+        if found is not None:
+            return found
         if self._shares_planes:
             with divided(bounds, self.n_jobs):
                 return self._planes(w, rows)
@@ -179,6 +185,11 @@ class TaskOracle(DividedOracle):
         parameters = signature(self.task.total).parameters.values()
         return any(one.name == "rows" or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
 
+    def _chunked_planes(self, w: Vector, rows: Indices | None, chunks: Chunks) -> Planes | None:
+        if not self.task.chunked(self.batch, self.mode, self.temperature):
+            return None
+        return planes_of(self.task, self.batch, Query(w, self.mode, self.temperature, rows, chunks=chunks))
+
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
         found = self.task.planes(self.batch, w, self.mode, self.temperature, rows)
         return checked_planes(found, self.task, "planes", self.n_examples if rows is None else len(rows))
@@ -236,10 +247,9 @@ class RenyiOracle(DividedOracle):
 class SlackOracle(DividedOracle):
     """The augmented side with slack rescaling: f_i(w) = max_y Δ_i(y)·(1 + s(y) − s(y_i)) ≥ 0.
 
-    A plane of f_i is Δ·(1 + (φ(y) − φ(y_i))·w). A task with a method `slack_planes` (returning φ(ŷ) with offset
-    Δ(ŷ) for the maximiser ŷ) is asked directly. For any other the maximiser is searched among the answers of the
-    margin oracle for scaled losses, argmax_y s(y) + λΔ(y); these cover only the convex hull of the pairs (Δ, s), so
-    the answers are then marked inexact.
+    A plane of f_i is Δ·(1 + (φ(y) − φ(y_i))·w). A task may find the maximizer ŷ itself, see `BaseTask.slack`.
+    Otherwise it is searched among the answers of the margin oracle for scaled losses, argmax_y s(y) + λΔ(y). These
+    cover only the convex hull of the pairs (Δ, s), so the answers are then marked inexact.
     """
 
     task: Task
@@ -257,9 +267,10 @@ class SlackOracle(DividedOracle):
         self.truth = checked_planes(found, self.task, "planes", self.n_examples)
 
     def _argmax(self, w: Vector, rows: Indices) -> Planes:
-        direct = getattr(self.task, "slack_planes", None)
+        query = Query(w, "augmented", rows=rows)
+        direct = self.task.slack(self.batch, query)
         if direct is not None:
-            return checked_planes(direct(self.batch, w, rows), self.task, "slack_planes", len(rows))
+            return as_planes(self.task, self.batch, query, direct, "slack")
         true_score = self.truth.take(rows).dot(w)
         best: Planes | None = None
         best_product = np.full(len(rows), -np.inf)

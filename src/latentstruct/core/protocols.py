@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from latentstruct.planes import Plane, Planes
+from latentstruct.executors import Chunks
+from latentstruct.planes import Plane, Planes, Slopes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import short_repr
 
@@ -30,6 +32,10 @@ class Temperature(NamedTuple):
     latent: float = 0.0
 
 
+HARD = Temperature()
+ONE_CHUNK = Chunks()
+
+
 class Prediction(NamedTuple):
     """What was decoded for one example: output y, latent h (None where there is none) and score."""
 
@@ -40,20 +46,168 @@ class Prediction(NamedTuple):
 
 @runtime_checkable
 class Batch(Protocol):
-    """Examples prepared once by a task; only that task looks inside."""
+    """Examples prepared once by a task; only that task reads its other attributes."""
 
-    n_examples: int
-    labelled: bool
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the true outputs are known."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """One function of each example, to be pooled at one point.
+
+    Modes: *free* pools s(y, h); *augmented* pools s(y, h) + Δ_i(y, h); *clamped* pools s(y_i, h).
+
+    Attributes
+    ----------
+    w : ndarray of shape (d,)
+        The weights.
+    mode : {"free", "augmented", "clamped"}
+        Which function.
+    temperature : Temperature
+        ε_y and ε_h.
+    rows : ndarray of int, optional
+        The examples, all of them by default.
+    weights : ndarray, optional
+        If given, one weight per example of the query: only the weighted sum of the slopes is needed.
+    chunks : Chunks
+        How the examples are split among threads, for tasks that split the work themselves; see `BaseTask.chunked`.
+    """
+
+    w: Vector
+    mode: Mode
+    temperature: Temperature = HARD
+    rows: Indices | None = None
+    weights: Vector | None = None
+    chunks: Chunks = ONE_CHUNK
+
+    @property
+    def augmented(self) -> bool:
+        """Whether losses are part of the function."""
+        return self.mode == "augmented"
+
+    def examples(self, batch: Batch) -> Indices:
+        """Return the numbers of the examples."""
+        return np.arange(batch.n_examples) if self.rows is None else self.rows
+
+
+@dataclass
+class Pooled:
+    """The answer to a query about k examples.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,)
+        The pooled functions at w.
+    slopes : Slopes or ndarray of shape (d,)
+        Expected features of each example, or of the best output if the pool is hard. For a query with weights, their
+        weighted sum may take their place.
+    losses : ndarray of shape (k,) or float
+        Expected loss of each example, 0 outside augmented mode; the weighted sum if `slopes` is one.
+    soft : bool
+        Whether the pool is soft. The value of a hard pool is the score and the loss of one output.
+    exact : bool or ndarray of bool of shape (k,)
+        Whether each answer is exact.
+    """
+
+    values: Vector
+    slopes: Slopes | Vector
+    losses: Vector | float
+    soft: bool = False
+    exact: bool | NDArray[np.bool_] = True
+
+
+class LinearMap(Protocol):
+    """Parts of the examples of a batch, whose scores are linear in w.
+
+    Scores and counts of parts are arrays in a layout that the structure chooses. Counts are those of one output per
+    example (a hard pool) or expected ones (a soft pool).
+    """
+
+    def scores(self, query: Query) -> Any:
+        """Return the scores of the parts of the examples of a query, in memory that may be overwritten."""
+
+    def slopes(self, counts: Any, query: Query) -> Slopes:
+        """Return the features of the parts times their counts, summed for each example."""
+
+    def pull_back(self, counts: Any, query: Query) -> Vector:
+        """Return the features of the parts times their counts and the weights of the query, summed over all, (d,)."""
+
+
+class PartLoss(Protocol):
+    """A loss that is a sum over parts, Δ_i(y, h) = a_i + Σ_p u_p l_p."""
+
+    def add_to(self, scores: Any, query: Query) -> Any:
+        """Add the losses of parts to their scores, in place where possible; return the sums."""
+
+    def of(self, counts: Any, query: Query) -> Vector | float:
+        """Return the loss of each example; the weighted sum is enough if counts are already weighted."""
+
+
+@dataclass(frozen=True)
+class TaskTags:
+    """What a task can do, for estimators, commands and documentation.
+
+    Attributes
+    ----------
+    soft : bool
+        Whether pools at temperatures above 0 are implemented.
+    two_temperatures : bool
+        Whether ε_y and ε_h may differ.
+    exact : bool
+        Whether answers are maxima or sums, not approximations, for every input.
+    exact_slack : bool
+        Whether `slack` finds the maximizer of the slack-rescaled loss; see `BaseTask.slack`.
+    renyi : bool
+        Whether `renyi_pool` pools latents by Rényi entropy, as `MinEntropySSVM` needs.
+    latent_loss : bool
+        Whether the methods of `LatentLossTask` are implemented, as `ModLat` needs.
+    classifier, binary : bool
+        Whether an output is one label per example, and whether there are only two.
+    single_example : bool
+        Whether all rows together are one example, so that they have no weights of their own.
+    ranking : bool
+        Whether losses and scores of estimators are computed from `scores` and not from predictions.
+    marginals, pair_marginals, confidence, scores : bool
+        Whether these methods are implemented.
+    storable : bool
+        Whether batches can be stored by `pack` and `unpack`.
+    threaded_decoding : bool
+        Whether `prepare` and `decode` release the interpreter lock.
+    refit_parameters : tuple of str
+        Parameters that stored batches do not depend on, so that they may be changed later.
+    """
+
+    soft: bool = False
+    two_temperatures: bool = False
+    exact: bool = True
+    exact_slack: bool = False
+    renyi: bool = False
+    latent_loss: bool = False
+    classifier: bool = False
+    binary: bool = False
+    single_example: bool = False
+    ranking: bool = False
+    marginals: bool = False
+    pair_marginals: bool = False
+    confidence: bool = False
+    scores: bool = False
+    storable: bool = False
+    threaded_decoding: bool = False
+    refit_parameters: tuple[str, ...] = ()
 
 
 class Task(Protocol):
     """One structure: features, loss and inference.
 
     `learn` is called once with the training data and fixes what the structure needs to know (labels, number of
-    features); `prepare` turns examples into a batch any number of times afterwards.
-
-    Modes: *free* pools s(y, h); *augmented* pools s(y, h) + Δ_i(y, h); *clamped* pools s(y_i, h). Each
-    plane must be tight at the w it was asked at, and below the function everywhere if `exact`.
+    features); `prepare` turns examples into a batch any number of times afterwards. Everything that solvers need
+    follows from `pool_batch`.
     """
 
     latent: bool
@@ -66,13 +220,27 @@ class Task(Protocol):
     def prepare(self, X: Any, Y: Any = None) -> Batch:
         """Validate examples and lay them out in flat arrays."""
 
+    def pool_batch(self, batch: Any, query: Query) -> Pooled:
+        """Pool the outputs and latents of the examples of a query."""
+
+    def slack(self, batch: Any, query: Query) -> Pooled | None:
+        """Return the maximizers of Δ·(1 + s − s_i), or None if they have to be searched."""
+
     def planes(
         self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None
     ) -> Planes:
-        """Return one supporting plane for each asked example."""
+        """Return one supporting plane per example."""
 
-    def total(self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, weights: Vector) -> Plane:
-        """Return the weighted sum of all examples' planes without an n × d matrix."""
+    def total(
+        self,
+        batch: Any,
+        w: Vector,
+        mode: Mode,
+        temperature: Temperature,
+        weights: Vector,
+        rows: Indices | None = None,
+    ) -> Plane:
+        """Return the weighted sum of the planes of all examples without an n × d matrix."""
 
     def decode(self, batch: Any, w: Vector, temperature: Temperature) -> Sequence[Prediction]:
         """Return the best output of each example."""

@@ -8,11 +8,14 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from latentstruct.checks import check_sparse, check_unmasked, is_ordered
-from latentstruct.core.protocols import Mode, Temperature
+from latentstruct.core.pooling import planes_of, require_labels, total_of
+from latentstruct.core.protocols import Mode, Pooled, Query, Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Plane, Planes, checked_planes
+from latentstruct.planes import Plane, Planes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
+
+__all__ = ["BaseTask", "by_rows", "check_examples", "require_hard_max", "require_labels", "require_one_latent_each"]
 
 
 def check_examples(X: Any, Y: Any, rows: bool = False) -> None:
@@ -45,12 +48,6 @@ def check_examples(X: Any, Y: Any, rows: bool = False) -> None:
 def by_rows(X: Any) -> Any:
     """Return a collection of examples; the rows of a sparse matrix in a format in which they can be taken."""
     return X.tocsr() if issparse(X) else X
-
-
-def require_labels(batch: Any, mode: Mode) -> None:
-    """Raise if a mode that needs the true outputs is asked of a batch without them."""
-    if mode != "free" and not batch.labelled:
-        raise InputError(f"mode {show(mode)} needs the true outputs: prepare the batch with Y")
 
 
 def require_hard_max(task: Any, temperature: Temperature) -> None:
@@ -105,16 +102,33 @@ class BaseTask(BaseEstimator):
         """
         return np.zeros(batch.n_examples)
 
-    def shares_planes(self, batch: Any, mode: Mode, temperature: Temperature) -> bool:
-        """Tell whether `planes` itself lets threads share its work; see `latentstruct.executors.share`.
+    def chunked(self, batch: Any, mode: Mode, temperature: Temperature) -> bool:
+        """Return whether `pool_batch` splits its work by `Query.chunks`.
 
-        If not, as here, it is asked for some of the examples by each thread.
+        If not, as here, threads call it with some of the examples each.
         """
         return False
 
     def overhead(self, batch: Any) -> float:
         """Return about how many nanoseconds `planes` and `total` take however few examples are asked."""
         return 0.0
+
+    def pool_batch(self, batch: Any, query: Query) -> Pooled:
+        """Pool the outputs and latents of the examples of a query."""
+        raise TypeError(f"{type(self).__name__} does not define pool_batch()")
+
+    def slack(self, batch: Any, query: Query) -> Pooled | None:
+        """Return the features and losses of the outputs that maximize Δ·(1 + s − s_i), or None.
+
+        None, as here, means that they are searched among the answers of `pool_batch` for scaled losses.
+        """
+        return None
+
+    def planes(
+        self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None
+    ) -> Planes:
+        """Return one supporting plane per example, by default of all."""
+        return planes_of(self, batch, Query(w, mode, temperature, rows))
 
     def total(
         self,
@@ -125,15 +139,10 @@ class BaseTask(BaseEstimator):
         weights: Vector,
         rows: Indices | None = None,
     ) -> Plane:
-        """Return the weighted sum of the asked examples' planes, by default of all; `weights` are theirs."""
-        planes = self.planes(batch, w, mode, temperature, rows)
-        return checked_planes(planes, self, "planes", batch.n_examples if rows is None else len(rows)).total(weights)
-
-    def planes(
-        self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None
-    ) -> Planes:
-        """Return one supporting plane for each asked example."""
-        raise TypeError(f"{type(self).__name__} does not define planes()")
+        """Return the weighted sum of the planes of some examples, by default of all; `weights` are theirs."""
+        if type(self).planes is not BaseTask.planes:
+            return self.planes(batch, w, mode, temperature, rows).total(weights)
+        return total_of(self, batch, Query(w, mode, temperature, rows, weights))
 
     def random_latents(self, batch: Any, rng: np.random.Generator) -> Sequence[Any]:
         """Return random latents that fit the known outputs."""

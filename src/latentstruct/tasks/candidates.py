@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.planes import Plane, Planes
+from latentstruct.planes import Plane, Planes, Slopes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, by_rows, check_examples, require_labels, require_one_latent_each
@@ -295,11 +295,12 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
             plane.entropy = plane.offset
         return plane
 
-    def slack_planes(self, batch: CandidateBatch, w: Vector, rows: Indices) -> Planes:
-        """Return the candidates that maximise Δ·(1 + s − s_i), with offsets Δ."""
+    def slack(self, batch: CandidateBatch, query: Query) -> Pooled:
+        """Return the candidates that maximize Δ·(1 + s − s_i)."""
+        rows = query.examples(batch)
         candidates, groups, examples = batch.select(rows)
         starts = groups[examples[:-1]]
-        scores = batch.features[candidates] @ w
+        scores = batch.features[candidates] @ query.w
         true_scores = scores[batch.true_candidates[candidates]]
         sizes = np.diff(groups[examples])
         product = batch.losses[candidates] * (1.0 + scores - np.repeat(true_scores, sizes))
@@ -308,7 +309,7 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
         pool_candidates(product, whole, np.arange(len(rows) + 1), 0.0, 0.0, values, shares)
         best = candidates[shares > 0.0]
         atoms = Atoms(best.astype(np.int32), np.zeros(len(best), dtype=np.int32), np.ones(len(best)))
-        return Planes(batch.rows, np.arange(len(rows) + 1), atoms, batch.losses[best], values, self.n_features)
+        return Pooled(values, Slopes(batch.rows, np.arange(len(rows) + 1), atoms), batch.losses[best])
 
     def decode(self, batch: CandidateBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best y of each example (latents pooled at ε_h), and its best h."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.checks import can_be_stacked, check_sparse
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.executors import share
 from latentstruct.kernels import chain as kernels
@@ -18,12 +18,12 @@ from latentstruct.kernels import half_chain
 from latentstruct.kernels.modes import MODES
 from latentstruct.kernels.planes import Atoms
 from latentstruct.memory import WEIGHT_COPIES, require_label_pairs
-from latentstruct.planes import Plane, Planes
+from latentstruct.planes import Plane, Planes, Slopes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.chain_batch import ChainBatch, Selection
-from latentstruct.tasks.chain_pooling import Pooled, pool, pool_latents_first
+from latentstruct.tasks.chain_pooling import ChainSums, pool, pool_latents_first
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.labels import COST_TABLES, LabelSet, as_list, distinct_labels
 from latentstruct.tasks.packing import Arrays, PackedArrays
@@ -451,7 +451,7 @@ class Chain(BaseTask):
         temperature: Temperature,
         weights: Vector,
         rows: Indices | None,
-    ) -> tuple[Pooled, Selection, float]:
+    ) -> tuple[ChainSums, Selection, float]:
         """Pool all or consecutive sequences in the batch's tables; return also their scores and the expected loss."""
         first, last = (0, batch.n_examples) if rows is None else (rows[0], rows[-1] + 1)
         table, *room = (whole[batch.offsets[first] : batch.offsets[last]] for whole in batch.tables)
@@ -462,22 +462,19 @@ class Chain(BaseTask):
             loss = float(kernels.expected_costs(pooled.marginals, chosen.truth, self.costs_or_nothing_))
         return pooled, chosen, loss
 
-    def slack_planes(self, batch: ChainBatch, w: Vector, rows: Indices) -> Planes:
-        """Return the labellings that maximise Δ·(1 + s − s_i) for the Hamming loss, with offsets Δ."""
+    def slack(self, batch: ChainBatch, query: Query) -> Pooled | None:
+        """Return the labelings that maximize Δ·(1 + s − s_i) for the Hamming loss; others are searched."""
         if not np.array_equal(self.costs_, 1.0 - np.eye(len(self.labels_))):
-            raise InputError(
-                "slack rescaling on chains is exact for the Hamming loss only, but costs were given: use "
-                "rescaling='margin' or costs=None"
-            )
-        if batch.half_labelled:
-            raise InputError("slack rescaling needs all labels, but some are -1 (unknown): use rescaling='margin'")
-        chosen = self._select(batch, w, "free", rows)
+            return None
+        rows = query.examples(batch)
+        chosen = self._select(batch, query.w, "free", rows)
         labels = np.empty(len(chosen.scores), dtype=np.int64)
         values, losses = np.empty(len(rows)), np.empty(len(rows))
         kernels.viterbi_by_errors(
-            chosen.scores, chosen.offsets, self._transitions(w), chosen.truth, labels, values, losses
+            chosen.scores, chosen.offsets, self._transitions(query.w), chosen.truth, labels, values, losses
         )
-        return self._labelling_planes(batch, chosen, labels, losses, values)
+        planes = self._labelling_planes(batch, chosen, labels, losses, values)
+        return Pooled(values, Slopes(planes.rows, planes.pointers, planes.atoms), losses)
 
     def decode(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best labelling of each sequence: y, and h too if training had unknown labels."""

@@ -17,7 +17,7 @@ LINEAR_DOMAIN_SPREAD = 600.0
 
 
 @dataclass
-class Pooled:
+class ChainSums:
     """Soft pooling of sequences: ε log Z, marginals (N, S) and pair marginals."""
 
     values: Vector
@@ -32,7 +32,7 @@ def pool(
     weights: Vector,
     together: bool,
     room: list[NDArray] | None = None,
-) -> Pooled:
+) -> ChainSums:
     """Pool; the marginals may take the place of the scores, weighted if pairs are added `together`."""
     if temperature.output == temperature.latent > 0:
         return _pool_alike(chosen, transitions, temperature.output, weights, together, room)
@@ -47,7 +47,7 @@ def pool_latents_first(
     weights: Vector,
     by: int,
     room: list[NDArray] | None = None,
-) -> Pooled:
+) -> ChainSums:
     """Pool unknown tokens at ε_h and then the others at ε_y; pairs are (1, S, S), (k, S, S) or (N, S, S)."""
     n, scores = len(transitions), chosen.scores
     labels = np.zeros(len(scores), dtype=np.int64) if chosen.truth is None else chosen.truth
@@ -68,7 +68,7 @@ def pool_latents_first(
     sizes = {half_chain.TOGETHER: 1, half_chain.BY_SEQUENCE: len(values), half_chain.BY_TOKEN: len(scores)}
     pairs = np.zeros((sizes[by], n, n))
     half_chain.pool_half_labelled(pooling, chosen.offsets, weights, values, marginals, pairs, by)
-    return Pooled(values, marginals, pairs)
+    return ChainSums(values, marginals, pairs)
 
 
 def _pool_alike(
@@ -78,7 +78,7 @@ def _pool_alike(
     weights: Vector,
     together: bool,
     room: list[NDArray] | None = None,
-) -> Pooled:
+) -> ChainSums:
     """Pool all tokens at one temperature above 0; the marginals take the place of the scores."""
     n = len(transitions)
     values, highs = np.empty(len(chosen.rows)), np.empty(len(chosen.scores))
@@ -89,7 +89,7 @@ def _pool_alike(
         kernels.forward_backward_log(scores, highs, offsets, transitions, temperature, weights, pairs, together, values)
         if together:
             kernels.scale_rows(scores, offsets, weights)
-        return Pooled(values, scores, pairs)
+        return ChainSums(values, scores, pairs)
     top = float(transitions.max())
     pairwise = np.exp((transitions - top) / temperature)
     if temperature != 1.0:
@@ -115,4 +115,4 @@ def _pool_alike(
         pairs[0] = (forward[:-1].T @ arrive[1:]) * pairwise
     else:
         kernels.pair_marginals(forward, arrive, offsets, pairwise, pairs)
-    return Pooled(values, potentials, pairs)
+    return ChainSums(values, potentials, pairs)

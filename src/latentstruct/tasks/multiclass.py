@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.pooling import PooledParts, pool_linear
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
-from latentstruct.planes import Plane, Planes
+from latentstruct.planes import Slopes
 from latentstruct.ragged import Indices, Vector
-from latentstruct.tasks.base import BaseTask, check_examples, require_labels
+from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix
 from latentstruct.tasks.labels import LabelSet, distinct_labels
 from latentstruct.tasks.packing import Arrays, PackedArrays
@@ -49,6 +50,71 @@ class MulticlassBatch:
         """Return the true class numbers of the chosen examples."""
         assert self.truth is not None
         return self.truth[rows]
+
+
+@dataclass
+class ClassParts:
+    """The classes of each example as parts: scores (k, S); counts are class numbers (k,), or shares (k, S)."""
+
+    task: "Multiclass"
+    batch: MulticlassBatch
+
+    def scores(self, query: Query) -> NDArray[np.float64]:
+        """Return s(y) of all classes."""
+        task, w = self.task, query.w
+        n_labels = len(task.labels_)
+        scores = self.batch.inputs.times(w[: task.n_inputs_ * n_labels].reshape(-1, n_labels), query.rows)
+        if task.bias_at_ >= 0:
+            scores += task.bias * w[task.bias_at_ :]
+        return scores
+
+    def slopes(self, counts: NDArray, query: Query) -> Slopes:
+        """Return the features of the chosen classes, or of all classes times their shares."""
+        row, column, value, each = query.examples(self.batch), counts, np.ones(len(counts)), 1
+        if counts.ndim == 2:
+            each = counts.shape[1]
+            row, column, value = np.repeat(row, each), np.tile(np.arange(each), len(counts)), counts.ravel()
+        if self.task.bias_at_ >= 0:
+            each *= 2
+            row = np.stack([row, np.full(len(row), -1)], axis=1).ravel()
+            column = np.stack([column, self.task.bias_at_ + column], axis=1).ravel()
+            value = np.stack([value, self.task.bias * value], axis=1).ravel()
+        atoms = Atoms(row.astype(np.int32), column.astype(np.int32), value)
+        return Slopes(self.batch.inputs.rows, each * np.arange(len(counts) + 1), atoms)
+
+    def pull_back(self, counts: NDArray[np.float64], query: Query) -> Vector:
+        """Return the features of all classes times shares and weights, summed over the examples."""
+        assert query.weights is not None
+        task, n_labels, shares = self.task, len(self.task.labels_), counts * query.weights[:, None]
+        slope = np.zeros(task.n_features)
+        block = slope[: task.n_inputs_ * n_labels].reshape(-1, n_labels)
+        self.batch.inputs.transposed_times(shares, block, query.rows)
+        if task.bias_at_ >= 0:
+            slope[task.bias_at_ :] = task.bias * shares.sum(axis=0)
+        return slope
+
+
+@dataclass
+class ClassLoss:
+    """The costs Δ(y_i, y) of classes."""
+
+    costs: NDArray[np.float64]
+    batch: MulticlassBatch
+
+    def _costs(self, query: Query) -> NDArray[np.float64]:
+        assert self.batch.truth is not None
+        return self.costs[self.batch.truth if query.rows is None else self.batch.truth[query.rows]]
+
+    def add_to(self, scores: NDArray[np.float64], query: Query) -> NDArray[np.float64]:
+        """Add the costs of all classes."""
+        scores += self._costs(query)
+        return scores
+
+    def of(self, counts: NDArray, query: Query) -> Vector:
+        """Return the expected cost of each example, or that of its chosen class."""
+        if counts.ndim == 2:
+            return np.einsum("ij,ij->i", counts, self._costs(query))
+        return self._costs(query)[np.arange(len(counts)), counts]
 
 
 class Multiclass(BaseTask):
@@ -151,114 +217,33 @@ class Multiclass(BaseTask):
 
     def scores(self, batch: MulticlassBatch, w: Vector, rows: Indices | None = None) -> NDArray[np.float64]:
         """Return s(y) of all classes, shape (n, S)."""
-        n_labels = len(self.labels_)
-        scores = batch.inputs.times(w[: self.n_inputs_ * n_labels].reshape(-1, n_labels), rows)
-        if self.bias_at_ >= 0:
-            scores += self.bias * w[self.bias_at_ :]
-        return scores
+        return ClassParts(self, batch).scores(Query(w, "free", rows=rows))
 
-    def _mode_scores(self, batch: MulticlassBatch, w: Vector, mode: Mode, rows: Indices | None) -> NDArray:
-        scores = self.scores(batch, w, rows)
-        if mode == "augmented":
-            assert batch.truth is not None
-            scores += self.costs_[batch.truth if rows is None else batch.truth[rows]]
-        return scores
+    def pool_batch(self, batch: MulticlassBatch, query: Query) -> Pooled:
+        """Pool the classes of the examples of a query."""
+        parts, temperature = ClassParts(self, batch), query.temperature.output
 
-    def _planes_of(
-        self, batch: MulticlassBatch, rows: Indices, classes: NDArray[np.int64], offsets: Vector, values: Vector
-    ) -> Planes:
-        row, column = rows.astype(np.int32), classes.astype(np.int32)
-        value = np.ones(len(rows))
-        per_plane = 1
-        if self.bias_at_ >= 0:
-            per_plane = 2
-            row = np.stack([row, np.full(len(rows), -1, dtype=np.int32)], axis=1).ravel()
-            column = np.stack([column, (self.bias_at_ + classes).astype(np.int32)], axis=1).ravel()
-            value = np.tile([1.0, float(self.bias)], len(rows))
-        pointers = per_plane * np.arange(len(rows) + 1)
-        return Planes(batch.inputs.rows, pointers, Atoms(row, column, value), offsets, values, self.n_features)
+        def pool_classes(scores: NDArray[np.float64]) -> PooledParts:
+            if query.mode != "clamped" and temperature > 0:
+                return PooledParts(*pooled(scores, temperature), soft=True)
+            best = batch.classes(query.examples(batch)) if query.mode == "clamped" else scores.argmax(axis=1)
+            return PooledParts(scores[np.arange(len(best)), best], best, soft=False)
 
-    def planes(
-        self,
-        batch: MulticlassBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return one supporting plane for each asked example."""
-        require_labels(batch, mode)
-        asked = np.arange(batch.n_examples) if rows is None else rows
-        scores = self._mode_scores(batch, w, mode, rows)
-        every = np.arange(len(asked))
-        if mode == "clamped":
-            truth = batch.classes(asked)
-            return self._planes_of(batch, asked, truth, np.zeros(len(asked)), scores[every, truth])
-        if temperature.output > 0:
-            return self._soft_planes(batch, w, asked, scores, temperature.output)
-        best = scores.argmax(axis=1)
-        costs = self.costs_[batch.classes(asked), best] if mode == "augmented" else np.zeros(len(asked))
-        return self._planes_of(batch, asked, best, costs, scores[every, best])
-
-    def _soft_planes(
-        self, batch: MulticlassBatch, w: Vector, asked: Indices, scores: NDArray, temperature: float
-    ) -> Planes:
-        n_labels = len(self.labels_)
-        values, shares = pooled(scores, temperature)
-        shares = shares.ravel()
-        each = self._planes_of(
-            batch,
-            np.repeat(asked, n_labels),
-            np.tile(np.arange(n_labels), len(asked)),
-            np.zeros(len(shares)),
-            np.zeros(len(shares)),
-        ).scaled(shares)
-        # The planes of one example's classes lie side by side: their sum only needs fewer pointers.
-        each.pointers = each.pointers[::n_labels].copy()
-        each.values = values
-        each.offsets = np.zeros(len(asked))
-        each.offsets = each.values - each.dot(w)
-        return each
+        return pool_linear(parts, ClassLoss(self.costs_, batch), query, pool_classes)
 
     def work(self, batch: MulticlassBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each example takes, shape (n,)."""
         softness = 20.0 if temperature.output > 0 and mode != "clamped" else 5.0
         return np.full(batch.n_examples, len(self.labels_) * (batch.inputs.product_time + softness))
 
-    def total(
-        self,
-        batch: MulticlassBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        weights: Vector,
-        rows: Indices | None = None,
-    ) -> Plane:
-        """Return the weighted sum of the asked examples' planes."""
-        if temperature.output == 0 or mode == "clamped":
-            return super().total(batch, w, mode, temperature, weights, rows)
-        values, shares = pooled(self._mode_scores(batch, w, mode, rows), temperature.output)
-        shares *= weights[:, None]
-        slope = np.zeros(self.n_features)
-        block = slope[: self.n_inputs_ * len(self.labels_)].reshape(-1, len(self.labels_))
-        batch.inputs.transposed_times(shares, block, rows)
-        if self.bias_at_ >= 0:
-            slope[self.bias_at_ :] = self.bias * shares.sum(axis=0)
-        offset = float(weights @ values) - float(slope @ w)
-        loss = 0.0
-        if mode == "augmented":
-            assert batch.truth is not None
-            loss = float((shares * self.costs_[batch.truth if rows is None else batch.truth[rows]]).sum())
-        return Plane(slope, offset, entropy=offset - loss)
-
-    def slack_planes(self, batch: MulticlassBatch, w: Vector, rows: Indices) -> Planes:
-        """Return the classes that maximise Δ·(1 + s − s_i), with offsets Δ."""
-        scores, truth = self.scores(batch, w, rows), batch.classes(rows)
-        every = np.arange(len(rows))
+    def slack(self, batch: MulticlassBatch, query: Query) -> Pooled:
+        """Return the classes that maximize Δ·(1 + s − s_i)."""
+        parts, truth = ClassParts(self, batch), batch.classes(query.examples(batch))
+        scores, every = parts.scores(query), np.arange(len(truth))
         costs = self.costs_[truth]
         product = costs * (1.0 + scores - scores[every, truth][:, None])
         best = product.argmax(axis=1)
-        return self._planes_of(batch, rows, best, costs[every, best], product[every, best])
+        return Pooled(product[every, best], parts.slopes(best, query), costs[every, best])
 
     def decode(self, batch: MulticlassBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best class of each example."""

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from latentstruct.core.protocols import Mode, Task, Temperature
+from latentstruct.core.pooling import as_planes
+from latentstruct.core.protocols import Mode, Query, Task, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes
 from latentstruct.ragged import Vector
@@ -55,7 +56,7 @@ def check_task(
     of the augmented mode scores above the free value; the planes of some rows are those of the full call;
     `total` is their weighted sum, its slope agrees with finite differences where the function is smooth, and
     without its entropy it is below the hard function; `decode` reaches the free value; losses are ≥ 0, zero
-    between equal outputs, and part of the augmented value; `slack_planes`, if there is one, is at least as
+    between equal outputs, and part of the augmented value; `slack`, if it has an answer, is at least as
     good as the answers of the augmented mode; with latents, `complete` reaches the clamped value, and the
     completions of random and initial latents are below it.
 
@@ -475,15 +476,14 @@ class TaskCheck:
             )
 
     def _check_slack(self) -> None:
-        direct = getattr(self.task, "slack_planes", None)
-        if direct is None or self.task.latent:
+        if self.task.latent:
             return
-        rows = np.arange(self.batch.n_examples)
         for k, w in enumerate(self.points):
-            try:
-                found = direct(self.batch, w, rows)
-            except InputError:
+            query = Query(w, "augmented")
+            answer = self.task.slack(self.batch, query)
+            if answer is None:
                 return
+            found = as_planes(self.task, self.batch, query, answer, "slack")
             true_scores = self.hard["clamped"].planes[k].values
             rival = self.hard["augmented"].planes[k]
             reached, expected = (p.offsets * (1.0 + p.dot(w) - true_scores) for p in (found, rival))
@@ -491,9 +491,9 @@ class TaskCheck:
             if i is not None:
                 fail(
                     self.task,
-                    f"slack_planes() reaches Δ·(1 + s − s_i) = {reached[i]:.10g} for example {i}, but the "
+                    f"slack() reaches Δ·(1 + s − s_i) = {reached[i]:.10g} for example {i}, but the "
                     f"augmented mode finds {expected[i]:.10g} and the true output gives 0 (point {k})",
-                    "slack_planes(): slopes φ(ŷ) and offsets Δ(ŷ) of the maximiser",
+                    "slack(): slopes φ(ŷ) and offsets Δ(ŷ) of the maximiser",
                 )
 
     def _check_completions(self) -> None:

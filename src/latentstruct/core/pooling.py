@@ -1,0 +1,94 @@
+"""Planes and their sums from the answer of a task to a query: written once for all structures."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.protocols import Batch, LinearMap, PartLoss, Pooled, Query, Task
+from latentstruct.exceptions import InputError
+from latentstruct.planes import Plane, Planes, Slopes, checked_planes
+from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
+
+
+def require_labels(batch: Batch, mode: str) -> None:
+    """Raise if a mode that needs the true outputs is used with a batch without them."""
+    if mode != "free" and not batch.labelled:
+        raise InputError(f"mode {show(mode)} needs the true outputs: prepare the batch with Y")
+
+
+def planes_of(task: Task, batch: Batch, query: Query) -> Planes:
+    """Return one plane per example of a query: tight at w, and below the function everywhere if exact."""
+    require_labels(batch, query.mode)
+    return as_planes(task, batch, query, task.pool_batch(batch, query), "pool_batch")
+
+
+def as_planes(task: Task, batch: Batch, query: Query, found: Pooled, method: str) -> Planes:
+    """Return the planes of an answer that has one slope per example."""
+    assert isinstance(found.slopes, Slopes)
+    assert isinstance(found.losses, np.ndarray)
+    exact = bool(np.all(found.exact))
+    planes = Planes(*found.slopes, found.losses, found.values, task.n_features, exact)
+    checked_planes(planes, task, method, len(query.examples(batch)))
+    if found.soft:
+        planes.offsets = found.values - planes.dot(query.w)
+    return planes
+
+
+def total_of(task: Task, batch: Batch, query: Query) -> Plane:
+    """Return the weighted sum of the planes of the examples of a query with weights.
+
+    Its entropy is the part of the offset that is no loss: Σ_i c_i (f_i − μ_i·(s_i + l_i) − a_i) for expected counts μ_i
+    of parts with scores s_i, losses l_i and constants a_i.
+    """
+    require_labels(batch, query.mode)
+    assert query.weights is not None
+    found = task.pool_batch(batch, query)
+    loss = found.losses if isinstance(found.losses, float) else float(query.weights @ found.losses)
+    if isinstance(found.slopes, Slopes):
+        plane = as_planes(task, batch, query, found, "pool_batch").total(query.weights)
+    else:
+        plane = Plane(found.slopes, loss, exact=bool(np.all(found.exact)))
+        if found.soft:
+            plane.offset = float(query.weights @ found.values) - float(plane.slope @ query.w)
+    plane.entropy = plane.offset - loss if found.soft else 0.0
+    return plane
+
+
+class PooledParts(NamedTuple):
+    """Values (k,) of a pool over parts and counts of the parts, in the layout of the structure."""
+
+    values: Vector
+    counts: Any
+    soft: bool
+    exact: bool | NDArray[np.bool_] = True
+
+
+def pool_linear(parts: LinearMap, losses: PartLoss | None, query: Query, pool: Callable[[Any], PooledParts]) -> Pooled:
+    """Pool a structure whose score and loss are sums over parts.
+
+    Parameters
+    ----------
+    parts : LinearMap
+        Scores of the parts, and features of counts of parts.
+    losses : PartLoss, optional
+        The loss; needed in augmented mode.
+    query : Query
+        What to pool.
+    pool : callable
+        Pools scores of parts.
+    """
+    scores = parts.scores(query)
+    if query.augmented:
+        assert losses is not None
+        scores = losses.add_to(scores, query)
+    values, counts, soft, exact = pool(scores)
+    loss: Vector | float = np.zeros(len(values))
+    if query.augmented:
+        assert losses is not None
+        loss = losses.of(counts, query)
+    summed = soft and query.weights is not None
+    slopes = parts.pull_back(counts, query) if summed else parts.slopes(counts, query)
+    return Pooled(values, slopes, loss, soft, exact)
