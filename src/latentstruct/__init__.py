@@ -76,6 +76,7 @@ _HOMES = {
         "Parsing",
         "PartsTask",
         "PrecisionAtK",
+        "SemiMarkov",
         "grid_graph",
     ),
     "latentstruct.trees": ("Tree",),
@@ -152,6 +153,7 @@ if TYPE_CHECKING:
         Parsing,
         PartsTask,
         PrecisionAtK,
+        SemiMarkov,
         grid_graph,
     )
     from latentstruct.trees import Tree

@@ -58,12 +58,16 @@ def total_of(task: Task, batch: Batch, query: Query) -> Plane:
 
 
 class PooledParts(NamedTuple):
-    """Values (k,) of a pool over parts and counts of the parts, in the layout of the structure."""
+    """Values (k,) of a pool over parts and counts of the parts, in the layout of the structure.
+
+    Counts that are `weighted` carry the weights of the query, so that only sums over all examples can be made of them.
+    """
 
     values: Vector
     counts: Any
     soft: bool
     exact: bool | NDArray[np.bool_] = True
+    weighted: bool = False
 
 
 def pool_linear(parts: LinearMap, losses: PartLoss | None, query: Query, pool: Callable[[Any], PooledParts]) -> Pooled:
@@ -84,11 +88,11 @@ def pool_linear(parts: LinearMap, losses: PartLoss | None, query: Query, pool: C
     if query.augmented:
         assert losses is not None
         scores = losses.add_to(scores, query)
-    values, counts, soft, exact = pool(scores)
+    values, counts, soft, exact, weighted = pool(scores)
     loss: Vector | float = np.zeros(len(values))
     if query.augmented:
         assert losses is not None
         loss = losses.of(counts, query)
-    summed = soft and query.weights is not None
+    summed = weighted or (soft and query.weights is not None)
     slopes = parts.pull_back(counts, query) if summed else parts.slopes(counts, query)
     return Pooled(values, slopes, loss, soft, exact)

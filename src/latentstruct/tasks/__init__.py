@@ -22,6 +22,7 @@ from latentstruct.tasks.multiclass import Multiclass
 from latentstruct.tasks.parsing import Parsing
 from latentstruct.tasks.parts import PartsTask
 from latentstruct.tasks.ranking import PairwiseRanking, PrecisionAtK
+from latentstruct.tasks.semi_markov import SemiMarkov
 
 __all__ = [
     "Alignment",
@@ -41,4 +42,5 @@ __all__ = [
     "Parsing",
     "PartsTask",
     "PrecisionAtK",
+    "SemiMarkov",
 ]

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from latentstruct.checks import check_sparse, check_unmasked, is_ordered
 from latentstruct.core.pooling import planes_of, require_labels, total_of
-from latentstruct.core.protocols import Mode, Pooled, Query, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes
 from latentstruct.ragged import Indices, Vector
@@ -75,6 +75,7 @@ def require_one_latent_each(batch: Any, latents: Sequence[Any]) -> None:
 class BaseTask(BaseEstimator):
     """Defaults for tasks; parameters are kept as given, what `learn` finds ends in an underscore."""
 
+    tags: TaskTags = TaskTags()
     latent: bool = False
     classifies: bool = False
     """Whether an output is one label an example, so that scikit-learn may treat estimators as classifiers."""

@@ -1,0 +1,3 @@
+"""Sequences divided into labeled segments."""
+
+from latentstruct.tasks.semi_markov.task import SemiMarkov as SemiMarkov
