@@ -1,4 +1,4 @@
-"""The commands and kinds of models, as the command itself describes them."""
+"""The commands, kinds of models and capabilities of structures, as the library describes them."""
 
 import re
 from collections.abc import Iterator
@@ -65,6 +65,20 @@ def kind_lines() -> Iterator[str]:
         yield from [*(f"   $ {line}" for line in guide.commands), ""]
 
 
+def matrix_lines() -> Iterator[str]:
+    """Yield the table of structures and estimators, and the reasons for its gaps."""
+    from latentstruct.core.capabilities import CAPABILITIES, capability_matrix
+
+    yield from [".. list-table::", "   :header-rows: 1", "   :stub-columns: 1", ""]
+    rows = [["structure", *(one.name for one in CAPABILITIES)]]
+    rows += [[f"`{name}`", *(support or "–" for support in found.values())] for name, found in capability_matrix().items()]
+    for row in rows:
+        yield from (f"   {'* -' if k == 0 else '  -'} {cell}" for k, cell in enumerate(row))
+    yield from ["", "A dash has one of these reasons:", ""]
+    yield from (f"- {one.name}: {one.reason}." for one in CAPABILITIES)
+    yield ""
+
+
 class Generated(SphinxDirective):
     """Sections made from what the command says of itself."""
 
@@ -91,8 +105,15 @@ class KindReference(Generated):
     make = staticmethod(kind_lines)
 
 
+class CapabilityMatrix(Generated):
+    """Which structures support which estimators."""
+
+    make = staticmethod(matrix_lines)
+
+
 def setup(app: Any) -> dict[str, Any]:
-    """Register ``command-reference`` and ``kind-reference``."""
+    """Register the directives."""
+    app.add_directive("capability-matrix", CapabilityMatrix)
     app.add_directive("command-reference", CommandReference)
     app.add_directive("kind-reference", KindReference)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

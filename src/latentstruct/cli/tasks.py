@@ -115,12 +115,22 @@ TaskArgument = Annotated[
 ]
 
 
+MatrixOption = Annotated[
+    bool, typer.Option("--matrix", help="Show which structures support which estimators, and why not.")
+]
+
+
 @reported_errors()
-def tasks(task: TaskArgument = None, json: JsonOption = False) -> None:
+def tasks(task: TaskArgument = None, json: JsonOption = False, matrix: MatrixOption = False) -> None:
     """List what can be trained: what it is for, what is latent, the files it reads, and an example of these.
 
     Example: latentstruct tasks motif
     """
+    if matrix:
+        if task is not None:
+            raise InputError(f"--matrix is for all structures, but the task {task!r} is given: leave out one of them")
+        show_matrix(json)
+        return
     guides = list_guides() if task is None else [find_guide(task)]
     if json:
         described: Any = [asdict(guide) for guide in guides]
@@ -129,6 +139,25 @@ def tasks(task: TaskArgument = None, json: JsonOption = False) -> None:
         show_all(guides)
     else:
         show_one(guides[0])
+
+
+def show_matrix(json: bool) -> None:
+    """Print which structures support which estimators."""
+    from latentstruct.core.capabilities import CAPABILITIES, capability_matrix
+
+    rows = capability_matrix()
+    if json:
+        print_json({"structures": rows, "reasons": {one.name: one.reason for one in CAPABILITIES}})
+        return
+    width = max(map(len, rows))
+    for number, one in enumerate(CAPABILITIES, 1):
+        print(f"{number}  {one.name}")
+    print("\n" + " " * width + "".join(f"  {number:<9}" for number in range(1, len(CAPABILITIES) + 1)).rstrip())
+    for name, supported in rows.items():
+        print((f"{name:<{width}}" + "".join(f"  {support or '-':<9}" for support in supported.values())).rstrip())
+    print("\n- because")
+    for number, one in enumerate(CAPABILITIES, 1):
+        print(f"{number}  {one.reason}")
 
 
 def show_all(guides: list[TaskGuide]) -> None:

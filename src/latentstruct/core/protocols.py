@@ -155,6 +155,8 @@ class TaskTags:
 
     Attributes
     ----------
+    latent : {"never", "possible", "always"}
+        Whether something may stay hidden when the output is known.
     soft : bool
         Whether pools at temperatures above 0 are implemented.
     two_temperatures : bool
@@ -183,6 +185,7 @@ class TaskTags:
         Parameters that stored batches do not depend on, so that they may be changed later.
     """
 
+    latent: Literal["never", "possible", "always"] = "never"
     soft: bool = False
     two_temperatures: bool = False
     exact: bool = True
