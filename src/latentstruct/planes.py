@@ -54,6 +54,12 @@ class Slopes(NamedTuple):
         atoms = Atoms(np.full(matrix.nnz, -1, dtype=np.int32), matrix.indices.astype(np.int32), np.array(matrix.data))
         return cls(no_rows(), matrix.indptr.astype(np.int64), atoms)
 
+    def dot(self, w: Vector) -> Vector:
+        """Return the products g_p·w, shape (k,)."""
+        out = np.empty(len(self.pointers) - 1)
+        kernels.planes_dot(self.rows, self.atoms, self.pointers, w, out)
+        return out
+
 
 @dataclass
 class Plane:
@@ -187,9 +193,7 @@ class Planes:
 
     def dot(self, w: Vector) -> Vector:
         """Return the products g_p·w, shape (k,)."""
-        out = np.empty(len(self))
-        kernels.planes_dot(self.rows, self.atoms, self.pointers, w, out)
-        return out
+        return Slopes(self.rows, self.pointers, self.atoms).dot(w)
 
     def add_to(self, w: Vector, coefficients: Vector) -> None:
         """Add Σ_p coefficients[p] g_p to `w` in place."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.protocols import Batch, LinearMap, PartLoss, Pooled, Query, Task
+from latentstruct.core.protocols import HARD, Batch, LinearMap, PartLoss, Pooled, Query, Task, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes, Slopes, checked_planes
 from latentstruct.ragged import Vector
@@ -19,9 +19,25 @@ def require_labels(batch: Batch, mode: str) -> None:
         raise InputError(f"mode {show(mode)} needs the true outputs: prepare the batch with Y")
 
 
+def require_hard_max(task: Any, temperature: Temperature) -> None:
+    """Raise if the temperature is above 0, for tasks without a soft max."""
+    if temperature != HARD:
+        raise InputError(
+            f"{type(task).__name__} knows the hard max only, but temperature {tuple(temperature)} was asked: use "
+            "StructuralSVM or LatentSSVM, or write the structure as a CandidateTask"
+        )
+
+
+def check_query(task: Task, batch: Batch, query: Query) -> None:
+    """Raise if a query needs true outputs that are unknown, or a soft max that the task does not have."""
+    require_labels(batch, query.mode)
+    if not task.tags.soft:
+        require_hard_max(task, query.temperature)
+
+
 def planes_of(task: Task, batch: Batch, query: Query) -> Planes:
     """Return one plane per example of a query: tight at w, and below the function everywhere if exact."""
-    require_labels(batch, query.mode)
+    check_query(task, batch, query)
     return as_planes(task, batch, query, task.pool_batch(batch, query), "pool_batch")
 
 
@@ -43,7 +59,7 @@ def total_of(task: Task, batch: Batch, query: Query) -> Plane:
     Its entropy is the part of the offset that is no loss: Σ_i c_i (f_i − μ_i·(s_i + l_i) − a_i) for expected counts μ_i
     of parts with scores s_i, losses l_i and constants a_i.
     """
-    require_labels(batch, query.mode)
+    check_query(task, batch, query)
     assert query.weights is not None
     found = task.pool_batch(batch, query)
     loss = found.losses if isinstance(found.losses, float) else float(query.weights @ found.losses)

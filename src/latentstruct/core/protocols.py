@@ -215,6 +215,7 @@ class Task(Protocol):
 
     latent: bool
     """Whether something stays hidden when y is known, so that the clamped side is not linear."""
+    tags: TaskTags
     n_features: int
 
     def learn(self, X: Any, Y: Any) -> None:

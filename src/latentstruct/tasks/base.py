@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from latentstruct.checks import check_sparse, check_unmasked, is_ordered
-from latentstruct.core.pooling import planes_of, require_labels, total_of
+from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
 from latentstruct.core.protocols import Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes
@@ -48,15 +48,6 @@ def check_examples(X: Any, Y: Any, rows: bool = False) -> None:
 def by_rows(X: Any) -> Any:
     """Return a collection of examples; the rows of a sparse matrix in a format in which they can be taken."""
     return X.tocsr() if issparse(X) else X
-
-
-def require_hard_max(task: Any, temperature: Temperature) -> None:
-    """Raise if a soft max is asked of a task that knows the hard one only."""
-    if temperature != Temperature():
-        raise InputError(
-            f"{type(task).__name__} knows the hard max only, but temperature {tuple(temperature)} was asked: use "
-            "StructuralSVM or LatentSSVM, or write the structure as a CandidateTask"
-        )
 
 
 def require_one_latent_each(batch: Any, latents: Sequence[Any]) -> None:

@@ -34,6 +34,15 @@ def distinct_labels(seen: Iterable[Any]) -> dict[Any, None]:
         raise InputError(f"labels must be hashable ({error}): use numbers, strings or tuples") from error
 
 
+def label_list(Y: Any) -> list[Any]:
+    """Return one label per example; raise InputError if there is more than one."""
+    if hasattr(Y, "ndim") and Y.ndim != 1:
+        raise InputError(
+            f"Y must have one dimension, one class for each example, found shape {Y.shape}: give a list of classes"
+        )
+    return Y.tolist() if hasattr(Y, "tolist") else list(Y)
+
+
 class LabelSet:
     """An ordered set of labels.
 

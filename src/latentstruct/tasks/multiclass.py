@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.pooling import PooledParts, pool_linear
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Slopes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix
-from latentstruct.tasks.labels import LabelSet, distinct_labels
+from latentstruct.tasks.labels import LabelSet, distinct_labels, label_list
 from latentstruct.tasks.packing import Arrays, PackedArrays
 
 
@@ -143,6 +143,7 @@ class Multiclass(BaseTask):
     (150,)
     """
 
+    tags = TaskTags(soft=True, exact_slack=True, classifier=True)
     classifies = True
     late_parameters = ("costs", "bias")
 
@@ -180,13 +181,7 @@ class Multiclass(BaseTask):
         """Take over what an earlier `learn` found."""
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]))
 
-    @staticmethod
-    def _labels(Y: Any) -> list[Any]:
-        if isinstance(Y, np.ndarray) and Y.ndim != 1:
-            raise InputError(
-                f"Y must have one dimension, one class for each example, found shape {Y.shape}: give a list of classes"
-            )
-        return Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
+    _labels = staticmethod(label_list)
 
     def prepare(self, X: Any, Y: Any = None) -> MulticlassBatch:
         """Validate inputs and number the classes."""
