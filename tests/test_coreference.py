@@ -286,7 +286,7 @@ def test_wrong_forests_are_refused():
     for message, edges in wrong.items():
         with pytest.raises(InputError, match=message):
             task.completion_planes(batch, [np.array(edges)])
-    with pytest.raises(InputError, match="2 forests were given; expected 1, one for each document"):
+    with pytest.raises(InputError, match="2 latents are given; expected 1, one for each example"):
         task.completion_planes(batch, [[[0, 1], [1, 2]]] * 2)
     with pytest.raises(InputError, match="H_pred has 2 forests; expected 1, one for each document"):
         task.loss([[0, 0]], [[0, 0]], [[[0, 1]]] * 2)

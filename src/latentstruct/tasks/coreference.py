@@ -1,6 +1,6 @@
 """Coreference: clusters of a document's items, held together by a latent spanning forest of strong links."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
 from typing import Any
@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import forest as kernels
 from latentstruct.kernels import pairs as pair_kernels
 from latentstruct.kernels.modes import MODES
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters
-from latentstruct.planes import Planes
+from latentstruct.planes import Planes, Slopes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import BaseTask, check_examples, require_labels
-from latentstruct.tasks.inputs import check_matrix
+from latentstruct.tasks.base import check_examples, require_hard_max, require_labels, require_one_latent_each
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
+from latentstruct.tasks.rows import RowTask, check_rows
 
 
 @dataclass
@@ -58,13 +58,21 @@ class PairBatch:
         """Whether the true clusters are known."""
         return self.truth is not None
 
-    def row_scores(self, w: Vector, documents: Indices) -> Vector:
-        """Return w·x of all distinct rows, or nothing if the asked documents have fewer pairs."""
-        n_rows = len(self.rows.indptr) - 1
-        asked = int((self.pairs[documents + 1] - self.pairs[documents]).sum())
-        scores = np.empty(n_rows if n_rows <= asked else 0)
+    def problem(self, query: Query) -> tuple[Any, ...]:
+        """Return the pairs, weights, documents and mode of a query as kernels take them.
+
+        The scores of all distinct rows are among them, or none if the documents have fewer pairs.
+        """
+        documents, w = query.examples(self), np.ascontiguousarray(query.w)
+        n_rows, n_pairs = len(self.rows.indptr) - 1, int((self.pairs[documents + 1] - self.pairs[documents]).sum())
+        scores = np.empty(n_rows if n_rows <= n_pairs else 0)
         pair_kernels.score_rows(self.rows, w, scores)
-        return scores
+        layout = (documents, self.pairs, self.items, self.labels())
+        return (self.rows, self.row_of, scores, w, *layout, MODES[query.mode])
+
+    def n_items(self, documents: Indices) -> Indices:
+        """Return the number of items of some documents."""
+        return self.items[documents + 1] - self.items[documents]
 
     def labels(self) -> NDArray[np.int64]:
         """Return the true clusters' numbers, or nothing where they are unknown."""
@@ -108,30 +116,11 @@ def chronological_forest(clusters: NDArray[np.int64]) -> NDArray[np.int64]:
     return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
 
 
-class PairTask(BaseTask):
-    """What tasks on the pairs of a document's items share: inputs, labels and the hard max only."""
+class PairTask(RowTask):
+    """What tasks on the pairs of a document's items share: inputs and labels."""
 
     nanoseconds = 25.0
-    """About how long a pair takes."""
-
-    def learn(self, X: Any, Y: Any) -> None:
-        """Find the number of features."""
-        self.learn_blocks([(X, Y)])
-
-    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
-        """Find the number of features of documents that come block by block."""
-        for number, (X, Y) in enumerate(blocks):
-            check_examples(X, Y)
-            if not number:
-                self.n_features = check_matrix(X[0], "X[0]").shape[1]
-
-    def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
-        return {"n_features": self.n_features}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
-        self.n_features = int(state["n_features"])
+    """Approximate time per pair."""
 
     def prepare(self, X: Any, Y: Any = None) -> PairBatch:
         """Validate documents and lay all pairs out in one sparse matrix."""
@@ -179,12 +168,7 @@ class PairTask(BaseTask):
 
     def _compressed(self, x: Any, name: str) -> tuple[NDArray, NDArray[np.uint32], Vector | None]:
         """Return row pointers, features and values (None if all are 1) of one document."""
-        matrix = sparse.csr_array(check_matrix(x, name))
-        if matrix.shape[1] != self.n_features:
-            raise InputError(
-                f"{name} has {matrix.shape[1]} features but the model has {self.n_features}: every pair needs the "
-                "same features as in training; give these"
-            )
+        matrix = sparse.csr_array(check_rows(x, self.n_features, name))
         data = None if (matrix.data == 1.0).all() else matrix.data
         return matrix.indptr, matrix.indices.astype(np.uint32, copy=False), data
 
@@ -208,14 +192,6 @@ class PairTask(BaseTask):
         """Return about how many nanoseconds the scores of all distinct rows take, where they are few."""
         few = 2 * (len(batch.rows.indptr) - 1) <= batch.pairs[-1]
         return float(batch.rows.indptr[-1]) if few else 0.0
-
-    def _check_request(self, batch: PairBatch, mode: Mode, temperature: Temperature) -> None:
-        require_labels(batch, mode)
-        if temperature != Temperature():
-            raise InputError(
-                f"{type(self).__name__} knows the hard max only, but temperature {tuple(temperature)} was asked: use "
-                "a structural SVM with or without latents"
-            )
 
 
 def stack_rows(parts: Sequence[tuple[NDArray, NDArray[np.uint32], Vector | None]]) -> Rows:
@@ -286,10 +262,9 @@ class Coreference(PairTask):
     def __init__(self, penalty: float = 1.0) -> None:
         self.penalty = penalty
 
-    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
-        """Find the number of features of documents that come block by block."""
+    def _set(self, n_features: int) -> None:
         self._checked_penalty()
-        super().learn_blocks(blocks)
+        super()._set(n_features)
 
     def _checked_penalty(self) -> float:
         if isinstance(self.penalty, bool) or not isinstance(self.penalty, int | float | np.number):
@@ -301,54 +276,27 @@ class Coreference(PairTask):
             )
         return float(self.penalty)
 
-    def _forests(
-        self, batch: PairBatch, w: Vector, mode: Mode, asked: Indices
-    ) -> tuple[Indices, Indices, Vector, Vector]:
-        """Return pointers, edges (as pairs of the batch), values and losses of the asked documents' best forests."""
-        pointers = np.empty(len(asked) + 1, dtype=np.int64)
-        edges = np.empty(int((batch.items[asked + 1] - batch.items[asked]).sum()), dtype=np.int64)
-        values, losses = np.empty(len(asked)), np.empty(len(asked))
-        w = np.ascontiguousarray(w)
-        kernels.forests(
-            batch.rows,
-            batch.row_of,
-            batch.row_scores(w, asked),
-            w,
-            asked,
-            batch.pairs,
-            batch.items,
-            batch.labels(),
-            MODES[mode],
-            self._checked_penalty(),
-            pointers,
-            edges,
-            values,
-            losses,
-        )
+    def _forests(self, batch: PairBatch, query: Query) -> tuple[Indices, Indices, Vector, Vector]:
+        """Return pointers, edges (as pairs of the batch), values and losses of the best forests."""
+        sizes = batch.n_items(query.examples(batch))
+        pointers, edges = np.empty(len(sizes) + 1, dtype=np.int64), np.empty(int(sizes.sum()), dtype=np.int64)
+        values, losses = np.empty(len(sizes)), np.empty(len(sizes))
+        kernels.forests(*batch.problem(query), self._checked_penalty(), pointers, edges, values, losses)
         return pointers, edges[: pointers[-1]], values, losses
 
-    def _planes_of(
-        self, batch: PairBatch, pointers: Indices, edges: Indices, offsets: Vector, values: Vector
-    ) -> Planes:
+    @staticmethod
+    def _slopes(batch: PairBatch, pointers: Indices, edges: Indices) -> Slopes:
+        """Return the features of forests: an atom for each edge."""
         atoms = Atoms(batch.row_of[edges], np.zeros(len(edges), dtype=np.int32), np.ones(len(edges)))
-        return Planes(batch.rows, pointers, atoms, offsets, values, self.n_features)
+        return Slopes(batch.rows, pointers, atoms)
 
-    def planes(
-        self,
-        batch: PairBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return one supporting plane for each asked document: an atom for each edge of its best forest."""
-        self._check_request(batch, mode, temperature)
-        asked = np.arange(batch.n_examples) if rows is None else rows
-        pointers, edges, values, losses = self._forests(batch, w, mode, asked)
-        return self._planes_of(batch, pointers, edges, losses, values)
+    def pool_batch(self, batch: PairBatch, query: Query) -> Pooled:
+        """Find the best forests of the documents of a query."""
+        pointers, edges, values, losses = self._forests(batch, query)
+        return Pooled(values, self._slopes(batch, pointers, edges), losses)
 
     def _best_edges(self, batch: PairBatch, w: Vector, mode: Mode) -> tuple[list[NDArray[np.int64]], Vector]:
-        pointers, edges, values, _ = self._forests(batch, w, mode, np.arange(batch.n_examples))
+        pointers, edges, values, _ = self._forests(batch, Query(w, mode))
         sizes = np.diff(batch.items)
         found = [
             edges_at(part - batch.pairs[t], int(sizes[t])) for t, part in enumerate(np.split(edges, pointers[1:-1]))
@@ -357,7 +305,7 @@ class Coreference(PairTask):
 
     def decode(self, batch: PairBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the clusters of each document, numbered by first appearance, with their forest."""
-        self._check_request(batch, "free", temperature)
+        require_hard_max(self, temperature)
         predictions = []
         for t, (edges, value) in enumerate(zip(*self._best_edges(batch, w, "free"), strict=True)):
             clusters = np.empty(batch.items[t + 1] - batch.items[t], dtype=np.int64)
@@ -373,18 +321,14 @@ class Coreference(PairTask):
     def completion_planes(self, batch: PairBatch, latents: Sequence[Any]) -> Planes:
         """Return the planes Σ_{(i,j) ∈ h} w·x_ij of given forests; raise if one does not span its true clusters."""
         require_labels(batch, "clamped")
-        if len(latents) != batch.n_examples:
-            raise InputError(
-                f"{len(latents)} forests were given; expected {batch.n_examples}, one for each document: give as many"
-            )
+        require_one_latent_each(batch, latents)
         rows = []
         for t, latent in enumerate(latents):
             edges = self._checked_forest(latent, batch.clusters(t), f"the forest of document {t}")
             n_items = int(batch.items[t + 1] - batch.items[t])
             rows.append(batch.pairs[t] + np.sort(pair_numbers(edges, n_items)))
-        nothing = np.zeros(batch.n_examples)
-        pointers = offsets_from_lengths(len(part) for part in rows)
-        return self._planes_of(batch, pointers, np.concatenate(rows), nothing, nothing.copy())
+        slopes = self._slopes(batch, offsets_from_lengths(len(part) for part in rows), np.concatenate(rows))
+        return Planes(*slopes, np.zeros(len(rows)), np.zeros(len(rows)), self.n_features)
 
     @staticmethod
     def _edges(latent: Any, n_items: int, name: str) -> NDArray[np.int64]:

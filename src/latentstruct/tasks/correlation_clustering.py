@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.protocols import Pooled, Prediction, Query, Temperature
 from latentstruct.kernels import clustering as kernels
-from latentstruct.kernels.modes import MODES
 from latentstruct.kernels.planes import Atoms
 from latentstruct.metrics.clusters import align_clusters, wrong_pairs
-from latentstruct.planes import Planes
+from latentstruct.planes import Slopes
 from latentstruct.ragged import Indices, Vector, positions
+from latentstruct.tasks.base import require_hard_max
 from latentstruct.tasks.coreference import PairBatch, PairTask
 
 
@@ -47,70 +47,39 @@ class CorrelationClustering(PairTask):
     def __init__(self) -> None:
         """Take no parameters."""
 
-    def _clusterings(
-        self, batch: PairBatch, w: Vector, mode: Mode, asked: Indices
-    ) -> tuple[NDArray[np.int64], Vector, Vector]:
-        """Return the labels of the asked documents' items, one after the other, with values and losses."""
-        labels = np.empty(int((batch.items[asked + 1] - batch.items[asked]).sum()), dtype=np.int64)
-        values, losses = np.empty(len(asked)), np.empty(len(asked))
-        w = np.ascontiguousarray(w)
-        kernels.clusterings(
-            batch.rows,
-            batch.row_of,
-            batch.row_scores(w, asked),
-            w,
-            asked,
-            batch.pairs,
-            batch.items,
-            batch.labels(),
-            MODES[mode],
-            labels,
-            values,
-            losses,
-        )
-        return labels, values, losses
-
-    def _planes_of(
-        self, batch: PairBatch, asked: Indices, labels: NDArray[np.int64], offsets: Vector, values: Vector
-    ) -> Planes:
-        counts = np.empty(len(asked), dtype=np.int64)
-        kernels.inside_pairs(asked, batch.items, labels, counts)
-        room = int(np.minimum(counts, self.n_features).sum())
-        atoms = Atoms(np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32), np.empty(room))
-        pointers = np.empty(len(asked) + 1, dtype=np.int64)
-        kernels.partition_atoms(
-            batch.rows, batch.row_of, asked, batch.pairs, batch.items, labels, counts, self.n_features, pointers, atoms
-        )
-        atoms = Atoms(*(part[: pointers[-1]] for part in atoms))
-        return Planes(batch.rows, pointers, atoms, offsets, values, self.n_features)
-
     nanoseconds = 100.0
 
-    def planes(
-        self,
-        batch: PairBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return one plane for each asked document; exact only if all of them are small, or clamped."""
-        self._check_request(batch, mode, temperature)
-        asked = np.arange(batch.n_examples) if rows is None else rows
-        if mode == "clamped":
-            items, _ = positions(batch.items, asked)
-            planes = self._planes_of(batch, asked, batch.labels()[items], np.zeros(len(asked)), np.zeros(len(asked)))
-            planes.values = planes.dot(w)
-            return planes
-        labels, values, losses = self._clusterings(batch, w, mode, asked)
-        planes = self._planes_of(batch, asked, labels, losses, values)
-        planes.exact = bool((batch.items[asked + 1] - batch.items[asked] <= kernels.EXACT_ITEMS).all())
-        return planes
+    @staticmethod
+    def _clusterings(batch: PairBatch, query: Query) -> tuple[NDArray[np.int64], Vector, Vector]:
+        """Return the labels of the documents' items, one after the other, with values and losses."""
+        sizes = batch.n_items(query.examples(batch))
+        labels, values, losses = np.empty(int(sizes.sum()), dtype=np.int64), np.empty(len(sizes)), np.empty(len(sizes))
+        kernels.clusterings(*batch.problem(query), labels, values, losses)
+        return labels, values, losses
+
+    def _slopes(self, batch: PairBatch, documents: Indices, labels: NDArray[np.int64]) -> Slopes:
+        """Return the features of clusterings."""
+        counts, pointers = np.empty(len(documents), dtype=np.int64), np.empty(len(documents) + 1, dtype=np.int64)
+        kernels.inside_pairs(documents, batch.items, labels, counts)
+        n_atoms, layout = int(np.minimum(counts, self.n_features).sum()), (documents, batch.pairs, batch.items)
+        atoms = Atoms(np.empty(n_atoms, dtype=np.int32), np.empty(n_atoms, dtype=np.int32), np.empty(n_atoms))
+        kernels.partition_atoms(batch.rows, batch.row_of, *layout, labels, counts, self.n_features, pointers, atoms)
+        return Slopes(batch.rows, pointers, Atoms(*(part[: pointers[-1]] for part in atoms)))
+
+    def pool_batch(self, batch: PairBatch, query: Query) -> Pooled:
+        """Find good clusterings of the documents of a query; answers of small documents are exact."""
+        documents = query.examples(batch)
+        if query.mode == "clamped":
+            slopes = self._slopes(batch, documents, batch.labels()[positions(batch.items, documents)[0]])
+            return Pooled(slopes.dot(query.w), slopes, np.zeros(len(documents)))
+        labels, values, losses = self._clusterings(batch, query)
+        exact = batch.n_items(documents) <= kernels.EXACT_ITEMS
+        return Pooled(values, self._slopes(batch, documents, labels), losses, exact=exact)
 
     def decode(self, batch: PairBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the clusters of each document, numbered by first appearance."""
-        self._check_request(batch, "free", temperature)
-        labels, values, _ = self._clusterings(batch, w, "free", np.arange(batch.n_examples))
+        require_hard_max(self, temperature)
+        labels, values, _ = self._clusterings(batch, Query(w, "free"))
         parts = np.split(labels, batch.items[1:-1])
         return [Prediction(clusters, None, float(value)) for clusters, value in zip(parts, values, strict=True)]
 
