@@ -210,13 +210,13 @@ def test_first_k_learns(tmp_path):
     [
         ([np.ones((2, 3))], [[0, 0]], "none of the 2 documents in Y is relevant"),
         ([np.ones((2, 3))], [[0, 1, 1]], "query 0 has 2 documents but 3 grades"),
-        ([np.ones((2, 3)), np.ones((0, 3))], [[0, 1], []], "query 1 of X has no documents"),
-        ([np.ones((2, 3)), np.ones((1, 2))], [[0, 1], [1]], "query 1 of X has 2 features a document, expected 3"),
-        ([np.full((2, 3), np.nan)], [[0, 1]], "query 0 of X has a value that is not finite"),
+        ([np.ones((2, 3)), np.ones((0, 3))], [[0, 1], []], r"X\[1\] must have at least one document"),
+        ([np.ones((2, 3)), np.ones((1, 2))], [[0, 1], [1]], r"X\[1\] has 2 features but the model has 3"),
+        ([np.full((2, 3), np.nan)], [[0, 1]], r"X\[0\] has a value that is not finite"),
         ([np.ones((2, 3))], [[0, np.nan]], "the grades of query 0 contain NaN"),
         ([np.ones((2, 3))], [["a", "b"]], "the grades of query 0 must be numbers"),
         ([np.ones((2, 3))], [[[0, 1]]], r"the grades of query 0 must have one dimension.*\(1, 2\)"),
-        (np.ones((2, 3)), [0, 1], "query 0 of X must have two dimensions"),
+        (np.ones((2, 3)), [0, 1], r"X\[0\] must have two dimensions"),
         ([np.ones((2, 3))], [[0, 1], [1]], "X has 1 examples but Y has 2"),
     ],
 )

@@ -1,7 +1,7 @@
 """Rankings: the first k documents of a query as a latent, and pairs of documents (Ranking SVM)."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,23 +12,18 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning as NotConverged
 
 from latentstruct.checks import as_reals, check_flag
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.kernels.ranking import select_first, violated_pairs
 from latentstruct.metrics.ranking import precision_at_k
-from latentstruct.planes import Planes
+from latentstruct.planes import Planes, Slopes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import (
-    BaseTask,
-    check_examples,
-    require_hard_max,
-    require_labels,
-    require_one_latent_each,
-)
-from latentstruct.tasks.inputs import InputRows, check_matrix, tamed
+from latentstruct.tasks.base import check_examples, require_hard_max, require_labels, require_one_latent_each
+from latentstruct.tasks.inputs import InputRows, tamed
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
+from latentstruct.tasks.rows import RowTask, check_rows
 
 START_STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Values of C among which the classification model that training starts from is chosen."""
@@ -99,6 +94,11 @@ class QueryBatch:
         """Return w·x_j of the chosen documents."""
         return self.inputs.times(w[:, None], documents)[:, 0]
 
+    def slopes(self, documents: Indices, counts: Any, coefficients: Vector) -> Slopes:
+        """Return sums of documents times coefficients, counts[i] of them for the i-th query."""
+        atoms = Atoms(documents.astype(np.int32), np.zeros(len(documents), dtype=np.int32), coefficients)
+        return Slopes(self.inputs.rows, offsets_from_lengths(counts), atoms)
+
 
 def check_grades(y: Any, name: str) -> Vector:
     """Return grades as a finite array, or raise an error that names `name`."""
@@ -118,56 +118,32 @@ def check_grades(y: Any, name: str) -> Vector:
     return grades
 
 
-class QueryTask(BaseTask):
+def check_all_grades(Y: Any) -> list[Vector]:
+    """Return the grades of all queries."""
+    return [check_grades(y, f"the grades of query {i}") for i, y in enumerate(Y)]
+
+
+class QueryTask(RowTask):
     """What tasks over queries share: documents with features, grades, scores w·x_j."""
 
     def work(self, batch: QueryBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each query takes, shape (n,)."""
         return (50.0 + batch.inputs.product_time) * np.diff(batch.offsets)
 
-    def learn(self, X: Any, Y: Any) -> None:
-        """Find the number of features of a document, and check that the grades can teach anything."""
-        self.learn_blocks([(X, Y)])
+    def _learn_outputs(self, Y: Any) -> list[Vector]:
+        return check_all_grades(Y)
 
-    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
-        """Find the number of features of documents that come block by block, and check their grades."""
-        grades: list[Vector] = []
-        for X, Y in blocks:
-            check_examples(X, Y)
-            if not grades:
-                self._set(check_matrix(X[0], "query 0 of X").shape[1])
-            grades += [check_grades(y, f"the grades of query {i}") for i, y in enumerate(Y)]
-        self._check_training(grades)
-
-    def _check_training(self, grades: list[Vector]) -> None:
-        """Raise if nothing can be learned from the grades."""
-
-    def _set(self, n_inputs: int) -> None:
-        self.n_inputs_ = n_inputs
-        self.n_features = n_inputs
-
-    def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
-        return {"n_inputs": self.n_inputs_}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
-        self._set(int(state["n_inputs"]))
+    def _set(self, n_features: int) -> None:
+        self.n_inputs_ = n_features
+        super()._set(n_features)
 
     def prepare(self, X: Any, Y: Any = None) -> QueryBatch:
         """Validate documents and grades and lay them out query after query."""
         check_examples(X, Y)
-        matrices = []
-        for i, x in enumerate(X):
-            matrix = check_matrix(x, f"query {i} of X")
-            if matrix.shape[0] == 0:
-                raise InputError(f"query {i} of X has no documents: remove the query")
-            if matrix.shape[1] != self.n_inputs_:
-                raise InputError(
-                    f"query {i} of X has {matrix.shape[1]} features a document, expected {self.n_inputs_} as in "
-                    "training: use the same features for all documents"
-                )
-            matrices.append(matrix)
+        matrices = [check_rows(x, self.n_features, f"X[{i}]") for i, x in enumerate(X)]
+        empty = next((i for i, matrix in enumerate(matrices) if matrix.shape[0] == 0), None)
+        if empty is not None:
+            raise InputError(f"X[{empty}] must have at least one document, got none: remove the query")
         any_sparse = any(sparse.issparse(matrix) for matrix in matrices)
         stacked = sparse.vstack(matrices, format="csr") if any_sparse else np.concatenate(matrices)
         offsets = offsets_from_lengths(matrix.shape[0] for matrix in matrices)
@@ -196,7 +172,7 @@ class QueryTask(BaseTask):
 
     @staticmethod
     def _all_grades(Y: Any, sizes: Indices) -> Vector:
-        found = [check_grades(y, f"the grades of query {i}") for i, y in enumerate(Y)]
+        found = check_all_grades(Y)
         for i, (grades, size) in enumerate(zip(found, sizes, strict=True)):
             if len(grades) != size:
                 raise InputError(
@@ -248,19 +224,19 @@ class PrecisionAtK(QueryTask):
     def __init__(self, k: int = 5) -> None:
         self.k = k
 
-    def _set(self, n_inputs: int) -> None:
+    def _set(self, n_features: int) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or not 1 <= self.k <= MOST_CHOSEN:
             raise InputError(
                 f"k is {show(self.k)}; expected a whole number of at least 1 and at most {MOST_CHOSEN}: choose how "
                 "many documents count"
             )
-        super()._set(n_inputs)
+        super()._set(n_features)
 
-    def _check_training(self, grades: list[Vector]) -> None:
-        if not any((y > 0).any() for y in grades):
+    def _check_training(self, outputs: list[Vector]) -> None:
+        if not any((y > 0).any() for y in outputs):
             raise InputError(
-                f"none of the {sum(map(len, grades))} documents in Y is relevant; expected grades above 0 for relevant "
-                "ones: check the grades"
+                f"none of the {sum(map(len, outputs))} documents in Y is relevant; expected grades above 0 for "
+                "relevant ones: check the grades"
             )
 
     def _chosen(self, batch: QueryBatch, scores: Vector, mode: Mode, documents: Indices, offsets: Indices) -> Indices:
@@ -274,37 +250,21 @@ class PrecisionAtK(QueryTask):
         select_first(scores, preferred, offsets, chosen)
         return chosen
 
-    def _planes_of(self, batch: QueryBatch, documents: Indices, counts: Indices, offsets: Vector) -> Planes:
-        """Return the planes whose slopes are the sums of the given documents, counts[i] for the i-th, over k."""
-        atoms = Atoms(
-            documents.astype(np.int32), np.zeros(len(documents), dtype=np.int32), np.full(len(documents), 1.0 / self.k)
-        )
-        pointers = offsets_from_lengths(counts)
-        return Planes(batch.inputs.rows, pointers, atoms, offsets, np.zeros(len(counts)), self.n_features)
-
-    def planes(
-        self,
-        batch: QueryBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return one supporting plane for each asked query."""
-        require_labels(batch, mode)
-        require_hard_max(self, temperature)
+    def pool_batch(self, batch: QueryBatch, query: Query) -> Pooled:
+        """Choose the first documents of the queries."""
+        rows = query.rows
         documents, offsets = batch.select(rows)
-        scores = batch.document_scores(w, None if rows is None else documents)
+        scores = batch.document_scores(query.w, None if rows is None else documents)
         # In the order of the list, the same documents always make the same plane.
-        chosen = np.sort(self._chosen(batch, scores, mode, documents, offsets), axis=1)
+        chosen = np.sort(self._chosen(batch, scores, query.mode, documents, offsets), axis=1)
         kept = chosen >= 0
         losses = np.zeros(len(chosen))
-        if mode == "augmented":
+        if query.augmented:
             hits = (batch.relevant[documents[chosen]] & kept).sum(axis=1)
             losses = self._losses(batch.n_relevant if rows is None else batch.n_relevant[rows], hits)
-        planes = self._planes_of(batch, documents[chosen[kept]], kept.sum(axis=1), losses)
-        planes.values = np.where(kept, scores[chosen], 0.0).sum(axis=1) / self.k + losses
-        return planes
+        first = documents[chosen[kept]]
+        slopes = batch.slopes(first, kept.sum(axis=1), np.full(len(first), 1.0 / self.k))
+        return Pooled(np.where(kept, scores[chosen], 0.0).sum(axis=1) / self.k + losses, slopes, losses)
 
     def _losses(self, n_relevant: Indices, hits: Indices) -> Vector:
         """Return (min(k, n(y)) − hits) / k; more than k hits are no better than k."""
@@ -343,7 +303,8 @@ class PrecisionAtK(QueryTask):
         known = batch.split(batch.relevant)
         found = [np.sort(self._check_latent(h, known[i], i)) for i, h in enumerate(latents)]
         documents = np.concatenate([h + start for h, start in zip(found, batch.offsets[:-1], strict=True)])
-        return self._planes_of(batch, documents, np.array([len(h) for h in found]), np.zeros(len(found)))
+        slopes = batch.slopes(documents, map(len, found), np.full(len(documents), 1.0 / self.k))
+        return Planes(*slopes, np.zeros(len(found)), np.zeros(len(found)), self.n_features)
 
     def _check_latent(self, h: Any, relevant: NDArray[np.bool_], i: int) -> Indices:
         size = min(self.k, len(relevant))
@@ -485,44 +446,34 @@ class PairwiseRanking(QueryTask):
     def __init__(self, normalize: bool = False) -> None:
         self.normalize = normalize
 
-    def _check_training(self, grades: list[Vector]) -> None:
-        if all(len(np.unique(y)) < 2 for y in grades):
+    def _check_training(self, outputs: list[Vector]) -> None:
+        if all(len(np.unique(y)) < 2 for y in outputs):
             raise InputError(
                 "no query in Y has documents with different grades, so there are no pairs to order; expected at least "
                 "one: check the grades"
             )
 
-    def planes(
-        self,
-        batch: QueryBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return one supporting plane for each asked query: the sum of its violated pairs."""
+    def pool_batch(self, batch: QueryBatch, query: Query) -> Pooled:
+        """Sum the violated pairs of the queries."""
         check_flag(self.normalize, "normalize")
         if not batch.labelled:
             raise InputError(
                 "the batch has no grades, but the pairs of documents are known from them only: prepare the batch with Y"
             )
-        require_hard_max(self, temperature)
+        rows = query.rows
         documents, offsets = batch.select(rows)
         coefficients, counts = np.zeros(len(documents)), np.zeros(len(offsets) - 1)
-        scores = batch.document_scores(w, None if rows is None else documents)
-        margin = 1.0 if mode == "augmented" else 0.0
-        if mode != "clamped":
+        scores = batch.document_scores(query.w, None if rows is None else documents)
+        margin = 1.0 if query.augmented else 0.0
+        if query.mode != "clamped":
             violated_pairs(scores, batch.pairs.ranks[documents], offsets, margin, coefficients, counts)
         if self.normalize:
             shares = 1.0 / np.maximum(batch.pairs.counts if rows is None else batch.pairs.counts[rows], 1.0)
             coefficients *= np.repeat(shares, np.diff(offsets))
             counts *= shares
         kept = coefficients != 0.0
-        pointers = np.append(0, np.cumsum(kept))[offsets]
-        atoms = Atoms(documents[kept].astype(np.int32), np.zeros(pointers[-1], dtype=np.int32), coefficients[kept])
-        planes = Planes(batch.inputs.rows, pointers, atoms, margin * counts, counts, self.n_features)
-        planes.values = planes.offsets + planes.dot(w)
-        return planes
+        slopes = batch.slopes(documents[kept], np.diff(np.append(0, np.cumsum(kept))[offsets]), coefficients[kept])
+        return Pooled(margin * counts + slopes.dot(query.w), slopes, margin * counts)
 
     def decode(self, batch: QueryBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the scores (n_i,) of each query's documents; the score of the prediction is the highest of them."""
@@ -539,7 +490,7 @@ class PairwiseRanking(QueryTask):
             Scores.
         """
         check_examples(Y_true, Y_pred)
-        truth = [check_grades(y, f"the grades of query {i}") for i, y in enumerate(Y_true)]
+        truth = check_all_grades(Y_true)
         scores = [check_grades(s, f"the scores of query {i}") for i, s in enumerate(Y_pred)]
         for i, (y, s) in enumerate(zip(truth, scores, strict=True)):
             if len(y) != len(s):
