@@ -312,12 +312,3 @@ def choice_features(coverage, asked, chosen, n_blocks, slopes, covered):
         covered[row] = add_covered(coverage, asked[row], chosen[row], 1.0, histogram)
         slopes[row] = 0.0
         add_features(histogram, slopes[row])
-
-
-@njit
-def total_features(coverage, asked, chosen, weights, n_blocks, slope, covered):
-    """Add Σ_i weights[i] Ψ(x_i, y_i) to slope (d,), for one choice of each asked query; write `covered` as above."""
-    histogram = np.zeros((n_blocks, len(slope) // n_blocks + 1))
-    for row in range(len(asked)):
-        covered[row] = add_covered(coverage, asked[row], chosen[row], weights[row], histogram)
-    add_features(histogram, slope)

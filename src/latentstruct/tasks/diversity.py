@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.checks import as_reals, check_flag, numbers_of
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import diversity as kernels
 from latentstruct.kernels.diversity import Coverage
@@ -22,10 +22,10 @@ from latentstruct.metrics.diversity import (
     subtopic_holders,
     subtopic_loss,
 )
-from latentstruct.planes import Plane, Planes
+from latentstruct.planes import Slopes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import short_repr, show
-from latentstruct.tasks.base import BaseTask, check_examples, require_hard_max, require_labels
+from latentstruct.tasks.base import BaseTask, check_examples, require_hard_max
 from latentstruct.tasks.inputs import check_matrix
 
 SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8)
@@ -355,8 +355,8 @@ class DiverseSubset(BaseTask):
 
     def _choose(
         self, batch: DiverseBatch, table: NDArray[np.float64], loss_factor: float, asked: Indices
-    ) -> tuple[NDArray[np.int64], bool]:
-        """Return the chosen documents of the asked queries, shape (m, k), and whether all are proven to be best."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the chosen documents of the asked queries, shape (m, k), and whether each choice is proven best."""
         chosen, proven = np.empty((len(asked), self.k), dtype=np.int64), np.empty(len(asked), dtype=np.bool_)
         known = batch.truth if batch.truth is not None and loss_factor < 0 else np.zeros((0, self.k), dtype=np.int64)
         first = min(batch.most_nodes, PORTION)
@@ -365,64 +365,36 @@ class DiverseSubset(BaseTask):
             for row in np.flatnonzero(~proven).tolist():
                 kernels.search_to_the_end(batch.coverage, asked[row], table, loss_factor, PORTION, chosen[row])
             proven[:] = True
-        return chosen, bool(proven.all())
+        return chosen, proven
 
-    def _chosen(self, batch: DiverseBatch, w: Vector, mode: Mode, asked: Indices) -> tuple[NDArray[np.int64], bool]:
-        if mode == "clamped":
+    def pool_batch(self, batch: DiverseBatch, query: Query) -> Pooled:
+        """Choose documents of the queries; an answer is exact if its choice is proven best, or clamped."""
+        return self._pool(batch, query)[0]
+
+    def _pool(self, batch: DiverseBatch, query: Query) -> tuple[Pooled, NDArray[np.int64]]:
+        """Return the answer to a query, and the chosen documents."""
+        asked = query.examples(batch)
+        if query.mode == "clamped":
             assert batch.truth is not None
-            return batch.truth[asked], True
-        return self._choose(batch, self._table(w), LOSS_FACTORS[mode], asked)
-
-    def planes(
-        self,
-        batch: DiverseBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return one plane for each asked query; exact if all choices are proven to be best, or clamped."""
-        require_labels(batch, mode)
-        require_hard_max(self, temperature)
-        asked = np.arange(batch.n_examples) if rows is None else rows
-        chosen, exact = self._chosen(batch, w, mode, asked)
-        slopes, covered = np.empty((len(asked), self.n_features)), np.empty(len(asked))
+            chosen, proven = batch.truth[asked], np.ones(len(asked), dtype=np.bool_)
+        else:
+            chosen, proven = self._choose(batch, self._table(query.w), LOSS_FACTORS[query.mode], asked)
+        covered, slopes = np.empty(len(asked)), np.empty((len(asked), self.n_features))
         kernels.choice_features(batch.coverage, asked, chosen, self.n_blocks_, slopes, covered)
-        offsets = np.maximum(batch.totals[asked] - covered, 0.0) if mode == "augmented" else np.zeros(len(asked))
-        return Planes.from_matrix(slopes, offsets, offsets + slopes @ w, exact)
+        losses = np.maximum(batch.totals[asked] - covered, 0.0) if query.augmented else np.zeros(len(asked))
+        found = query.weights @ slopes if query.weights is not None else Slopes.from_matrix(slopes)
+        return Pooled(losses + slopes @ query.w, found, losses, exact=proven), chosen
 
     def work(self, batch: DiverseBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each query takes, shape (n,); to search for the best may take longer."""
         covers = np.diff(batch.coverage.covers_at[batch.coverage.documents])
         return 5.0 * covers if mode == "clamped" else 10.0 * self.k * covers
 
-    def total(
-        self,
-        batch: DiverseBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        weights: Vector,
-        rows: Indices | None = None,
-    ) -> Plane:
-        """Return the weighted sum of the asked queries' planes."""
-        require_labels(batch, mode)
-        require_hard_max(self, temperature)
-        asked = np.arange(batch.n_examples) if rows is None else rows
-        chosen, exact = self._chosen(batch, w, mode, asked)
-        slope, covered = np.zeros(self.n_features), np.empty(len(asked))
-        kernels.total_features(batch.coverage, asked, chosen, weights, self.n_blocks_, slope, covered)
-        losses = np.maximum(batch.totals[asked] - covered, 0.0) if mode == "augmented" else np.zeros(len(asked))
-        return Plane(slope, float(weights @ losses), exact=exact)
-
     def decode(self, batch: DiverseBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the chosen documents of each query, best first."""
         require_hard_max(self, temperature)
-        asked = np.arange(batch.n_examples)
-        chosen, _ = self._chosen(batch, w, "free", asked)
-        slopes, covered = np.empty((len(asked), self.n_features)), np.empty(len(asked))
-        kernels.choice_features(batch.coverage, asked, chosen, self.n_blocks_, slopes, covered)
-        return [Prediction(y, None, score) for y, score in zip(chosen, (slopes @ w).tolist(), strict=True)]
+        found, chosen = self._pool(batch, Query(w, "free"))
+        return [Prediction(y, None, score) for y, score in zip(chosen, found.values.tolist(), strict=True)]
 
     def choose_by(self, X: Any, benefit: Callable[[Vector], Any]) -> list[NDArray[np.int64]]:
         """Choose documents by a fixed benefit of words, as baselines do, in place of learned weights.
@@ -451,7 +423,7 @@ class DiverseSubset(BaseTask):
                 "the function"
             )
         batch.coverage = coverage._replace(counts=coverage.counts * value[:, None])
-        return [prediction.y for prediction in task.decode(batch, np.ones(1), Temperature())]
+        return [prediction.y for prediction in task.decode(batch, np.ones(1), HARD)]
 
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
         """Return the weighted share of subtopics that each choice misses; subtopics as Y_pred stand for y*."""

@@ -9,17 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.measures import add_selected_rows
 from latentstruct.kernels.sparse import add_rows_transposed
-from latentstruct.planes import Plane, Planes
+from latentstruct.planes import Slopes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.chosen_loss import ChosenLossTask
 from latentstruct.tasks.inputs import check_bias, check_matrix, is_finite_number, with_own_indices
-from latentstruct.tasks.labels import LabelSet
+from latentstruct.tasks.labels import LabelSet, label_list
+from latentstruct.tasks.rows import check_rows
 from latentstruct.tasks.set_losses import (
     AveragePrecision,
     ErrorRate,
@@ -32,7 +33,17 @@ from latentstruct.tasks.set_losses import (
 )
 from latentstruct.tasks.table_losses import TableLoss
 
-MEASURES = ("f1", "fbeta", "prbep", "precision@k", "recall@k", "rocarea", "average_precision", "error")
+MEASURES: dict[str, Callable[[Any, Any], SetLoss]] = {
+    "f1": lambda beta, k: FBeta(),
+    "fbeta": lambda beta, k: FBeta(beta),
+    "prbep": lambda beta, k: Selection(),
+    "precision@k": lambda beta, k: Selection(k),
+    "recall@k": lambda beta, k: Selection(k, of_positives=True),
+    "rocarea": lambda beta, k: RocArea(),
+    "average_precision": lambda beta, k: AveragePrecision(),
+    "error": lambda beta, k: ErrorRate(),
+}
+"""Losses by name, made with β and k."""
 # Share of rows that differ from the true labels below which only these are added up.
 FEW_ROWS = 0.5
 # Weights, and the planes of training, are dense: 0.8 GB each.
@@ -202,6 +213,7 @@ class Measure(ChosenLossTask):
     True
     """
 
+    tags = TaskTags(classifier=True, binary=True, single_example=True, scores=True)
     classifies = True
     binary = True
     whole_set = True
@@ -235,24 +247,12 @@ class Measure(ChosenLossTask):
                 f"loss={show(self.chosen_loss)} needs k, found None: give how many rows count, such as k=10, or a "
                 "share of all"
             )
-        if self.chosen_loss == "f1":
-            return FBeta()
-        if self.chosen_loss == "fbeta":
-            return FBeta(self.beta)
-        if self.chosen_loss in ("precision@k", "recall@k"):
-            return Selection(self.k, self.chosen_loss == "recall@k")
-        kinds: dict[Any, type[SetLoss]] = {
-            "prbep": Selection,
-            "rocarea": RocArea,
-            "average_precision": AveragePrecision,
-            "error": ErrorRate,
-        }
-        return kinds[self.chosen_loss]()
+        return MEASURES[self.chosen_loss](self.beta, self.k)
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the two classes and the number of inputs."""
         check_examples(X, Y, rows=True)
-        labels = LabelSet.learn(self._labels(Y))
+        labels = LabelSet.learn(label_list(Y))
         if len(labels) == 1:
             raise InputError(
                 f"Y has the class {show(labels.labels[0])} only; expected two classes: add rows of the other one"
@@ -271,14 +271,6 @@ class Measure(ChosenLossTask):
                 "that occur from the first on, or hash them"
             )
         self._set(labels, n_inputs, 0.0)
-
-    @staticmethod
-    def _labels(Y: Any) -> list[Any]:
-        if hasattr(Y, "ndim") and Y.ndim != 1:
-            raise InputError(
-                f"Y must have one dimension, one class for each row, found shape {Y.shape}: give a list of classes"
-            )
-        return Y.tolist() if hasattr(Y, "tolist") else list(Y)
 
     def _set(self, labels: LabelSet, n_inputs: int, threshold: float) -> None:
         check_bias(self.bias)
@@ -316,18 +308,12 @@ class Measure(ChosenLossTask):
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]), float(state["threshold"]))
 
     def _truth(self, Y: Any) -> Truth:
-        return self.labels_.encode(self._labels(Y)) == self.positive_
+        return self.labels_.encode(label_list(Y)) == self.positive_
 
     def prepare(self, X: Any, Y: Any = None) -> MeasureBatch:
         """Validate inputs and split them by their classes."""
         check_examples(X, Y, rows=True)
-        matrix = check_matrix(X, "X")
-        if matrix.shape[1] != self.n_inputs_:
-            raise InputError(
-                f"X has {matrix.shape[1]} features but the model has {self.n_inputs_}: use the same features as in "
-                "training"
-            )
-        matrix = with_own_indices(matrix)
+        matrix = with_own_indices(check_rows(X, self.n_inputs_, "X"))
         if Y is None:
             return MeasureBatch(matrix, self.loss_, None)
         truth = self._truth(Y)
@@ -372,41 +358,18 @@ class Measure(ChosenLossTask):
         require_labels(batch, mode)
         return self.loss_.answer(batch.classes, scores, mode)
 
-    def _plane(self, batch: MeasureBatch, w: Vector, mode: Mode) -> tuple[Plane, float]:
-        """Return the plane of the set, and its value at w."""
-        scores = self.row_scores(batch, w)
-        coefficients, loss = self.answer(batch, scores, mode)
-        slope = batch.transposed_times(coefficients)
+    def pool_batch(self, batch: MeasureBatch, query: Query) -> Pooled:
+        """Find the best output of the set."""
+        scores = self.row_scores(batch, query.w)
+        coefficients, loss = self.answer(batch, scores, query.mode)
+        slope, times = batch.transposed_times(coefficients), np.ones(len(query.examples(batch)))
         if self.biased_:
             slope = np.append(slope, self.bias * coefficients.sum())
-        return Plane(slope, loss), loss + float(coefficients @ scores)
-
-    def planes(
-        self,
-        batch: MeasureBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return the supporting plane of the set."""
-        require_hard_max(self, temperature)
-        plane, value = self._plane(batch, w, mode)
-        planes = Planes.from_matrix(plane.slope[None, :], np.array([plane.offset]), np.array([value]))
-        return planes if rows is None else planes.take(rows)
-
-    def total(
-        self,
-        batch: MeasureBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        weights: Vector,
-        rows: Indices | None = None,
-    ) -> Plane:
-        """Return the plane of the set times its weight."""
-        require_hard_max(self, temperature)
-        return float(weights[0]) * self._plane(batch, w, mode)[0]
+        if query.weights is not None:
+            slopes: Any = float(query.weights.sum()) * slope
+        else:
+            slopes = Slopes.from_matrix(np.outer(times, slope) if len(times) != 1 else slope[None])
+        return Pooled((loss + float(coefficients @ scores)) * times, slopes, loss * times)
 
     def decode(self, batch: MeasureBatch, w: Vector, temperature: Temperature) -> SetPredictions:
         """Return the class of each row: the positive one if its score is above the threshold."""
