@@ -530,6 +530,32 @@ def test_search_over_scaled_losses_is_below_slack_rescaling():
     assert found_all > 30
 
 
+class LargeLoss(ExampleTask):
+    """Two outputs ±1 with the feature x·y, and a loss of 1000."""
+
+    def joint_feature(self, x, y):
+        return x * y
+
+    def output_loss(self, y, y_hat):
+        return 1000.0 * (y != y_hat)
+
+    def argmax(self, x, w):
+        return 1 if float(x @ w) > 0 else -1
+
+    def loss_augmented_argmax(self, x, y, w):
+        return max((1, -1), key=lambda z: self.output_loss(y, z) + float(self.joint_feature(x, z) @ w))
+
+
+def test_searched_slack_rescaling_is_never_below_that_of_the_true_output():
+    # The true output scores higher by 2, which no scaled loss is small enough for.
+    task = LargeLoss()
+    batch = learned(task, np.ones((1, 1)), [1])
+    found = SlackOracle(task, batch, np.ones(1)).planes(np.ones(1))
+    close(found.values, [0.0])
+    close(found.offsets, [0.0])
+    close(found.slopes().toarray(), [[0.0]])
+
+
 # ---- check_task ------------------------------------------------------------------------------------------
 
 

@@ -271,9 +271,9 @@ class SlackOracle(DividedOracle):
         direct = self.task.slack(self.batch, query)
         if direct is not None:
             return as_planes(self.task, self.batch, query, direct, "slack")
-        true_score = self.truth.take(rows).dot(w)
-        best: Planes | None = None
-        best_product = np.full(len(rows), -np.inf)
+        # The true output, whose product is 0, is always among those that are compared.
+        best, best_product = self.truth.take(rows), np.zeros(len(rows))
+        true_score = best.dot(w)
         for scale in self.scales:
             found = self.task.planes(self.batch, w / scale, "augmented", HARD, rows)
             checked_planes(found, self.task, "planes", len(rows))
@@ -281,9 +281,8 @@ class SlackOracle(DividedOracle):
             better = product > best_product
             # A sum of the kept and the newly found planes, each with a factor of 0 or 1, chooses row by row.
             chosen = better.astype(np.float64)
-            best = found if best is None else found.scaled(chosen) + best.scaled(1.0 - chosen)
+            best = found.scaled(chosen) + best.scaled(1.0 - chosen)
             best_product = np.where(better, product, best_product)
-        assert best is not None
         best.exact = False
         return best
 
