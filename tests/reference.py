@@ -73,6 +73,18 @@ def slack(example, w):
     return products[best], example.features[best] - example.features[truth], example.losses[best]
 
 
+def check_slack_planes(found, listed, w):
+    """Raise unless each plane is Δ(y)·(1 + s(y) − s(y_i)) of one output y, and at least that of the true output, 0."""
+    for example, slope, offset, value in zip(
+        listed, found.slopes().toarray(), found.offsets, found.values, strict=True
+    ):
+        truth = int(np.flatnonzero(example.outputs == example.true_output)[0])
+        slopes = example.losses[:, None] * (example.features - example.features[truth])
+        assert (np.isclose(example.losses, offset) & np.isclose(slopes, slope).all(axis=1)).any()
+        np.testing.assert_allclose(value, offset + slope @ w, atol=1e-9)
+        assert -1e-9 <= value <= slack(example, w)[0] + 1e-9
+
+
 def list_classes(X, truth, n_labels, costs, bias=0.0):
     """Multiclass: weight f·S + y belongs to feature f and class y; the S bias weights come last."""
     n_inputs = X.shape[1]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import reference
 from latentstruct import CRF, LatentSSVM, StructuralSVM, load
+from latentstruct.core.oracles import SlackOracle
 from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.sequences import AMINO_ACIDS, AlignmentInput, SequenceTracks
@@ -264,6 +265,17 @@ def test_sums_that_need_too_much_room_are_refused(monkeypatch):
     assert len(task.align(batch, w)) == 2
 
 
+@given(small_pairs(), st.sampled_from(["local", "global"]), st.sampled_from([0, 4]))
+@settings(max_examples=60, deadline=None)
+def test_slack_rescaled_planes_are_those_of_alignments(data, mode, tolerance):
+    X, Y, w = data
+    task, batch = learned(Alignment(mode=mode, alphabet=LETTERS, tolerance=tolerance), X, Y)
+    oracle = SlackOracle(task, batch, np.ones(len(X)))
+    listed = list_alignments(X, Y, mode == "local", tolerance)
+    for v in (w, 0.1 * w, np.zeros(len(w))):
+        reference.check_slack_planes(oracle.planes(v), listed, v)
+
+
 # ---- features --------------------------------------------------------------------------------------------------------
 
 
@@ -460,6 +472,14 @@ def test_training_finds_the_groups_that_were_planted(mode, tmp_path):
     assert model.gap_ <= 0.05 * model.objective_ + 1e-9
 
 
+def test_slack_rescaling_trains():
+    X, Y = planted_pairs(12, 0, size=15)
+    task = Alignment(mode="global", alphabet="ACDEFG", tolerance=0)
+    model = StructuralSVM(task, C=10.0, rescaling="slack", max_rounds=100).fit(X, Y)
+    untrained = model.task_.loss(Y, model.task_.align(X, np.zeros(model.task_.n_features)))
+    assert model.loss(X, Y).mean() < 0.5 * untrained.mean()
+
+
 @pytest.mark.parametrize("partial", [False, True])
 def test_models_are_saved_and_loaded(partial, tmp_path):
     X, Y = planted_pairs(8, 1, size=12)
@@ -539,17 +559,18 @@ def test_bad_alignments_are_named(y, words):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"features": "simpel"}, ("features is 'simpel'", "'anova2'")),
+        ({"features": "simpel"}, ("features must be 'simple', 'anova2'", "found 'simpel'")),
         ({"features": "anova2"}, ("combines 2 tracks", "have 1 (letters)", "derived=True")),
         ({"features": "tensor"}, ("combines 3 tracks",)),
         ({"features": "profile"}, ("needs a profile",)),
-        ({"mode": "semi"}, ("mode is 'semi'",)),
-        ({"tolerance": -1}, ("tolerance is -1",)),
-        ({"tolerance": 1.5}, ("tolerance is 1.5",)),
-        ({"tolerance": 10**20}, ("tolerance is 1000", "from 0 to")),
-        ({"alphabet": "AAC"}, ("alphabet is 'AAC'", "once")),
-        ({"alphabet": ""}, ("alphabet is ''",)),
-        ({"alphabet": 3}, ("alphabet is 3",)),
+        ({"mode": "semi"}, ("mode must be 'local' or 'global'", "found 'semi'")),
+        ({"tolerance": -1}, ("tolerance must be an integer", "got -1")),
+        ({"tolerance": 1.5}, ("tolerance must be an integer", "got 1.5")),
+        ({"tolerance": True}, ("tolerance must be an integer", "got True")),
+        ({"tolerance": 10**20}, ("tolerance must be an integer", "from 0 to", "got 1000")),
+        ({"alphabet": "AAC"}, ("alphabet must be a string of different letters", "got 'AAC'", "once")),
+        ({"alphabet": ""}, ("alphabet must be", "got ''")),
+        ({"alphabet": 3}, ("alphabet must be", "got 3")),
     ],
 )
 def test_bad_parameters_are_named(parameters, words):

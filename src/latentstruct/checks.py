@@ -27,6 +27,14 @@ def check_flag(value: Any, name: str) -> None:
         raise InputError(f"{name} must be True or False, found {show(value)}: choose one of these")
 
 
+def check_integer(value: Any, name: str, low: int, high: int | None = None) -> None:
+    """Raise unless a value is an integer of at least `low` and, if given, at most `high`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
+        wanted = f"of at least {low}" if high is None else f"from {low} to {high}"
+        raise InputError(f"{name} must be an integer {wanted}, got {show(value)}: choose one of these")
+
+
 def is_real(value: Any) -> bool:
     """Tell whether a value is a single real number, infinity among them."""
     return isinstance(value, int | float | np.integer | np.floating) and bool(value == value)

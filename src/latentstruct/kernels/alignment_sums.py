@@ -318,7 +318,7 @@ def count_cells(pairs, k, shares, weight, cells, dense):
 
 
 @njit
-def pool_together(pairs, scoring, linear, chosen, gains, clamped, weights, cells, dense, gaps, hits, values):
+def pool_together(pairs, scoring, linear, chosen, gains, clamped, hits, values, weights, cells, dense, gaps):
     """Add up the expected counts of all chosen pairs, times their weights: cells of tables, dense features, gaps."""
     M, D, I, room = make_room(pairs, chosen)
     both = np.empty(2)
@@ -332,7 +332,7 @@ def pool_together(pairs, scoring, linear, chosen, gains, clamped, weights, cells
 
 
 @njit
-def pool_apart(pairs, scoring, linear, numbering, chosen, gains, clamped, values, ends, atoms):
+def pool_apart(pairs, scoring, linear, chosen, gains, clamped, hits, values, numbering, ends, atoms):
     """Write the expected features of each chosen pair as atoms ends[r] … ends[r+1]."""
     M, D, I, room = make_room(pairs, chosen)
     both, dense = np.empty(2), np.empty(numbering.dense.shape[0])
@@ -345,6 +345,7 @@ def pool_apart(pairs, scoring, linear, numbering, chosen, gains, clamped, values
         cells[:] = 0.0
         dense[:] = 0.0
         count_cells(pairs, chosen[r], M, 1.0, cells, dense)
+        hits[r] = expected_hits(pairs, scoring, chosen[r], M)
         n = 0
         for g in range(numbering.each.shape[0]):
             for c in range(numbering.cells[g], numbering.cells[g + 1]):

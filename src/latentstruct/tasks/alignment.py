@@ -7,33 +7,25 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import check_flag, numbers_of
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.checks import check_choice, check_flag, check_integer, numbers_of
+from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import alignment as kernels
 from latentstruct.kernels import alignment_sums as sums
-from latentstruct.planes import Plane, Planes
+from latentstruct.planes import Planes, Slopes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
-from latentstruct.sequences import (
-    AMINO_ACIDS,
-    Matches,
-    SequenceTracks,
-    check_matches,
-    check_pairs,
-    count_hits,
-    upper_letters,
-)
+from latentstruct.sequences import AMINO_ACIDS, Matches, check_matches, check_pairs, count_hits, upper_letters
 from latentstruct.short_repr import show
-from latentstruct.tasks.alignment_batch import AlignmentBatch, empty_atoms, made_planes
+from latentstruct.tasks.alignment_batch import AlignmentBatch, check_each, cut
 from latentstruct.tasks.alignment_features import (
     ORDERS,
-    TRACK_NAMES,
     AlignmentFeatures,
     SequencePairs,
     TrackAlphabets,
-    derived_accessibility,
-    derived_structure,
     encode_letters,
+    find_alphabets,
+    sizes_of,
+    with_derived,
 )
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 
@@ -142,64 +134,40 @@ class Alignment(BaseTask):
         """Find the letters of the tracks and the width of the profiles."""
         check_examples(X, Y)
         self._check_parameters()
-        pairs = self._with_derived(check_pairs(X))
+        pairs = self._pairs(X)
         every = [sequence for pair in pairs for sequence in pair]
-        alphabets = [self._alphabet(every, track) for track in TRACK_NAMES]
+        alphabets = find_alphabets(every)
         if self.alphabet is not None:
             alphabets[0] = upper_letters(self.alphabet)
         widths = {0 if sequence.profile is None else sequence.profile.shape[1] for sequence in every}
         self._set(alphabets, max(widths) if self.features == "profile" else 0)
         if self.features == "profile" and self.features_.n_profile == 0:
             raise InputError("features='profile' needs a profile of each sequence, found none: choose 'window'")
-        if not any(len(y) for y in self._truths(Y, pairs)):
+        if not any(map(len, check_each(Y, "alignment {} of Y", sizes_of(pairs)))):
             raise InputError(
                 f"none of the {len(pairs)} alignments in Y has a match; expected some to learn from: give the matched "
                 "positions of each pair"
             )
 
     def _check_parameters(self) -> None:
-        for name, found, known in (("features", self.features, ORDERS), ("mode", self.mode, ("local", "global"))):
-            if not (isinstance(found, str) and found in known):
-                raise InputError(
-                    f"{name} is {show(found)}, expected one of {', '.join(map(repr, known))}: choose one of these"
-                )
+        check_choice(self.features, tuple(ORDERS), "features")
+        check_choice(self.mode, ("local", "global"), "mode")
+        check_integer(self.tolerance, "tolerance", 0, MOST_CELLS)
         for name in ("symmetric", "derived", "partial"):
             check_flag(getattr(self, name), name)
-        whole = isinstance(self.tolerance, int | np.integer) and not isinstance(self.tolerance, bool)
-        if not whole or not 0 <= self.tolerance <= MOST_CELLS:
+        letters = self.alphabet
+        if letters is None:
+            return
+        if not isinstance(letters, str) or not 0 < len(letters) == len(set(upper_letters(letters))):
             raise InputError(
-                f"tolerance is {show(self.tolerance)}, expected a whole number from 0 to {MOST_CELLS}: choose 4 for Q4"
-            )
-        if self.alphabet is not None and not isinstance(self.alphabet, str):
-            raise InputError(
-                f"alphabet is {show(self.alphabet)}, expected a string of letters or None: give the letters, or None "
-                "for those of the sequences"
-            )
-        if self.alphabet is not None and not 0 < len(self.alphabet) == len(set(upper_letters(self.alphabet))):
-            raise InputError(
-                f"alphabet is {show(self.alphabet)}, expected at least one letter and each of them once: remove the "
-                "repeated ones"
+                f"alphabet must be a string of different letters or None, got {show(letters)}: give each letter once, "
+                "or None for the letters of the sequences"
             )
 
-    @staticmethod
-    def _alphabet(sequences: Sequence[SequenceTracks], track: str) -> str | None:
-        """Return the letters of a track in alphabetical order, None if no sequence has it."""
-        texts = [text for sequence in sequences if (text := getattr(sequence, track)) is not None]
-        return "".join(sorted(set().union(*texts))) if texts else None
-
-    def _with_derived(self, pairs: SequencePairs) -> SequencePairs:
-        """Guess the tracks that are not given, if that is wanted."""
-        if not self.derived:
-            return pairs
-
-        def completed(sequence: SequenceTracks) -> SequenceTracks:
-            given, letters = sequence, sequence.letters
-            return sequence._replace(
-                structure=derived_structure(letters) if given.structure is None else given.structure,
-                accessibility=derived_accessibility(letters) if given.accessibility is None else given.accessibility,
-            )
-
-        return [(completed(a), completed(b)) for a, b in pairs]
+    def _pairs(self, X: Any) -> SequencePairs:
+        """Return checked pairs, with derived tracks if these are used."""
+        pairs = check_pairs(X)
+        return [(with_derived(a), with_derived(b)) for a, b in pairs] if self.derived else pairs
 
     def _set(self, alphabets: Sequence[str | None], n_profile: int) -> None:
         self._check_parameters()
@@ -217,50 +185,43 @@ class Alignment(BaseTask):
         """Take over what an earlier `learn` found."""
         self._set(state["alphabets"], int(state["n_profile"]))
 
-    def _truths(self, Y: Any, pairs: SequencePairs) -> list[Matches]:
-        return [
-            check_matches(y, f"alignment {k} of Y", (len(a.letters), len(b.letters)))
-            for k, (y, (a, b)) in enumerate(zip(Y, pairs, strict=True))
-        ]
-
     def prepare(self, X: Any, Y: Any = None) -> AlignmentBatch:
         """Encode the sequences and lay pairs and references out in flat arrays."""
         check_examples(X, Y)
-        pairs = self._with_derived(check_pairs(X))
-        for k, (a, b) in enumerate(pairs):
-            if len(a.letters) * len(b.letters) > MOST_CELLS:
+        pairs = self._pairs(X)
+        sizes = sizes_of(pairs)
+        for k, (height, width) in enumerate(sizes):
+            if height * width > MOST_CELLS:
                 raise InputError(
-                    f"pair {k} has {len(a.letters)} and {len(b.letters)} letters, expected a product of at most "
-                    f"{MOST_CELLS}: cut the sequences"
+                    f"pair {k} has {height} and {width} letters, expected a product of at most {MOST_CELLS}: cut the "
+                    "sequences"
                 )
-        truth = None if Y is None else self._truths(Y, pairs)
-        starts = offsets_from_lengths(len(a.letters) for a, _ in pairs)
-        partner = np.full(starts[-1], -1, dtype=np.int64)
-        for start, matches in zip(starts[:-1], truth or (), strict=truth is not None):
-            partner[start + matches[:, 0]] = matches[:, 1]
-        return AlignmentBatch(self.features_.lay_out(pairs, partner), truth, self.features_, self.mode == "local")
+        truth = [] if Y is None else check_each(Y, "alignment {} of Y", sizes)
+        laid_out = self.features_.lay_out(pairs, truth)
+        return AlignmentBatch(
+            laid_out, None if Y is None else np.concatenate(truth), offsets_from_lengths(map(len, truth))
+        )
 
     def _scoring(self, w: Vector, temperature: float = 1.0) -> kernels.Scoring:
         scaled = w / temperature
-        numbering = self.features_.numbering
         floor = 0.0 if self.mode == "local" else -np.inf
         costs = float(scaled[-2]), float(scaled[-1])
-        tables = self.features_.cells(scaled)
-        return kernels.Scoring(tables, scaled[numbering.dense], *costs, floor, int(self.tolerance))
+        dense = scaled[self.features_.numbering.dense]
+        return kernels.Scoring(self.features_.cells(scaled), dense, *costs, floor, int(self.tolerance))
 
-    def _linear(self, batch: AlignmentBatch, scoring: kernels.Scoring, gains: Vector) -> sums.Linear:
-        """Return the weights of steps in the linear domain, where they fit; raise if sums need too much room."""
-        heights, widths = np.diff(batch.pairs.first_a), np.diff(batch.pairs.first_b)
-        largest = int(np.argmax(heights * widths))
-        if heights[largest] * widths[largest] > MOST_POOLED_CELLS:
+    def _linear(self, batch: AlignmentBatch, scoring: kernels.Scoring, most_gain: float = 0.0) -> sums.Linear:
+        """Return the weights of steps in the linear domain, where they fit; raise if sums need too much memory."""
+        largest = int(np.argmax(batch.heights * batch.widths))
+        height, width = batch.heights[largest], batch.widths[largest]
+        if height * width > MOST_POOLED_CELLS:
             raise InputError(
-                f"pair {largest} has {heights[largest]} and {widths[largest]} letters; expected a product of at most "
-                f"{MOST_POOLED_CELLS} for sums over alignments, which take 24 bytes a cell: cut the sequences, or use "
-                "StructuralSVM, which needs the best alignment only"
+                f"pair {largest} has {height} and {width} letters; expected a product of at most {MOST_POOLED_CELLS} "
+                "for sums over alignments, which take 24 bytes per cell: cut the sequences, or use StructuralSVM, "
+                "which needs the best alignment only"
             )
         cells, local = self.features_.numbering.cells, self.mode == "local"
         most = sum(float(np.abs(scoring.tables[start:end]).max()) for start, end in pairwise(cells.tolist()))
-        most += abs(scoring.open) + 2.0 * abs(scoring.extend) + float(gains.max(initial=0.0))
+        most += abs(scoring.open) + 2.0 * abs(scoring.extend) + most_gain
         if len(scoring.dense):
             left, right = np.abs(batch.pairs.left).max(axis=0), np.abs(batch.pairs.right).max(axis=1)
             most += float((np.abs(scoring.dense) * left * right).sum())
@@ -276,122 +237,76 @@ class Alignment(BaseTask):
         """Return the one temperature that all paths are pooled at."""
         if self.latent and temperature.output != temperature.latent:
             raise InputError(
-                f"Alignment with partial=True pools outputs and latents at one temperature, but {tuple(temperature)} "
-                "was asked: use LatentSSVM or HiddenCRF"
+                f"Alignment with partial=True must pool outputs and latents at one temperature, got "
+                f"{tuple(temperature)}: use LatentSSVM or HiddenCRF"
             )
         return temperature.output
 
-    def _gains(self, batch: AlignmentBatch, mode: Mode, chosen: Indices) -> Vector:
-        return batch.gains[chosen] if mode == "augmented" else np.zeros(len(chosen))
+    def pool_batch(self, batch: AlignmentBatch, query: Query) -> Pooled:
+        """Pool the alignments of the pairs of a query."""
+        chosen = query.examples(batch)
+        if query.mode == "clamped" and not self.latent:
+            known, nothing = self._path_slopes(batch, chosen, *batch.references(chosen)), np.zeros(len(chosen))
+            return Pooled(Planes(*known, nothing, nothing, self.n_features).dot(query.w), known, nothing)
+        temperature = self._effective(query.temperature)
+        if temperature > 0:
+            return self._sum(batch, query, temperature)
+        gains, hits = batch.gains(query), np.empty(len(chosen))
+        matches, pointers, values = self._best(batch, query, gains)
+        kernels.count_hits(batch.pairs, chosen, matches, pointers, int(self.tolerance), hits)
+        slopes = self._path_slopes(batch, chosen, matches, pointers)
+        return Pooled(values + (gains > 0), slopes, (gains > 0) - hits * gains)
 
-    def _best(
-        self, batch: AlignmentBatch, w: Vector, mode: Mode, chosen: Indices
-    ) -> tuple[Matches, Indices, Vector, Vector]:
-        """Return the matches of the best paths, their pointers, the losses they have and the values."""
-        gains, scoring = self._gains(batch, mode, chosen), self._scoring(w)
-        matches = np.empty((batch.longest(chosen), 2), dtype=np.int64)
+    def _best(self, batch: AlignmentBatch, query: Query, gains: Vector) -> tuple[Matches, Indices, Vector]:
+        """Return the matches of the best paths, their pointers, and the scores less what hits gain."""
+        chosen, clamped = query.examples(batch), query.mode == "clamped"
+        matches = np.empty((int(np.minimum(batch.heights, batch.widths)[chosen].sum()), 2), dtype=np.int64)
         pointers, values = np.empty(len(chosen) + 1, dtype=np.int64), np.empty(len(chosen))
-        clamped = mode == "clamped"
-        kernels.best_paths(batch.pairs, scoring, chosen, gains, clamped, matches, pointers, values)
-        hits = np.empty(len(chosen))
-        kernels.count_hits(batch.pairs, chosen, matches, pointers, scoring.tolerance, hits)
-        losses = (gains > 0) - hits * gains
-        return matches[: pointers[-1]], pointers, losses, values + (gains > 0)
+        kernels.best_paths(batch.pairs, self._scoring(query.w), chosen, gains, clamped, matches, pointers, values)
+        return matches[: pointers[-1]], pointers, values
 
-    def planes(
-        self, batch: AlignmentBatch, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None
-    ) -> Planes:
-        """Return one supporting plane for each asked pair."""
-        require_labels(batch, mode)
-        chosen = np.arange(batch.n_examples) if rows is None else np.asarray(rows, dtype=np.int64)
-        if mode == "clamped" and not self.latent:
-            planes = batch.true_planes.take(chosen)
-            planes.values = planes.dot(w)
-            return planes
-        effective = self._effective(temperature)
-        if effective > 0:
-            return self._soft_planes(batch, w, mode, effective, chosen)
-        matches, pointers, losses, values = self._best(batch, w, mode, chosen)
-        return batch.path_planes(chosen, matches, pointers, losses, values)
+    def _path_slopes(self, batch: AlignmentBatch, chosen: Indices, matches: Matches, pointers: Indices) -> Slopes:
+        """Return the features of given matches of the chosen pairs."""
+        data = (batch.pairs, self.features_.numbering, chosen, matches, pointers, self.mode == "local")
+        return self.features_.slopes(np.diff(pointers), lambda ends, atoms: kernels.path_atoms(*data, ends, atoms))
 
-    def _soft_planes(self, batch: AlignmentBatch, w: Vector, mode: Mode, temperature: float, chosen: Indices) -> Planes:
-        scoring, gains = self._scoring(w, temperature), self._gains(batch, mode, chosen) / temperature
-        numbering = self.features_.numbering
-        each = int(numbering.each.sum())
-        lengths_a, lengths_b = (np.diff(first)[chosen] for first in (batch.pairs.first_a, batch.pairs.first_b))
-        most = np.minimum(lengths_a * lengths_b * each + len(numbering.dense) + 2, numbering.n_weights)
-        atoms, ends, values = (
-            empty_atoms(int(most.sum())),
-            np.empty(len(chosen) + 1, dtype=np.int64),
-            np.empty(len(chosen)),
-        )
-        linear, clamped = self._linear(batch, scoring, gains), mode == "clamped"
-        sums.pool_apart(batch.pairs, scoring, linear, numbering, chosen, gains, clamped, values, ends, atoms)
-        values = temperature * values + (gains > 0)
-        planes = made_planes(ends, atoms, np.zeros(len(chosen)), values, self.n_features)
-        planes.offsets = values - planes.dot(w)
-        return planes
+    def _sum(self, batch: AlignmentBatch, query: Query, temperature: float) -> Pooled:
+        """Sum over all alignments; the slopes of a query with weights are added up at once."""
+        chosen, gains = query.examples(batch), batch.gains(query) / temperature
+        scoring, hits, values = self._scoring(query.w, temperature), np.empty(len(chosen)), np.empty(len(chosen))
+        linear = self._linear(batch, scoring, float(gains.max(initial=0.0)))
+        data = (batch.pairs, scoring, linear, chosen, gains, query.mode == "clamped", hits, values)
+        slopes: Slopes | Vector
+        if query.weights is None:
+            most, numbering = (batch.heights * batch.widths)[chosen], self.features_.numbering
+            slopes = self.features_.slopes(most, lambda ends, atoms: sums.pool_apart(*data, numbering, ends, atoms))
+        else:
+            counts = self.features_.no_counts()
+            sums.pool_together(*data, query.weights, *counts)
+            slopes = self.features_.pull_back(*counts)
+        losses = (gains > 0) - hits * gains * temperature
+        return Pooled(temperature * values + (gains > 0), slopes, losses, soft=True)
 
     def work(self, batch: AlignmentBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each pair takes, shape (n,)."""
-        cells = np.diff(batch.pairs.first_a) * np.diff(batch.pairs.first_b)
         if mode == "clamped" and not self.latent:
-            return np.full(len(cells), 100.0)
-        return cells * (6.0 if temperature.output == 0 else 10.0)
+            return np.full(batch.n_examples, 100.0)
+        return batch.heights * batch.widths * (6.0 if temperature.output == 0 else 10.0)
 
     def overhead(self, batch: AlignmentBatch) -> float:
         """Return about how many nanoseconds the tables of scores take."""
         return 5.0 * float(self.features_.numbering.cells[-1])
 
-    def total(
-        self,
-        batch: AlignmentBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        weights: Vector,
-        rows: Indices | None = None,
-    ) -> Plane:
-        """Return the weighted sum of the asked pairs' planes."""
-        require_labels(batch, mode)
-        alone = mode == "clamped" and not self.latent
-        effective = 0.0 if alone else self._effective(temperature)
-        if effective == 0:
-            return super().total(batch, w, mode, temperature, weights, rows)
-        chosen = np.arange(batch.n_examples) if rows is None else rows
-        scoring, gains = self._scoring(w, effective), self._gains(batch, mode, chosen) / effective
-        numbering = self.features_.numbering
-        cells, dense, gaps = np.zeros(numbering.cells[-1]), np.zeros(len(numbering.dense)), np.zeros(2)
-        hits, values = np.empty(len(chosen)), np.empty(len(chosen))
-        linear, clamped = self._linear(batch, scoring, gains), mode == "clamped"
-        sums.pool_together(
-            batch.pairs, scoring, linear, chosen, gains, clamped, weights, cells, dense, gaps, hits, values
-        )
-        slope = np.zeros(self.n_features)
-        self.features_.pull_back(cells, slope)
-        np.add.at(slope, numbering.dense, dense)
-        slope[-2:] = -gaps
-        values = effective * values + (gains > 0)
-        offset = float(weights @ values) - float(slope @ w)
-        loss = float(weights @ ((gains > 0) - hits * gains * effective))
-        return Plane(slope, offset, entropy=offset - loss)
-
-    def _decoded(self, batch: AlignmentBatch, w: Vector, mode: Mode) -> tuple[list[Matches], Vector]:
-        matches, pointers, _, values = self._best(batch, w, mode, np.arange(batch.n_examples))
-        return [matches[start:end] for start, end in pairwise(pointers.tolist())], values
-
     def decode(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best alignment of each pair: matches (m, 2)."""
-        found, values = self._decoded(batch, w, "free")
-        return [
-            Prediction(matches, matches if self.latent else None, value)
-            for matches, value in zip(found, values.tolist(), strict=True)
-        ]
+        matches, pointers, values = self._best(batch, Query(w, "free"), np.zeros(batch.n_examples))
+        found = zip(cut(matches, pointers), values.tolist(), strict=True)
+        return [Prediction(path, path if self.latent else None, value) for path, value in found]
 
     def align(self, pairs: Any, w: Vector) -> list[Matches]:
         """Return the best alignment of each pair of a batch, or of pairs of sequences."""
         batch = pairs if isinstance(pairs, AlignmentBatch) else self.prepare(pairs)
-        return self._decoded(batch, w, "free")[0]
+        return [found.y for found in self.decode(batch, w, HARD)]
 
     def align_scores(self, batch: AlignmentBatch, w: Vector) -> Vector:
         """Return the score of the best alignment of each pair, shape (n,), without tracing it back."""
@@ -402,23 +317,22 @@ class Alignment(BaseTask):
     def complete(self, batch: AlignmentBatch, w: Vector) -> list[Matches]:
         """Return the best alignment of each pair among those that contain the sure matches."""
         require_labels(batch, "clamped")
-        return self._decoded(batch, w, "clamped")[0]
+        return cut(*self._best(batch, Query(w, "clamped"), np.zeros(batch.n_examples))[:2])
 
     def completion_planes(self, batch: AlignmentBatch, latents: Sequence[Any]) -> Planes:
         """Return the features of whole alignments, which must contain the sure matches, as planes."""
         require_labels(batch, "clamped")
         require_one_latent_each(batch, latents)
+        found, every = check_each(latents, "latent {}", batch.sizes), np.arange(batch.n_examples)
         assert batch.truth is not None
-        both = enumerate(zip(latents, batch.sizes, strict=True))
-        found = [check_matches(h, f"latent {k}", size) for k, (h, size) in both]
-        for k, (h, y) in enumerate(zip(found, batch.truth, strict=True)):
+        for k, (h, y) in enumerate(zip(found, cut(batch.truth, batch.pointers), strict=True)):
             missing = set(map(tuple, y.tolist())) - set(map(tuple, h.tolist()))
             if missing:
                 raise InputError(
                     f"latent {k} lacks the match {min(missing)} of its alignment in Y, expected all of them: add it"
                 )
-        nothing, pointers = np.zeros(len(found)), offsets_from_lengths(map(len, found))
-        return batch.path_planes(np.arange(len(found)), np.concatenate(found), pointers, nothing, nothing.copy())
+        slopes = self._path_slopes(batch, every, np.concatenate(found), offsets_from_lengths(map(len, found)))
+        return Planes(*slopes, np.zeros(len(found)), np.zeros(len(found)), self.n_features)
 
     def random_latents(self, batch: AlignmentBatch, rng: np.random.Generator) -> list[Matches]:
         """Return alignments that contain the sure matches, best by substitution scores drawn at random."""
@@ -429,44 +343,39 @@ class Alignment(BaseTask):
         """Return the sure matches alone; at later attempts they are completed at random."""
         require_labels(batch, "clamped")
         assert batch.truth is not None
-        return self.random_latents(batch, rng) if attempt else list(batch.truth)
+        return self.random_latents(batch, rng) if attempt else cut(batch.truth, batch.pointers)
 
-    def _pooled_scoring(self, w: Vector, temperature: Temperature) -> kernels.Scoring:
+    def _distribution(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> tuple[Any, ...]:
+        """Return what the kernels need for the probabilities of matches of all pairs."""
         effective = self._effective(temperature)
         if effective <= 0:
-            raise InputError(f"marginals need a temperature above 0, found {effective}: use decode for the best one")
-        return self._scoring(w, effective)
+            raise InputError(f"marginals need a temperature above 0, got {effective}: use decode for the best one")
+        scoring = self._scoring(w, effective)
+        return batch.pairs, scoring, self._linear(batch, scoring), np.arange(batch.n_examples)
 
     def marginals(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the probability of each match, a list of arrays (length of a, length of b)."""
-        chosen, scoring = np.arange(batch.n_examples), self._pooled_scoring(w, temperature)
-        heights, widths = np.diff(batch.pairs.first_a), np.diff(batch.pairs.first_b)
-        pointers = offsets_from_lengths(heights * widths)
+        pointers = offsets_from_lengths(batch.heights * batch.widths)
         if pointers[-1] > MOST_POOLED_CELLS:
             raise InputError(
                 f"the marginals of {batch.n_examples} pairs have {pointers[-1]} numbers, expected at most "
-                f"{MOST_POOLED_CELLS}: ask for fewer pairs at a time, or for the confidence of the predicted matches"
+                f"{MOST_POOLED_CELLS}: use fewer pairs at a time, or the confidence of the predicted matches"
             )
         out = np.empty(pointers[-1])
-        linear = self._linear(batch, scoring, np.zeros(0))
-        sums.pool_matches(batch.pairs, scoring, linear, chosen, pointers, out)
-        shapes = zip(heights.tolist(), widths.tolist(), strict=True)
-        return [part.reshape(shape) for part, shape in zip(np.split(out, pointers[1:-1]), shapes, strict=True)]
+        sums.pool_matches(*self._distribution(batch, w, temperature), pointers, out)
+        parts = zip(np.split(out, pointers[1:-1]), batch.sizes, strict=True)
+        return [part.reshape(size) for part, size in parts]
 
     def confidence(
         self, batch: AlignmentBatch, w: Vector, temperature: Temperature, predictions: Sequence[Any]
     ) -> list[Vector]:
         """Return the probability of each predicted match, a list of arrays (m,)."""
         outputs = [found.y if isinstance(found, Prediction) else found for found in predictions]
-        check_examples(outputs, batch.pairs.first_a[1:])
-        found = [
-            check_matches(y, f"prediction {k}", size)
-            for k, (y, size) in enumerate(zip(outputs, batch.sizes, strict=True))
-        ]
-        scoring, pointers = self._pooled_scoring(w, temperature), offsets_from_lengths(map(len, found))
-        linear, chosen = self._linear(batch, scoring, np.zeros(0)), np.arange(batch.n_examples)
+        check_examples(outputs, batch.heights)
+        found = check_each(outputs, "prediction {}", batch.sizes)
+        pointers = offsets_from_lengths(map(len, found))
         shares = np.empty(pointers[-1])
-        sums.pool_given(batch.pairs, scoring, linear, chosen, np.concatenate(found), pointers, shares)
+        sums.pool_given(*self._distribution(batch, w, temperature), np.concatenate(found), pointers, shares)
         return np.split(shares, pointers[1:-1])
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
@@ -481,9 +390,7 @@ class Alignment(BaseTask):
 
     def substitution_matrix(self, w: Vector) -> tuple[str, NDArray[np.float64]]:
         """Return the alphabet and the scores (S, S) of its letters against each other; other tables are left out."""
-        letters = self.features_.alphabets.letters
-        numbers = self.features_.letter_numbers()
-        return letters, w[numbers]
+        return self.features_.alphabets.letters, w[self.features_.letter_numbers()]
 
     def gap_costs(self, w: Vector) -> GapCosts:
         """Return what opening a gap and each further letter in it cost."""

@@ -4,18 +4,22 @@ Each position has *tracks*: its letter, its secondary structure, its accessibili
 table holds a weight for each code of some tracks at one position and each code of some tracks at the other.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, combinations_with_replacement, product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.alignment import Numbering, Pairs
+from latentstruct.kernels.planes import Atoms
+from latentstruct.planes import Slopes, no_rows
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
-from latentstruct.sequences import SequenceTracks
+from latentstruct.sequences import Matches, SequenceTracks
 from latentstruct.short_repr import show
 
 Codes = NDArray[np.int64]
@@ -76,13 +80,23 @@ def derived_accessibility(letters: str) -> str:
     return "".join("eib"[int(mean > EXPOSED_BELOW) + int(mean > BURIED_ABOVE)] for mean in means)
 
 
+def with_derived(sequence: SequenceTracks) -> SequenceTracks:
+    """Return a sequence with guesses for the tracks that it does not have."""
+    return sequence._replace(
+        structure=sequence.structure or derived_structure(sequence.letters),
+        accessibility=sequence.accessibility or derived_accessibility(sequence.letters),
+    )
+
+
+def sizes_of(pairs: SequencePairs) -> list[tuple[int, int]]:
+    """Return the lengths of both sequences of each pair."""
+    return [(len(a.letters), len(b.letters)) for a, b in pairs]
+
+
 def neighbours(codes: Codes, reach: int, n_codes: int) -> Codes:
     """Return the codes of the positions at most `reach` away as one number; beyond the ends it is n_codes − 1."""
-    padded = np.concatenate([np.full(reach, n_codes - 1), codes, np.full(reach, n_codes - 1)])
-    joint = np.zeros(len(codes), dtype=np.int64)
-    for shift in range(2 * reach + 1):
-        joint = joint * n_codes + padded[shift : shift + len(codes)]
-    return joint
+    windows = sliding_window_view(np.pad(codes, reach, constant_values=n_codes - 1), 2 * reach + 1)
+    return windows @ n_codes ** np.arange(2 * reach, -1, -1)
 
 
 def encode_letters(text: str, alphabet: str, name: str, cure: str) -> Codes:
@@ -97,6 +111,12 @@ def encode_letters(text: str, alphabet: str, name: str, cure: str) -> Codes:
         )
     order = np.argsort(known)
     return order[np.searchsorted(known, found, sorter=order)].astype(np.int64)
+
+
+def find_alphabets(sequences: Sequence[SequenceTracks]) -> list[str | None]:
+    """Return the letters of each track in alphabetical order, None for tracks that no sequence has."""
+    tracks = [set().union(*(each[t] or "" for each in sequences)) for t in range(len(TRACK_NAMES))]
+    return ["".join(sorted(letters)) or None for letters in tracks]
 
 
 class TrackAlphabets(NamedTuple):
@@ -171,7 +191,9 @@ class AlignmentFeatures:
         ]
         self.groups = self._grouped(joined)
         self.groups += [Group(window, window, self._lookups([window])) for window in windows]
-        self._numbering: Numbering | None = None
+        n_dense = int(self._dense.max()) + 1 if len(self._dense) else 0
+        # Tables, profiles, and the costs of opening and of extending a gap.
+        self.n_weights = self.n_table_weights + n_dense + 2
 
     def _size(self, tracks: Iterable[int]) -> int:
         return int(np.prod([self.sizes[t] for t in tracks]))
@@ -209,26 +231,14 @@ class AlignmentFeatures:
         one_side = columns + self.n_profile
         return np.concatenate([columns, one_side, one_side + (0 if self.symmetric else self.n_profile)])
 
-    @property
-    def n_dense_weights(self) -> int:
-        """How many weights the profiles have."""
-        return int(self._dense.max()) + 1 if len(self._dense) else 0
-
-    @property
-    def n_weights(self) -> int:
-        """All weights: tables, profiles, and the costs of opening and of extending a gap."""
-        return self.n_table_weights + self.n_dense_weights + 2
-
     def _projected(self, tracks: tuple[int, ...], joint: tuple[int, ...]) -> Codes:
         """Return the code of some tracks for each joint code."""
         each = np.unravel_index(np.arange(self._size(joint)), [self.sizes[t] for t in joint])
         return self._joined(dict(zip(joint, each, strict=True)), tracks)
 
     def _joined(self, codes: dict[int, Codes], tracks: tuple[int, ...]) -> Codes:
-        joint = np.zeros(len(codes[tracks[0]]), dtype=np.int64)
-        for t in tracks:
-            joint = joint * self.sizes[t] + codes[t]
-        return joint
+        """Return the codes of several tracks as one number."""
+        return np.ravel_multi_index([codes[t] for t in tracks], [self.sizes[t] for t in tracks])
 
     def _numbers(self, lookup: Lookup, group: Group) -> NDArray[np.int32]:
         """Return the weight that a table adds to each cell of its group, shape (cells of a, cells of b)."""
@@ -240,49 +250,58 @@ class AlignmentFeatures:
         lead, other, width = (b, a, self._size(lookup.left)) if lookup.turned else (a, b, self._size(lookup.right))
         return (lookup.first + lead * width + other).astype(np.int32)
 
-    @property
+    @cached_property
     def numbering(self) -> Numbering:
         """Which weights the cells of the groups add up."""
-        if self._numbering is None:
-            blocks = []
-            for group in self.groups:
-                numbers = np.stack([self._numbers(lookup, group) for lookup in group.lookups], axis=-1)
-                blocks.append(numbers.reshape(-1, len(group.lookups)))
-            self._numbering = Numbering(
-                offsets_from_lengths(len(block) for block in blocks),
-                offsets_from_lengths(block.size for block in blocks)[:-1],
-                np.array([block.shape[1] for block in blocks]),
-                np.concatenate([block.ravel() for block in blocks]),
-                self.n_table_weights + self._dense,
-                self.n_weights,
-            )
-        return self._numbering
+        blocks = []
+        for group in self.groups:
+            numbers = np.stack([self._numbers(lookup, group) for lookup in group.lookups], axis=-1)
+            blocks.append(numbers.reshape(-1, len(group.lookups)))
+        return Numbering(
+            offsets_from_lengths(len(block) for block in blocks),
+            offsets_from_lengths(block.size for block in blocks)[:-1],
+            np.array([block.shape[1] for block in blocks]),
+            np.concatenate([block.ravel() for block in blocks]),
+            self.n_table_weights + self._dense,
+            self.n_weights,
+        )
+
+    @cached_property
+    def _blocks(self) -> list[NDArray[np.int32]]:
+        """Return the weights of the cells of each group, shape (cells, tables)."""
+        parts = zip(np.split(self.numbering.numbers, self.numbering.at[1:]), self.groups, strict=True)
+        return [part.reshape(-1, len(group.lookups)) for part, group in parts]
 
     def cells(self, w: Vector) -> Vector:
         """Return the score that each cell of the groups adds to a match."""
-        numbering = self.numbering
-        out = np.empty(numbering.cells[-1])
-        for g, each in enumerate(numbering.each.tolist()):
-            size = int(numbering.cells[g + 1] - numbering.cells[g])
-            numbers = numbering.numbers[numbering.at[g] : numbering.at[g] + size * each]
-            out[numbering.cells[g] : numbering.cells[g + 1]] = w[numbers].reshape(size, each).sum(axis=1)
-        return out
+        return np.concatenate([w[numbers].sum(axis=1) for numbers in self._blocks])
 
-    def pull_back(self, cells: Vector, slope: Vector) -> None:
-        """Add what was counted in each cell to its weights."""
-        numbering = self.numbering
-        for g, each in enumerate(numbering.each.tolist()):
-            counts = cells[numbering.cells[g] : numbering.cells[g + 1]]
-            numbers = numbering.numbers[numbering.at[g] : numbering.at[g] + len(counts) * each]
-            slope += np.bincount(numbers, np.repeat(counts, each), minlength=len(slope))
+    def no_counts(self) -> tuple[Vector, Vector, Vector]:
+        """Return zeros for the counts of cells, of dense features, and of opened gaps and further letters."""
+        return np.zeros(self.numbering.cells[-1]), np.zeros(len(self._dense)), np.zeros(2)
+
+    def pull_back(self, cells: Vector, dense: Vector, gaps: Vector) -> Vector:
+        """Return the features that belong to counts."""
+        slope = np.zeros(self.n_weights)
+        for numbers, counts in zip(self._blocks, np.split(cells, self.numbering.cells[1:-1]), strict=True):
+            slope += np.bincount(numbers.ravel(), np.repeat(counts, numbers.shape[1]), minlength=len(slope))
+        np.add.at(slope, self.numbering.dense, dense)
+        slope[-2:] = -gaps
+        return slope
+
+    def slopes(self, n_matches: Indices, write: Callable[[Indices, Atoms], None]) -> Slopes:
+        """Return the slopes of examples of at most so many matches; `write` is given their ends and atoms to fill."""
+        each = int(self.numbering.each.sum()) + len(self._dense)
+        size = int(np.minimum(n_matches * each + 2, self.n_weights).sum())
+        ends = np.empty(len(n_matches) + 1, dtype=np.int64)
+        atoms = Atoms(np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32), np.empty(size))
+        write(ends, atoms)
+        return Slopes(no_rows(), ends, Atoms(*(part[: ends[-1]] for part in atoms)))
 
     def _codes(self, sequence: SequenceTracks, name: str) -> dict[int, Codes]:
         """Return the code of each track at each position."""
-        cures = (
-            "give all letters as alphabet=, or replace this one (X is any amino acid)",
-            "use the letters of the training data",
-            "use the letters of the training data",
-        )
+        known = "use the letters of the training data"
+        cures = ("give all letters as alphabet=, or replace this one (X is any amino acid)", known, known)
         codes = {}
         for t in self.joint:
             track, alphabet = TRACK_NAMES[t], self.alphabets[t]
@@ -314,28 +333,30 @@ class AlignmentFeatures:
         marks = (letters[:, None] == np.arange(self.n_profile)).astype(np.float64)
         return np.concatenate([profile, profile, marks] if leads else [profile, marks, profile], axis=1)
 
-    def lay_out(self, pairs: SequencePairs, partner: Indices) -> Pairs:
-        """Encode pairs and lay them end to end."""
-        cells = self.numbering.cells
+    def lay_out(self, pairs: SequencePairs, truth: Sequence[Matches]) -> Pairs:
+        """Encode pairs and lay them end to end, with the references if there are any."""
         sides = []
         for side in range(2):
-            codes: list[list[Codes]] = []
-            factors = []
+            codes, factors = [], []
             for k, pair in enumerate(pairs):
                 name = f"sequence {'ab'[side]} of pair {k}"
                 found = self._codes(pair[side], name)
-                codes.append([self._joined(found, (group.left, group.right)[side]) for group in self.groups])
+                codes.append(np.stack([self._joined(found, (group.left, group.right)[side]) for group in self.groups]))
                 factors.append(self._profile(pair[side], name, found[LETTERS], side == 0))
-            sides.append((np.concatenate([np.stack(c) for c in codes], axis=1), np.concatenate(factors)))
+            sides.append((np.concatenate(codes, axis=1), np.concatenate(factors)))
         (left, left_factors), (right, right_factors) = sides
-        widths = np.array([self._size(group.right) for group in self.groups])
+        first_a, first_b = (offsets_from_lengths(lengths) for lengths in zip(*sizes_of(pairs), strict=True))
+        partner = np.full(first_a[-1], -1, dtype=np.int64)
+        for start, matches in zip(first_a.tolist(), truth, strict=False):
+            partner[start + matches[:, 0]] = matches[:, 1]
+        widths = np.array([[self._size(group.right)] for group in self.groups])
         return Pairs(
-            (cells[:-1, None] + left * widths[:, None]).astype(np.uint64),
+            (self.numbering.cells[:-1, None] + left * widths).astype(np.uint64),
             right.astype(np.uint32),
             left_factors,
             np.ascontiguousarray(right_factors.T),
-            offsets_from_lengths(len(a.letters) for a, _ in pairs),
-            offsets_from_lengths(len(b.letters) for _, b in pairs),
+            first_a,
+            first_b,
             partner,
         )
 
