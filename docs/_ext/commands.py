@@ -71,7 +71,9 @@ def matrix_lines() -> Iterator[str]:
 
     yield from [".. list-table::", "   :header-rows: 1", "   :stub-columns: 1", ""]
     rows = [["structure", *(one.name for one in CAPABILITIES)]]
-    rows += [[f"`{name}`", *(support or "–" for support in found.values())] for name, found in capability_matrix().items()]
+    rows += [
+        [f"`{name}`", *(support or "–" for support in found.values())] for name, found in capability_matrix().items()
+    ]
     for row in rows:
         yield from (f"   {'* -' if k == 0 else '  -'} {cell}" for k, cell in enumerate(row))
     yield from ["", "A dash has one of these reasons:", ""]

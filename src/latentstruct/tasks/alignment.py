@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.checks import check_choice, check_flag, check_integer, numbers_of
-from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import alignment as kernels
 from latentstruct.kernels import alignment_sums as sums
@@ -110,6 +110,7 @@ class Alignment(BaseTask):
     [0.0, 0.0]
     """
 
+    tags = TaskTags(latent="possible", soft=True, marginals=True, confidence=True, threaded_decoding=True)
     decodes_in_threads = True
 
     def __init__(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import forest as kernels
 from latentstruct.kernels import pairs as pair_kernels
@@ -255,6 +255,7 @@ class Coreference(PairTask):
     2
     """
 
+    tags = TaskTags(latent="always", storable=True, refit_parameters=("penalty",))
     latent = True
 
     late_parameters = ("penalty",)

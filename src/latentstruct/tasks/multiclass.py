@@ -143,7 +143,16 @@ class Multiclass(BaseTask):
     (150,)
     """
 
-    tags = TaskTags(soft=True, exact_slack=True, classifier=True)
+    tags = TaskTags(
+        soft=True,
+        two_temperatures=True,
+        exact_slack=True,
+        classifier=True,
+        marginals=True,
+        scores=True,
+        storable=True,
+        refit_parameters=("costs", "bias"),
+    )
     classifies = True
     late_parameters = ("costs", "bias")
 

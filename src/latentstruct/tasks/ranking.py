@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning as NotConverged
 
 from latentstruct.checks import as_reals, check_flag
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.kernels.ranking import select_first, violated_pairs
@@ -218,6 +218,7 @@ class PrecisionAtK(QueryTask):
     True
     """
 
+    tags = TaskTags(latent="always", scores=True, storable=True, refit_parameters=("k",))
     latent = True
     late_parameters = ("k",)
 
@@ -441,6 +442,7 @@ class PairwiseRanking(QueryTask):
     0
     """
 
+    tags = TaskTags(scores=True, storable=True, refit_parameters=("normalize",))
     late_parameters = ("normalize",)
 
     def __init__(self, normalize: bool = False) -> None:
