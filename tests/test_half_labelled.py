@@ -11,7 +11,7 @@ from scipy import sparse
 
 import reference
 from latentstruct import CCCP, CRF, Bundle, Chain, InputError, LatentSSVM, StructuralSVM, StructuredEstimator, load
-from latentstruct.core.protocols import Temperature
+from latentstruct.core.protocols import Query, Temperature
 from latentstruct.kernels import half_chain
 from latentstruct.tasks import chain_pooling
 from latentstruct.tasks.chain import UNKNOWN
@@ -147,7 +147,7 @@ def test_latents_first_is_all_at_once_at_equal_temperatures(seed, share, n_label
     equal, weights = Temperature(temperature, temperature), np.linspace(0.0, 2.0, 5)
     total = task.total(batch, w, "augmented", equal, weights)
     expected = (task.planes(batch, w, "augmented", equal).values, total.slope[task.transitions_at_ :][: n_labels**2])
-    chosen = task._select(batch, w, "augmented", None)
+    chosen = task._select(batch, Query(w, "augmented"))
     pooled = chain_pooling.pool_latents_first(chosen, task._transitions(w), equal, weights, half_chain.TOGETHER)
     assert_same([(pooled.values, pooled.pairs[0].ravel()), expected])
     slope = np.zeros((2, n_labels))
@@ -168,7 +168,7 @@ def test_scores_as_wide_as_they_may_be(seed, share, n_labels, temperature):
     task, batch = learned(X, Y, n_labels, start=True, bias=True)
     w = rng.normal(size=task.n_features)
     widest = np.ptp(task._transitions(w)) + 1.0
-    limits = [temperature.latent / (widest + np.ptp(task._select(batch, w, "free", None).scores, axis=1).max())]
+    limits = [temperature.latent / (widest + np.ptp(task._select(batch, Query(w, "free")).scores, axis=1).max())]
     if temperature.output > 0:
         limits.append(temperature.output / widest)
     w *= 0.99 * chain_pooling.LINEAR_DOMAIN_SPREAD * min(limits)
@@ -195,6 +195,29 @@ def test_slopes_are_derivatives(seed, share, n_labels, output, latent, mode):
 
     slope = task.total(batch, w, mode, temperature, weights).slope
     np.testing.assert_allclose(slope @ direction, (value(1e-5) - value(-1e-5)) / 2e-5, rtol=1e-6, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    seed=st.integers(0, 10**6),
+    rows=st.lists(st.integers(0, len(LENGTHS) - 1), min_size=1, max_size=9).map(np.array),
+    temperature=st.sampled_from(PAIRS),
+    mode=st.sampled_from(MODES),
+)
+def test_sums_and_losses_of_any_sequences(seed, rows, temperature, mode):
+    """Sequences in any order, some of them twice, with their expected losses."""
+    rng, X, Y = half_data(seed)
+    task, batch = learned(X, Y, start=True, bias=True, costs=MATRIX)
+    listed = list_half(X, Y, 3, MATRIX, start=True, bias=True)
+    w, weights = rng.normal(size=task.n_features), rng.uniform(0.0, 2.0, len(rows))
+    expected = [reference.pool(listed[i], w, mode, *temperature) for i in rows]
+    found = task.pool_batch(batch, Query(w, mode, temperature, rows))
+    close(found.losses, [one.loss for one in expected])
+    total = task.total(batch, w, mode, temperature, weights, rows)
+    close(total.slope, weights @ [one.features for one in expected])
+    close(total(w), weights @ [one.value for one in expected])
+    if found.soft:
+        close(total.offset - total.entropy, weights @ found.losses)
 
 
 @settings(deadline=None, max_examples=30)
@@ -252,7 +275,7 @@ def test_both_kernels_forbid_labels(seed, share, temperature):
     task, batch = learned(X, Y, start=True, bias=True)
     w = rng.normal(size=task.n_features)
     widest = np.ptp(task._transitions(w)) + 1.0
-    widest += np.ptp(task._select(batch, w, "free", None).scores, axis=1).max()
+    widest += np.ptp(task._select(batch, Query(w, "free")).scores, axis=1).max()
     w *= 0.99 * temperature * chain_pooling.LINEAR_DOMAIN_SPREAD / widest
     assert_kernels_agree(task, batch, w, Temperature(temperature, temperature))
     answers = []
@@ -489,7 +512,7 @@ def test_predictions_that_have_no_confidence():
     task.learn(TOKENS, HALF)
     batch, w = task.prepare(TOKENS), np.zeros(task.n_features)
     for predictions, message in (
-        ([["a", "a", "b"]], "has 1 examples but Y has 2"),
+        ([["a", "a", "b"]], "predictions has 1 entries; expected 2, one for each example"),
         ([["a", "a"], ["b"]], r"predictions\[0\] has 2 labels but X\[0\] has 3 tokens"),
         ([["a", UNKNOWN, "b"], ["b"]], r"predictions have -1 \(unknown\), expected a label for each token"),
         ([["a", "c", "b"], ["b"]], "unknown label 'c'"),
@@ -530,7 +553,7 @@ def test_labels_that_are_needed_or_wrong():
             task.prepare(TOKENS, [[UNKNOWN, wrong, "a"], ["a"]])
     with pytest.raises(InputError, match="Y_true has no known label, only -1"):
         task.score([[UNKNOWN]], [["a"]])
-    with pytest.raises(InputError, match=r"Y_pred has -1 \(unknown\) where the true label is known"):
+    with pytest.raises(InputError, match=r"Y_pred\[0\] has -1 \(unknown\) at token 0, where the true label is known"):
         task.score([["a"]], [[UNKNOWN]])
     for needs_labels in (task.complete, task.completion_planes, task.random_latents):
         with pytest.raises(InputError, match="needs the true outputs"):

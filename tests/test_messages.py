@@ -50,6 +50,7 @@ PASSED_ON = {
     "{name}:{line}: {problem}",
     "{folder}: {error}",
     "{path}: {error}",
+    "{name}[{k}], {item} {at}: {error}",
     "{name}[{k}], node {node}: {error}",
     "{.}{error}",
     "{name}: {message}",

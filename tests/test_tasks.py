@@ -11,7 +11,7 @@ from scipy import sparse
 
 import reference
 from latentstruct.core.oracles import SlackOracle
-from latentstruct.core.protocols import Temperature
+from latentstruct.core.protocols import Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import chain as chain_kernels
 from latentstruct.planes import Plane
@@ -183,7 +183,7 @@ def test_chain_with_wide_score_ranges(scale, output):
     task, batch = learned_chain(X, Y, start=True, end=True, bias=True)
     listed = reference.list_labellings(X, Y, 3, 2, 1.0 - np.eye(3), start=True, end=True, bias=True)
     w = scale * rng.normal(size=task.n_features)
-    chosen = task._select(batch, w, "free", None)
+    chosen = task._select(batch, Query(w, "free"))
     assert spread(chosen.scores) >= chain_pooling.LINEAR_DOMAIN_SPREAD * output
     compare(task, batch, listed, w, Temperature(output))
 
@@ -202,7 +202,7 @@ def test_chain_at_the_edge_of_the_linear_domain():
     rng, X, Y = chain_data(seed=4, lengths=(60, 1, 0, 35))
     task, batch = learned_chain(X, Y)
     w = rng.normal(size=task.n_features)
-    chosen = task._select(batch, w, "free", None)
+    chosen = task._select(batch, Query(w, "free"))
     wide = spread(chosen.scores) + np.ptp(task._transitions(w))
     w *= 0.999 * chain_pooling.LINEAR_DOMAIN_SPREAD / wide
     assert_kernels_agree(task, batch, w, Temperature(1.0))
@@ -230,7 +230,7 @@ def test_both_chain_kernels_agree(seed, scale, output):
     rng, X, Y = chain_data(seed=seed, lengths=(9, 0, 1, 4))
     task, batch = learned_chain(X, Y, start=True, bias=True)
     w = scale * rng.normal(size=task.n_features)
-    wide = spread(task._select(batch, w, "augmented", None).scores) + np.ptp(task._transitions(w))
+    wide = spread(task._select(batch, Query(w, "augmented")).scores) + np.ptp(task._transitions(w))
     # Wider scores never reach the linear kernel.
     assume(wide < chain_pooling.LINEAR_DOMAIN_SPREAD * output)
     assert_kernels_agree(task, batch, w, Temperature(output))

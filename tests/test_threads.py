@@ -193,21 +193,28 @@ def test_an_example_asked_twice_stays_in_one_hand_where_answers_are_remembered(m
     assert len(oracle._bounds(np.array([3, 0, 3, 1]), 0.0)) == 2
 
 
-def test_planes_of_a_subclass_are_divided_where_it_has_its_own(many_pieces):
+def test_a_subclass_of_a_chunked_task_may_pool_chunk_by_chunk(many_pieces):
     class Own(Chain):
-        def planes(self, batch, w, mode, temperature, rows=None):
-            asked.append(None if rows is None else len(rows))
-            return super().planes(batch, w, mode, temperature, rows)
+        def pool_batch(self, batch, query):
+            asked.append((len(query.chunks.bounds), len(query.examples(batch))))
+            return super().pool_batch(batch, query)
 
-    planes = []
-    for task in (Chain(), Own()):
+    class Divided(Own):
+        def chunked(self, batch, mode, temperature):
+            return False
+
+    found, calls = [], []
+    for task in (Chain(), Own(), Divided()):
         asked = []
         task.learn(TOKENS, WORDS)
         oracle = TaskOracle(task, task.prepare(TOKENS, WORDS), np.ones(N), "augmented", HARD, 2)
-        planes.append(oracle.planes(np.ones(task.n_features)))
-    assert len(asked) > 2
-    assert sum(asked) == N
-    assert_same_bits([bits(found.total(np.ones(N))) for found in planes])
+        found.append(oracle.planes(np.ones(task.n_features)))
+        calls.append(asked)
+    assert len(calls[1]) == 1
+    assert calls[1][0][0] > 2
+    assert len(calls[2]) > 2
+    assert sum(size for _, size in calls[2]) == N
+    assert_same_bits([bits(planes) for planes in found])
 
 
 def test_python_functions_stay_in_one_piece(many_pieces):
@@ -396,16 +403,16 @@ def test_an_interrupt_waits_for_what_was_begun():
 
 def test_ctrl_c_inside_a_threaded_fit_keeps_the_best_model(many_pieces, monkeypatch):
     rounds, interrupted = [], []
-    inner = Chain.planes
+    inner = Chain.pool_batch
 
-    def planes(self, *question):
+    def pool_batch(self, *question):
         in_main = threading.current_thread() is threading.main_thread()
         if len(rounds) == 3 and in_main and not interrupted:
             interrupted.append(True)
             raise KeyboardInterrupt
         return inner(self, *question)
 
-    monkeypatch.setattr(Chain, "planes", planes)
+    monkeypatch.setattr(Chain, "pool_batch", pool_batch)
     model = StructuralSVM(Chain(), C=1.0, n_jobs=2, tol=1e-9)
     with pytest.warns(UserWarning, match="interrupted"):
         model.fit(TOKENS, WORDS, callback=rounds.append)

@@ -28,6 +28,11 @@ def no_rows() -> Rows:
     return Rows(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.uint32), np.zeros(0))
 
 
+def empty_atoms(count: int) -> Atoms:
+    """Return memory for as many atoms."""
+    return Atoms(np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32), np.empty(count))
+
+
 class Slopes(NamedTuple):
     """Compact slopes of several planes.
 

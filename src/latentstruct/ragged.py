@@ -1,6 +1,7 @@
 """Ragged data as flat values and offsets: item k of n holds the positions offsets[k] … offsets[k+1]."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,3 +31,14 @@ def positions(offsets: Indices, items: Indices) -> tuple[Indices, Indices]:
     flat = np.arange(chosen[-1], dtype=np.int64)
     flat += np.repeat(offsets[items] - chosen[:-1], lengths)
     return flat, chosen
+
+
+def locate(offsets: Indices, position: int) -> tuple[int, int]:
+    """Return the item that a flat position belongs to, and the position inside it."""
+    k = int(np.searchsorted(offsets, position, side="right")) - 1
+    return k, int(position - offsets[k])
+
+
+def split(flat: NDArray, offsets: Indices) -> list[NDArray]:
+    """Return the part of each item of a flat array, not copied."""
+    return [flat[start:end] for start, end in pairwise(offsets.tolist())]

@@ -45,8 +45,7 @@ def as_planes(task: Task, batch: Batch, query: Query, found: Pooled, method: str
     """Return the planes of an answer that has one slope per example."""
     assert isinstance(found.slopes, Slopes)
     assert isinstance(found.losses, np.ndarray)
-    exact = bool(np.all(found.exact))
-    planes = Planes(*found.slopes, found.losses, found.values, task.n_features, exact)
+    planes = Planes(*found.slopes, found.losses, found.values, task.n_features, found.all_exact)
     checked_planes(planes, task, method, len(query.examples(batch)))
     if found.soft:
         planes.offsets = found.values - planes.dot(query.w)
@@ -66,7 +65,7 @@ def total_of(task: Task, batch: Batch, query: Query) -> Plane:
     if isinstance(found.slopes, Slopes):
         plane = as_planes(task, batch, query, found, "pool_batch").total(query.weights)
     else:
-        plane = Plane(found.slopes, loss, exact=bool(np.all(found.exact)))
+        plane = Plane(found.slopes, loss, exact=found.all_exact)
         if found.soft:
             plane.offset = float(query.weights @ found.values) - float(plane.slope @ query.w)
     plane.entropy = plane.offset - loss if found.soft else 0.0

@@ -121,6 +121,11 @@ class Pooled:
     soft: bool = False
     exact: bool | NDArray[np.bool_] = True
 
+    @property
+    def all_exact(self) -> bool:
+        """Whether all answers are exact."""
+        return self.exact if isinstance(self.exact, bool) else bool(self.exact.all())
+
 
 class LinearMap(Protocol):
     """Parts of the examples of a batch, whose scores are linear in w.

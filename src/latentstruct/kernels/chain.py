@@ -339,16 +339,19 @@ def forward_backward_log(scores, highs, offsets, transitions, temperature, weigh
 
 
 @njit
-def expected_costs(marginals, truth, costs):
-    """Return Σ_t Σ_s marginals[t, s] costs[truth[t], s]; the last row of costs is that of unknown labels, −1."""
-    total = 0.0
-    for t in range(truth.shape[0]):
-        line = costs[truth[t]]
-        own = 0.0
-        for s in range(marginals.shape[1]):
-            own += marginals[t, s] * line[s]
-        total += own
-    return total
+def expected_costs(marginals, truth, offsets, costs, out):
+    """out[k] = Σ marginals[t, s] costs[truth[t], s] over the tokens t of sequence k and labels s.
+
+    The last row of costs is that of unknown labels, −1.
+    """
+    for k in range(offsets.shape[0] - 1):
+        out[k] = 0.0
+        for t in range(offsets[k], offsets[k + 1]):
+            line = costs[truth[t]]
+            own = 0.0
+            for s in range(marginals.shape[1]):
+                own += marginals[t, s] * line[s]
+            out[k] += own
 
 
 @njit
@@ -378,14 +381,6 @@ def labelling_cost(labels, truth, costs):
         if truth[t] >= 0:
             total += costs[truth[t], labels[t]]
     return total
-
-
-@njit
-def labelling_costs(labels, truth, offsets, costs, out):
-    """out[k] = cost of the labelling of sequence k."""
-    for k in range(offsets.shape[0] - 1):
-        part = slice(offsets[k], offsets[k + 1])
-        out[k] = labelling_cost(labels[part], truth[part], costs)
 
 
 @njit

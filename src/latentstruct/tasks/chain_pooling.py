@@ -1,4 +1,4 @@
-"""Soft pooling of the labellings of chains: values, marginals and pair marginals of all sequences."""
+"""Soft pooling of the labelings of chains: values, marginals and pair marginals of all sequences."""
 
 from dataclasses import dataclass
 
@@ -26,27 +26,19 @@ class ChainSums:
 
 
 def pool(
-    chosen: Selection,
-    transitions: NDArray[np.float64],
-    temperature: Temperature,
-    weights: Vector,
-    together: bool,
-    room: list[NDArray] | None = None,
+    chosen: Selection, transitions: NDArray[np.float64], temperature: Temperature, weights: Vector, by: int
 ) -> ChainSums:
-    """Pool; the marginals may take the place of the scores, weighted if pairs are added `together`."""
-    if temperature.output == temperature.latent > 0:
-        return _pool_alike(chosen, transitions, temperature.output, weights, together, room)
-    by = half_chain.TOGETHER if together else half_chain.BY_SEQUENCE
-    return pool_latents_first(chosen, transitions, temperature, weights, by, room)
+    """Pool sequences; marginals and pairs are times the weights if pairs are summed over all (`by` is TOGETHER).
+
+    Weights must be 1 otherwise. Marginals may overwrite the scores.
+    """
+    if temperature.output == temperature.latent > 0 and by != half_chain.BY_TOKEN:
+        return _pool_alike(chosen, transitions, temperature.output, weights, by == half_chain.TOGETHER)
+    return pool_latents_first(chosen, transitions, temperature, weights, by)
 
 
 def pool_latents_first(
-    chosen: Selection,
-    transitions: NDArray[np.float64],
-    temperature: Temperature,
-    weights: Vector,
-    by: int,
-    room: list[NDArray] | None = None,
+    chosen: Selection, transitions: NDArray[np.float64], temperature: Temperature, weights: Vector, by: int
 ) -> ChainSums:
     """Pool unknown tokens at ε_h and then the others at ε_y; pairs are (1, S, S), (k, S, S) or (N, S, S)."""
     n, scores = len(transitions), chosen.scores
@@ -63,7 +55,7 @@ def pool_latents_first(
     outputs = half_chain.make_steps(transitions, temperature.output, 0.0, LINEAR_DOMAIN_SPREAD)
     tail = hidden._replace(matrix=hidden.turned, turned=hidden.matrix, ahead=True)
     pooling = half_chain.Pooling(scores, highs, labels, outputs, hidden, tail, gains)
-    values, marginals = np.empty(len(chosen.rows)), np.empty_like(scores) if room is None else room[0]
+    values, marginals = np.empty(len(chosen.rows)), np.empty_like(scores) if chosen.room is None else chosen.room[0]
     marginals.fill(0.0)
     sizes = {half_chain.TOGETHER: 1, half_chain.BY_SEQUENCE: len(values), half_chain.BY_TOKEN: len(scores)}
     pairs = np.zeros((sizes[by], n, n))
@@ -72,14 +64,9 @@ def pool_latents_first(
 
 
 def _pool_alike(
-    chosen: Selection,
-    transitions: NDArray[np.float64],
-    temperature: float,
-    weights: Vector,
-    together: bool,
-    room: list[NDArray] | None = None,
+    chosen: Selection, transitions: NDArray[np.float64], temperature: float, weights: Vector, together: bool
 ) -> ChainSums:
-    """Pool all tokens at one temperature above 0; the marginals take the place of the scores."""
+    """Pool all tokens at one temperature above 0; marginals overwrite the scores."""
     n = len(transitions)
     values, highs = np.empty(len(chosen.rows)), np.empty(len(chosen.scores))
     pairs = np.zeros((1 if together else len(chosen.rows), n, n))
@@ -95,18 +82,10 @@ def _pool_alike(
     if temperature != 1.0:
         scores /= temperature
     potentials = np.exp(scores, out=scores)
-    forward, arrive = room or (np.empty_like(scores), np.empty_like(scores))
+    forward, arrive = chosen.room or (np.empty_like(scores), np.empty_like(scores))
+    transposed = np.ascontiguousarray(pairwise.T)
     kernels.forward_backward(
-        potentials,
-        highs,
-        offsets,
-        pairwise,
-        np.ascontiguousarray(pairwise.T),
-        top,
-        temperature,
-        forward,
-        arrive,
-        values,
+        potentials, highs, offsets, pairwise, transposed, top, temperature, forward, arrive, values
     )
     if together:
         kernels.scale_rows(potentials, offsets, weights)

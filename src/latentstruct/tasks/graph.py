@@ -15,13 +15,13 @@ from latentstruct.inference.structure import Beliefs, pairwise_graphs
 from latentstruct.kernels import graph as kernels
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Plane, Planes
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.graph_batch import GraphBatch
 from latentstruct.tasks.graph_inputs import GraphInput as GraphInput
 from latentstruct.tasks.graph_inputs import grid_graph as grid_graph
-from latentstruct.tasks.graph_inputs import locate, stack_graphs
+from latentstruct.tasks.graph_inputs import stack_graphs
 from latentstruct.tasks.graph_layout import GraphLayout, flat_labels, hidden_states, learn_layout
 from latentstruct.tasks.graph_losses import GraphLosses
 from latentstruct.unknown import UNKNOWN

@@ -164,12 +164,6 @@ class StackedGraphs:
     edge_codes: Indices
 
 
-def locate(offsets: Indices, position: int) -> tuple[int, int]:
-    """Return the item that a flat position belongs to, and the position inside it."""
-    k = int(np.searchsorted(offsets, position, side="right")) - 1
-    return k, int(position - offsets[k])
-
-
 def stack_graphs(X: Any) -> StackedGraphs:
     """Check examples and lay them out in flat arrays."""
     graphs = [_as_graph(x, k) for k, x in enumerate(X)]

@@ -12,9 +12,9 @@ from scipy import sparse
 
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Rows
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths
 from latentstruct.short_repr import show
-from latentstruct.tasks.graph_inputs import StackedGraphs, TypeName, locate
+from latentstruct.tasks.graph_inputs import StackedGraphs, TypeName
 from latentstruct.tasks.labels import LabelSet, as_list
 from latentstruct.unknown import UNKNOWN, is_unknown
 

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from latentstruct.core.protocols import LatentSites, Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths
 from latentstruct.tasks.base import require_labels, require_one_latent_each
 from latentstruct.tasks.graph_batch import GraphBatch
-from latentstruct.tasks.graph_inputs import locate
 from latentstruct.tasks.graph_layout import GraphLayout, flat_labels
 from latentstruct.unknown import UNKNOWN
 

@@ -1,6 +1,7 @@
 """Label sets: any hashable labels as the numbers 0 … S−1, and the costs of confusing them."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ from numpy.typing import NDArray
 from latentstruct.checks import as_reals, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.memory import require_label_pairs
+from latentstruct.ragged import Indices, locate
 from latentstruct.short_repr import show
+from latentstruct.unknown import UNKNOWN, is_unknown
 
 MOST_LETTERS = 2**26
 """Letters of an array of labels, beyond which they are kept as objects."""
@@ -122,6 +125,28 @@ class LabelSet:
             return np.fromiter((self.index[label] for label in plain), dtype=np.int64, count=len(plain))
         except (KeyError, TypeError):
             return np.array([self.number(label) for label in plain], dtype=np.int64)
+
+    @cached_property
+    def numbers(self) -> dict[Hashable, int]:
+        """The number of each label, and −1 for unknown ones."""
+        return {**self.index, UNKNOWN: UNKNOWN}
+
+    def encode_items(self, flat: Sequence[Any], offsets: Indices, name: str, item: str) -> NDArray[np.int64]:
+        """Return the numbers of the labels of all items of examples, −1 where unknown; errors name the item."""
+        numbers = self.numbers
+        try:
+            return np.fromiter((numbers[label] for label in flat), dtype=np.int64, count=len(flat))
+        except (KeyError, TypeError):
+            return np.array([self._number_of(label, offsets, i, name, item) for i, label in enumerate(flat)])
+
+    def _number_of(self, label: Any, offsets: Indices, i: int, name: str, item: str) -> int:
+        if is_unknown(label):
+            return UNKNOWN
+        try:
+            return self.number(label)
+        except InputError as error:
+            k, at = locate(offsets, i)
+            raise InputError(f"{name}[{k}], {item} {at}: {error}") from None
 
     def decode(self, numbers: NDArray[np.int64]) -> NDArray:
         """Return the labels of an array of numbers."""

@@ -1,0 +1,140 @@
+"""Outputs with one label per item: tokens of a sequence, nodes of a graph. The label −1 marks an unknown one."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain as concatenate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.pooling import require_labels
+from latentstruct.exceptions import InputError
+from latentstruct.planes import Planes, Slopes
+from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths
+from latentstruct.short_repr import show
+from latentstruct.tasks.base import BaseTask, check_examples, require_one_latent_each
+from latentstruct.tasks.labels import LabelSet, as_list
+from latentstruct.unknown import UNKNOWN
+
+
+def label_lists(Y: Any, name: str, item: str) -> Iterator[list[Any]]:
+    """Yield the labels of each example as a list."""
+    for k, y in enumerate(Y):
+        if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
+            raise InputError(
+                f"{name}[{k}] must be a sequence of labels, one for each {item}, found {show(y)}: give a list of "
+                "labels, -1 where one is unknown"
+            )
+        yield as_list(y)
+
+
+def flat_labels(Y: Any, offsets: Indices, name: str, item: str) -> list[Any]:
+    """Return the labels of all examples as one list, with one entry per item."""
+    if len(Y) != len(offsets) - 1:
+        raise InputError(
+            f"{name} has {len(Y)} entries; expected {len(offsets) - 1}, one for each example: give as many"
+        )
+    lists = list(label_lists(Y, name, item))
+    for k, (y, expected) in enumerate(zip(lists, np.diff(offsets).tolist(), strict=True)):
+        if len(y) != expected:
+            raise InputError(
+                f"{name}[{k}] has {len(y)} labels but X[{k}] has {expected} {item}s: give one label for each {item}, "
+                "-1 where it is unknown"
+            )
+    return list(concatenate.from_iterable(lists))
+
+
+class ItemLabels(BaseTask):
+    """Base of tasks whose outputs have one label per item.
+
+    A batch has the attributes `truth`, the number of each item's state (−1 where unknown) or None, `offsets`,
+    where the items of each example begin, and `cards`, the number of states of each item, or of all items alike.
+    """
+
+    item: str
+    """Name of an item in messages."""
+    costs_or_nothing_: NDArray[np.float64]
+    """Costs (true, predicted) of labels; the last row, number −1, is that of unknown labels, which cost nothing."""
+
+    def _set_costs(self, labels: LabelSet, costs: Any) -> None:
+        self.costs_ = labels.costs(costs)
+        self.costs_or_nothing_ = np.vstack([self.costs_, np.zeros(len(labels))])
+
+    def _label_numbers(self, Y: Any, offsets: Indices, name: str) -> Indices:
+        """Return the numbers of the labels of all items, −1 where unknown."""
+        raise TypeError(f"{type(self).__name__} does not define _label_numbers()")
+
+    def _latent_states(self, batch: Any, latents: Sequence[Any], name: str) -> Indices:
+        """Return the states of all items of given labelings."""
+        raise TypeError(f"{type(self).__name__} does not define _latent_states()")
+
+    def _labelings(self, batch: Any, states: Indices) -> list[NDArray]:
+        """Return the labeling of each example."""
+        raise TypeError(f"{type(self).__name__} does not define _labelings()")
+
+    def _labeling_slopes(self, batch: Any, states: Indices, rows: Indices | None = None) -> Slopes:
+        """Return the features of one labeling per example."""
+        raise TypeError(f"{type(self).__name__} does not define _labeling_slopes()")
+
+    def completion_planes(self, batch: Any, latents: Sequence[Any]) -> Planes:
+        """Return the features of whole labelings, which must agree with the known labels, as planes."""
+        require_labels(batch, "clamped")
+        require_one_latent_each(batch, latents)
+        states, truth = self._latent_states(batch, latents, "latents"), batch.truth
+        for i in np.flatnonzero((states == UNKNOWN) | ((truth != UNKNOWN) & (states != truth)))[:1]:
+            k, at = locate(batch.offsets, i)
+            wanted = "one of the labels"
+            if truth[i] != UNKNOWN:
+                known = self._labelings(batch, np.where(truth == UNKNOWN, 0, truth))[k].tolist()[at]
+                wanted = f"the known label {known!r}"
+            raise InputError(
+                f"latents[{k}] has {show(as_list(latents[k])[at])} at {self.item} {at}, expected {wanted}: give a "
+                "whole labeling that agrees with what is known"
+            )
+        nothing = np.zeros(batch.n_examples)
+        return Planes(*self._labeling_slopes(batch, states), nothing, nothing.copy(), self.n_features)
+
+    def random_latents(self, batch: Any, rng: np.random.Generator) -> list[NDArray]:
+        """Return the known labels with all other states drawn uniformly, one labeling per example."""
+        require_labels(batch, "clamped")
+        drawn = rng.integers(0, batch.cards, len(batch.truth))
+        return self._labelings(batch, np.where(batch.truth == UNKNOWN, drawn, batch.truth))
+
+    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
+        """Return the sum of the costs of each example's items.
+
+        Items whose label is unknown cost nothing, and neither do latents.
+        """
+        truth, predicted, offsets = self._aligned(Y_true, Y_pred)
+        examples = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        costs = self.costs_or_nothing_[truth, predicted]
+        return np.bincount(examples, costs, len(offsets) - 1).astype(np.float64, copy=False)
+
+    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
+        """Return the share of items with the right label among those whose label is known."""
+        truth, predicted, offsets = self._aligned(Y_true, Y_pred)
+        known = truth != UNKNOWN
+        if not known.any():
+            raise InputError("Y_true has no known label, only -1; expected at least one: give labels to compare with")
+        weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
+        return float(np.average((truth == predicted)[known], weights=weights))
+
+    def _aligned(self, Y_true: Any, Y_pred: Any) -> tuple[Indices, Indices, Indices]:
+        """Return the numbers of true and predicted labels, and the offsets of the examples."""
+        check_examples(Y_pred, Y_true)
+        offsets = offsets_from_lengths(len(y) for y in Y_pred)
+        truth, predicted = (
+            self._label_numbers(Y_true, offsets, "Y_true"),
+            self._label_numbers(Y_pred, offsets, "Y_pred"),
+        )
+        self._require_predictions(truth, predicted, offsets)
+        return truth, predicted, offsets
+
+    def _require_predictions(self, truth: Indices, predicted: Indices, offsets: Indices) -> None:
+        """Raise if there is no prediction for an item whose true label is known."""
+        for i in np.flatnonzero((predicted == UNKNOWN) & (truth != UNKNOWN))[:1]:
+            k, at = locate(offsets, i)
+            raise InputError(
+                f"Y_pred[{k}] has -1 (unknown) at {self.item} {at}, where the true label is known: predict a label for "
+                f"each output {self.item}"
+            )
