@@ -12,7 +12,7 @@ from scipy import sparse
 
 from latentstruct.checks import can_be_stacked, check_flag, check_sparse
 from latentstruct.core.pooling import require_labels
-from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import chain as kernels
 from latentstruct.kernels.half_chain import BY_SEQUENCE, BY_TOKEN, TOGETHER
@@ -78,6 +78,18 @@ class Chain(ItemLabels):
     """
 
     item = "token"
+    tags = TaskTags(
+        latent="possible",
+        soft=True,
+        two_temperatures=True,
+        exact_slack=True,
+        marginals=True,
+        pair_marginals=True,
+        confidence=True,
+        storable=True,
+        threaded_decoding=True,
+        refit_parameters=("costs", "start", "end", "bias"),
+    )
     decodes_in_threads = True
     late_parameters = ("costs", "start", "end", "bias")
 
