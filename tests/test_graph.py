@@ -11,7 +11,8 @@ from scipy import sparse
 import reference
 from graph_reference import random_part
 from latentstruct import CRF, HiddenCRF, InputError, LatentSSVM, MarginalSSVM, MinEntropySSVM, StructuralSVM, load
-from latentstruct.core.protocols import Temperature
+from latentstruct.core.pooling import as_planes
+from latentstruct.core.protocols import Query, Temperature
 from latentstruct.tasks import Chain
 from latentstruct.tasks.chain import UNKNOWN
 from latentstruct.tasks.graph import Graph, GraphInput, grid_graph
@@ -304,7 +305,8 @@ def test_renyi_planes_are_the_enumeration(seed, kind, alpha, output):
 
     for mode in MODES:
         for rows in (None, np.array([2, 0])):
-            planes = task.renyi_planes(batch, w, mode, alpha, output, rows)
+            query = Query(w, mode, Temperature(output), rows)
+            planes = as_planes(task, batch, query, task.renyi_pool(batch, query, alpha), "renyi_pool")
             expected = [pooled(listed[i], mode, output) for i in (range(len(listed)) if rows is None else rows)]
             close(planes.values, [value for value, _ in expected])
             close(planes.slopes().toarray(), [slope for _, slope in expected])
@@ -716,14 +718,14 @@ def test_messages_are_kept_for_nearby_weights_only(temperature):
     task.learn(X, Y)
     batch, rows = task.prepare(X, Y), np.array([2, 0])
     w = 0.2 * rng.normal(size=task.n_features)
-    first = batch.beliefs(w, "augmented", temperature, rows)
-    again = batch.beliefs(w * (1.0 + 1e-6), "augmented", temperature, rows)
+    first = batch.beliefs(Query(w, "augmented", temperature, rows))
+    again = batch.beliefs(Query(w * (1.0 + 1e-6), "augmented", temperature, rows))
     assert (again.sweeps < first.sweeps)[first.converged].all()
     np.testing.assert_allclose(again.values, first.values, rtol=1e-4)
-    everything = batch.beliefs(w, "augmented", temperature)
+    everything = batch.beliefs(Query(w, "augmented", temperature))
     assert everything.sweeps[1] > again.sweeps[first.converged].max(initial=0)
     far = w + 0.1 * rng.normal(size=len(w))
-    found, fresh = (b.beliefs(far, "augmented", temperature) for b in (batch, task.prepare(X, Y)))
+    found, fresh = (b.beliefs(Query(far, "augmented", temperature)) for b in (batch, task.prepare(X, Y)))
     assert (found.values == fresh.values).all()
     assert (found.sweeps == fresh.sweeps).all()
 
@@ -738,7 +740,7 @@ def test_small_limits_make_narrow_graphs_approximate():
     assert not found.exact
     np.testing.assert_allclose(found.values, exact.values, atol=0.05)
     with pytest.raises(InputError, match="max_entries"):
-        limited.renyi_planes(limited_batch, w, "free", 2.0, 0.0)
+        limited.renyi_pool(limited_batch, Query(w, "free"), 2.0)
 
 
 # ---- refusals --------------------------------------------------------------------------------------------

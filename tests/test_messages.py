@@ -51,7 +51,6 @@ PASSED_ON = {
     "{folder}: {error}",
     "{path}: {error}",
     "{name}[{k}], {item} {at}: {error}",
-    "{name}[{k}], node {node}: {error}",
     "{.}{error}",
     "{name}: {message}",
     "{.} has no images that can be read: {why}",

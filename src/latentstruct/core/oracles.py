@@ -239,8 +239,13 @@ class RenyiOracle(DividedOracle):
         return Temperature(self.output_temperature, 1.0)
 
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
-        found = self.task.renyi_planes(self.batch, w, self.mode, self.order, self.output_temperature, rows)
-        return checked_planes(found, self.task, "renyi_planes", self.n_examples if rows is None else len(rows))
+        if hasattr(self.task, "renyi_planes"):
+            found = self.task.renyi_planes(self.batch, w, self.mode, self.order, self.output_temperature, rows)
+            return checked_planes(found, self.task, "renyi_planes", self.n_examples if rows is None else len(rows))
+        query = Query(w, self.mode, self._temperatures(), rows)
+        return as_planes(
+            self.task, self.batch, query, self.task.renyi_pool(self.batch, query, self.order), "renyi_pool"
+        )
 
 
 @dataclass

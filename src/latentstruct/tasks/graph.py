@@ -8,17 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.checks import check_choice, check_flag
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, pairwise_graphs
-from latentstruct.kernels import graph as kernels
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes import Plane, Planes
-from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths
+from latentstruct.ragged import Indices, Vector, split
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
-from latentstruct.tasks.graph_batch import GraphBatch
+from latentstruct.tasks.base import check_examples
+from latentstruct.tasks.graph_batch import GraphBatch, NodeLoss
 from latentstruct.tasks.graph_inputs import GraphInput as GraphInput
 from latentstruct.tasks.graph_inputs import grid_graph as grid_graph
 from latentstruct.tasks.graph_inputs import stack_graphs
@@ -44,7 +42,7 @@ class GraphMarginals(NamedTuple):
     edges: Any
 
 
-class Graph(GraphLosses, BaseTask):
+class Graph(GraphLosses):
     """Labels on graphs: s(y, h) = Σ_v w_{type(v), x_v}·f_v + Σ_e w_{type(e), x_p, x_q}·f_e, x = (y, h).
 
     f_v are the features of node v, f_e those of edge e = (p, q), a constant 1 if none are given.
@@ -173,9 +171,7 @@ class Graph(GraphLosses, BaseTask):
                 f"costs is a {type(self.costs).__name__}, but labels differ by node type: give None or a mapping of "
                 "each true label to the cost of missing it"
             )
-        self.costs_ = layout.vocabulary.costs(self.costs)
-        # Row −1 is that of unknown labels, which cost nothing.
-        self.costs_or_nothing_ = np.vstack([self.costs_, np.zeros(len(self.costs_))])
+        self._set_costs(layout.vocabulary, self.costs)
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
@@ -226,6 +222,7 @@ class Graph(GraphLosses, BaseTask):
             structure,
             layout.rows(stacked, node_blocks, edge_blocks),
             edge_blocks if stacked.edge_features is None else np.zeros(0, dtype=np.int64),
+            layout.edge_at,
             kinds,
             layout.hidden[kinds],
             truth,
@@ -244,128 +241,41 @@ class Graph(GraphLosses, BaseTask):
         check_examples(X, None)
         stacked = stack_graphs(X)
         hidden = self.layout_.hidden[self.layout_.kinds(stacked)]
-        return np.split(np.where(hidden, SUMMED_OUT, MAXIMISED), stacked.nodes_at[1:-1])
+        return split(np.where(hidden, SUMMED_OUT, MAXIMISED), stacked.nodes_at)
 
-    # ---- planes ------------------------------------------------------------------------------------------
+    # ---- inference ---------------------------------------------------------------------------------------
 
-    def planes(
-        self, batch: GraphBatch, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None
-    ) -> Planes:
-        """Return one supporting plane for each asked graph."""
-        require_labels(batch, mode)
-        graphs = batch.everything if rows is None else rows
-        if mode == "clamped" and not batch.half_labelled:
-            planes = self._assignment_planes(batch, graphs, batch.states_of(rows))
-            planes.values = planes.dot(w)
-            return planes
-        found = batch.beliefs(w, mode, temperature, rows)
-        if _hard(mode, temperature):
-            planes = self._assignment_planes(batch, graphs, found.states)
-            if mode == "augmented":
-                structure = batch.structure
-                kernels.state_losses(
-                    graphs, structure.variables_at, structure.state_at, batch.losses, found.states, planes.offsets
-                )
-            planes.values = found.values
-        else:
-            planes = self._belief_planes(batch, graphs, found, w)
-        planes.exact = bool(found.exact.all())
-        return planes
+    def pool_batch(self, batch: GraphBatch, query: Query) -> Pooled:
+        """Pool the assignments of the graphs of a query."""
+        if query.mode == "clamped" and not batch.half_labelled:
+            slopes = batch.slopes(batch.states_of(query.rows), query)
+            return Pooled(slopes.dot(query.w), slopes, np.zeros(len(query.examples(batch))))
+        soft = query.temperature.latent > 0 or (query.mode != "clamped" and query.temperature.output > 0)
 
-    def _assignment_planes(self, batch: GraphBatch, graphs: Indices, states: Indices) -> Planes:
-        """Return the features of the graphs' assignments as planes, with values still to be set."""
-        structure = batch.structure
-        n_edges = int(np.diff(structure.factors_at)[graphs].sum())
-        atoms, pointers = _room_for_atoms(len(states) + n_edges, len(graphs))
-        kernels.state_atoms(
-            graphs,
-            structure.variables_at,
-            structure.state_at,
-            structure.factors_at,
-            structure.scopes,
-            batch.edge_blocks,
-            self.layout_.edge_at,
-            states,
-            pointers,
-            atoms,
-        )
-        return self._planes_of(batch, atoms, pointers, np.zeros(len(graphs)))
+        def pool(scores: tuple[Vector, Vector]) -> PooledParts:
+            found = batch.pool(scores, query)
+            counts = (found.unary, found.tables) if soft else found.states
+            return PooledParts(found.values, counts, soft, found.exact)
 
-    def _belief_planes(self, batch: GraphBatch, graphs: Indices, found: Beliefs, w: Vector) -> Planes:
-        """Return the expected features as planes that are tight at w."""
-        structure = batch.structure
-        room = int(np.count_nonzero(found.unary) + np.count_nonzero(found.tables))
-        atoms, pointers = _room_for_atoms(room, len(graphs))
-        kernels.belief_atoms(
-            graphs,
-            structure.variables_at,
-            structure.state_at,
-            structure.factors_at,
-            structure.table_at,
-            batch.edge_blocks,
-            self.layout_.edge_at,
-            found.unary,
-            found.tables,
-            pointers,
-            atoms,
-        )
-        planes = self._planes_of(batch, atoms, pointers, found.values)
-        planes.offsets = found.values - planes.dot(w)
-        return planes
+        return pool_linear(batch, NodeLoss(batch), query, pool)
 
-    def _planes_of(self, batch: GraphBatch, atoms: Atoms, pointers: Indices, values: Vector) -> Planes:
-        atoms = Atoms(*(part[: pointers[-1]] for part in atoms))
-        return Planes(batch.rows, pointers, atoms, np.zeros(len(values)), values, self.n_features)
+    def renyi_pool(self, batch: GraphBatch, query: Query, order: float) -> Pooled:
+        """Pool latents by Rényi entropy of order α: smax_{ε_y} over y of Δ(y) + G_α(y), which is not convex.
+
+        G_α(y) = [log Σ_h exp α s(y, h) − log Σ_h exp s(y, h)]/(α − 1); graphs must be within `max_entries`.
+        """
+
+        def pool(scores: tuple[Vector, Vector]) -> PooledParts:
+            found = batch.pool_renyi(scores, query, order)
+            return PooledParts(found.values, (found.unary, found.tables), soft=True, exact=False)
+
+        return pool_linear(batch, NodeLoss(batch), query, pool)
 
     def work(self, batch: GraphBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each graph takes, shape (n,)."""
         return batch.work(mode, temperature)
 
-    def total(
-        self,
-        batch: GraphBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        weights: Vector,
-        rows: Indices | None = None,
-    ) -> Plane:
-        """Return the weighted sum of the asked graphs' planes."""
-        if _hard(mode, temperature) or (mode == "clamped" and not batch.half_labelled):
-            return super().total(batch, w, mode, temperature, weights, rows)
-        found = batch.beliefs(w, mode, temperature, rows)
-        slope = batch.pull_back(found.unary, found.tables, weights, self.n_features, rows)
-        offset = float(weights @ found.values) - float(slope @ w)
-        entropy = offset
-        if mode == "augmented":
-            entropy -= float(weights @ batch.expected_losses(found, rows))
-        return Plane(slope, offset, entropy, bool(found.exact.all()))
-
-    # ---- Rényi entropy -----------------------------------------------------------------------------------
-
-    def renyi_planes(
-        self,
-        batch: GraphBatch,
-        w: Vector,
-        mode: Mode,
-        alpha: float,
-        output_temperature: float,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return the tangents at w of smax_{ε_y} over y of Δ(y) + G_α(y), which is no convex function.
-
-        G_α(y) = [log Σ_h exp α s(y, h) − log Σ_h exp s(y, h)]/(α − 1); graphs must be within `max_entries`.
-        """
-        graphs = batch.everything if rows is None else rows
-        planes = self._belief_planes(batch, graphs, batch.renyi(w, mode, alpha, output_temperature, rows), w)
-        planes.exact = False
-        return planes
-
-    def renyi_decode(self, batch: GraphBatch, w: Vector, alpha: float) -> list[Prediction]:
-        """Return the outputs with the largest G_α of each graph."""
-        return self._predictions(batch, batch.renyi(w, "free", alpha, 0.0, predicting=True))
-
-    # ---- answers for people ------------------------------------------------------------------------------
+    # ---- predictions -------------------------------------------------------------------------------------
 
     def decode(self, batch: GraphBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best labels of each graph, nodes of hidden types pooled at ε_h.
@@ -373,55 +283,24 @@ class Graph(GraphLosses, BaseTask):
         y has the labels, and −1 at nodes of hidden types; h, if training had latents, is the whole assignment with the
         best or most probable states there.
         """
-        hard = Temperature(0.0, temperature.latent)
-        return self._predictions(batch, batch.beliefs(w, "free", hard, predicting=True))
+        query = Query(w, "free", Temperature(0.0, temperature.latent))
+        return self._predictions(batch, batch.beliefs(query, predicting=True))
+
+    def renyi_decode(self, batch: GraphBatch, w: Vector, alpha: float) -> list[Prediction]:
+        """Return the outputs with the largest G_α of each graph."""
+        query = Query(w, "free")
+        return self._predictions(batch, batch.pool_renyi(batch.scores(query), query, alpha, predicting=True))
 
     def _predictions(self, batch: GraphBatch, found: Beliefs) -> list[Prediction]:
         unknown = np.full(len(found.states), UNKNOWN)
-        outputs = self._split(batch, self.layout_.decode(found.states, batch.kinds, unknown))
-        latents: Sequence[Any] = [None] * len(outputs)
-        if self.latent:
-            latents = self._assignments(batch, found.states)
-        values = found.values.tolist()
-        return [Prediction(*triple) for triple in zip(outputs, latents, values, strict=True)]
-
-    def _split(self, batch: GraphBatch, flat: NDArray) -> list[NDArray]:
-        return [flat[start:end] for start, end in pairwise(batch.structure.variables_at.tolist())]
-
-    def _assignments(self, batch: GraphBatch, states: Indices) -> list[NDArray]:
-        return self._split(batch, self.layout_.decode(states, batch.kinds, states))
+        outputs = split(self.layout_.decode(found.states, batch.kinds, unknown), batch.offsets)
+        latents: Sequence[Any] = self._labelings(batch, found.states) if self.latent else [None] * len(outputs)
+        return [Prediction(*triple) for triple in zip(outputs, latents, found.values.tolist(), strict=True)]
 
     def complete(self, batch: GraphBatch, w: Vector) -> list[NDArray]:
         """Return the best assignment of each graph among those that agree with its known labels."""
-        return self._assignments(batch, batch.beliefs(w, "clamped", Temperature()).states)
-
-    def completion_planes(self, batch: GraphBatch, latents: Sequence[Any]) -> Planes:
-        """Return the features of whole assignments, which must agree with the known labels, as planes."""
         require_labels(batch, "clamped")
-        require_one_latent_each(batch, latents)
-        assert batch.truth is not None
-        nodes_at = batch.structure.variables_at
-        flat = flat_labels(latents, nodes_at, "latents")
-        states = self.layout_.encode_assignment(flat, batch.kinds, nodes_at, "latents")
-        wrong = np.flatnonzero((states == UNKNOWN) | ((batch.truth != UNKNOWN) & (states != batch.truth)))
-        if len(wrong):
-            k, node = locate(nodes_at, wrong[0])
-            known = self.layout_.decode(batch.truth[wrong[:1]], batch.kinds[wrong[:1]], batch.truth[wrong[:1]])
-            wanted = (
-                "one of the labels" if batch.truth[wrong[0]] == UNKNOWN else f"the known label {known.tolist()[0]!r}"
-            )
-            raise InputError(
-                f"latents[{k}] has {show(flat[wrong[0]])} at node {node}, expected {wanted}: give a whole assignment "
-                "that agrees with what is known"
-            )
-        return self._assignment_planes(batch, batch.everything, states)
-
-    def random_latents(self, batch: GraphBatch, rng: np.random.Generator) -> list[NDArray]:
-        """Return the known labels with all other states drawn uniformly, one assignment for each graph."""
-        require_labels(batch, "clamped")
-        assert batch.truth is not None
-        drawn = rng.integers(0, batch.structure.cards)
-        return self._assignments(batch, np.where(batch.truth == UNKNOWN, drawn, batch.truth))
+        return self._labelings(batch, batch.beliefs(Query(w, "clamped")).states)
 
     def initial_latents(self, batch: GraphBatch, rng: np.random.Generator, attempt: int) -> list[NDArray]:
         """Return completions of unknown labels by what known ones tell on their own, and random hidden states.
@@ -433,14 +312,16 @@ class Graph(GraphLosses, BaseTask):
         require_labels(batch, "clamped")
         assert batch.truth is not None
         weights = rng.exponential(size=batch.n_examples) if attempt else np.ones(batch.n_examples)
-        states = rng.integers(0, batch.structure.cards)
+        states = rng.integers(0, batch.cards)
         if ((batch.truth == UNKNOWN) & ~batch.of_hidden_type).any():
-            w = batch.pull_back(*self._guess(batch, batch.truth), weights, self.n_features)
-            nothing = np.full(len(states), UNKNOWN)
-            w -= batch.pull_back(*self._guess(batch, nothing), weights, self.n_features)
-            found = batch.beliefs(w, "clamped", Temperature()).states
+            query = Query(np.zeros(self.n_features), "free", weights=weights)
+            known, uniform = (
+                batch.pull_back(self._guess(batch, guess), query)
+                for guess in (batch.truth, np.full(len(states), UNKNOWN))
+            )
+            found = batch.beliefs(Query(known - uniform, "clamped")).states
             states = np.where(batch.of_hidden_type, states, found)
-        return self._assignments(batch, np.where(batch.truth == UNKNOWN, states, batch.truth))
+        return self._labelings(batch, np.where(batch.truth == UNKNOWN, states, batch.truth))
 
     @staticmethod
     def _guess(batch: GraphBatch, states: Indices) -> tuple[Vector, Vector]:
@@ -457,73 +338,26 @@ class Graph(GraphLosses, BaseTask):
 
     def marginals(self, batch: GraphBatch, w: Vector, temperature: Temperature) -> list[GraphMarginals]:
         """Return the probabilities of nodes' states and of edges' pairs of states at the temperatures (ε_y, ε_h)."""
-        found = batch.beliefs(w, "free", temperature, predicting=True)
+        found = batch.beliefs(Query(w, "free", temperature), predicting=True)
         structure, cards = batch.structure, self.layout_.cards
         nodes: Any = found.unary
         edges: Any = found.tables
         if (cards == cards[0]).all():
             nodes, edges = nodes.reshape(-1, cards[0]), edges.reshape(-1, cards[0], cards[0])
         else:
-            nodes = np.split(nodes, structure.state_at[1:-1])[: len(structure.cards)]
+            nodes = split(nodes, structure.state_at)
             shapes = structure.cards[structure.scopes.reshape(-1, 2)].tolist()
-            parts = np.split(edges, structure.table_at[1:-1])[: len(shapes)]
-            edges = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-        spans = zip(pairwise(structure.variables_at.tolist()), pairwise(structure.factors_at.tolist()), strict=True)
+            parts = zip(split(edges, structure.table_at), shapes, strict=True)
+            edges = [part.reshape(shape) for part, shape in parts]
+        spans = zip(pairwise(batch.offsets.tolist()), pairwise(structure.factors_at.tolist()), strict=True)
         return [GraphMarginals(nodes[a:b], edges[c:d]) for (a, b), (c, d) in spans]
 
     def confidence(
         self, batch: GraphBatch, w: Vector, temperature: Temperature, predictions: Sequence[Prediction]
     ) -> list[Vector]:
         """Return the probability of each node's predicted label, NaN at nodes of hidden types."""
-        found = batch.beliefs(w, "free", temperature, predicting=True)
-        nodes_at = batch.structure.variables_at
-        flat = flat_labels([prediction.y for prediction in predictions], nodes_at, "predictions")
-        _, states = self.layout_.encode(flat, batch.kinds, nodes_at, "predictions")
+        found = batch.beliefs(Query(w, "free", temperature), predicting=True)
+        flat = flat_labels([prediction.y for prediction in predictions], batch.offsets, "predictions")
+        _, states = self.layout_.encode(flat, batch.kinds, batch.offsets, "predictions")
         probability = found.unary[batch.structure.state_at[:-1] + np.maximum(states, 0)]
-        return self._split(batch, np.where(states == UNKNOWN, np.nan, probability))
-
-    # ---- quality -----------------------------------------------------------------------------------------
-
-    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
-        """Return the sum of each graph's node costs; nodes without a known label cost nothing, latents neither."""
-        truth, predicted, offsets = self._aligned(Y_true, Y_pred)
-        graphs = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        out = np.zeros(len(offsets) - 1)
-        np.add.at(out, graphs, self.costs_or_nothing_[truth, predicted])
-        return out
-
-    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
-        """Return the share of nodes with the right label among those whose label is known."""
-        truth, predicted, offsets = self._aligned(Y_true, Y_pred)
-        known = truth != UNKNOWN
-        if not known.any():
-            raise InputError("Y_true has no known label, only -1; expected at least one: give labels to compare with")
-        weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
-        return float(np.average((truth == predicted)[known], weights=weights))
-
-    def _aligned(self, Y_true: Any, Y_pred: Any) -> tuple[Indices, Indices, Indices]:
-        """Return true and predicted labels as numbers of the vocabulary, and the graphs' offsets."""
-        check_examples(Y_pred, Y_true)
-        offsets = offsets_from_lengths(len(y) for y in Y_pred)
-        truth, predicted = (
-            self.layout_.label_numbers(flat_labels(Y, offsets, name), offsets, name)
-            for Y, name in ((Y_true, "Y_true"), (Y_pred, "Y_pred"))
-        )
-        wrong = np.flatnonzero((predicted == UNKNOWN) & (truth != UNKNOWN))
-        if len(wrong):
-            k, node = locate(offsets, wrong[0])
-            raise InputError(
-                f"Y_pred[{k}] has -1 (unknown) at node {node}, where the true label is known: predict a label for each "
-                "output node"
-            )
-        return truth, predicted, offsets
-
-
-def _hard(mode: Mode, temperature: Temperature) -> bool:
-    """Whether one assignment takes it all."""
-    return temperature.latent == 0 and (mode == "clamped" or temperature.output == 0)
-
-
-def _room_for_atoms(count: int, n_planes: int) -> tuple[Atoms, Indices]:
-    atoms = Atoms(np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32), np.empty(count))
-    return atoms, np.empty(n_planes + 1, dtype=np.int64)
+        return split(np.where(states == UNKNOWN, np.nan, probability), batch.offsets)

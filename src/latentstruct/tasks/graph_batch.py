@@ -1,7 +1,7 @@
 """Batches of graphs: flat arrays, and the inference on them in each mode."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import RLock
 from typing import Any
@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.protocols import Mode, Temperature
+from latentstruct.core.protocols import Mode, Query, Temperature
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.engine import Inference
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, FactorGraphs
 from latentstruct.kernels import graph as kernels
-from latentstruct.kernels.planes import Rows
+from latentstruct.kernels.planes import Atoms, Rows
+from latentstruct.planes import Slopes, empty_atoms
 from latentstruct.ragged import Indices, Vector, positions
 from latentstruct.state_trees import Saved, Tree
-from latentstruct.tasks.base import require_labels
 from latentstruct.unknown import UNKNOWN
 
 NEARBY = 1e-3
@@ -56,6 +56,9 @@ class Kept:
 class GraphBatch:
     """Graphs laid out for inference.
 
+    Parts (see `LinearMap`) are the states of nodes and the pairs of states of edges: their scores are two arrays, and
+    so are expected counts. The counts of one assignment per graph are the states of nodes.
+
     Attributes
     ----------
     structure : FactorGraphs
@@ -64,6 +67,8 @@ class GraphBatch:
         Features of all nodes, then of all edges.
     edge_blocks : ndarray of shape (E,) or (0,)
         Block of weights of each edge; none if edges have features.
+    edge_at : ndarray
+        Where each block of weights of edges begins, and the number of weights.
     kinds : ndarray of shape (N,)
         Type number of each node.
     of_hidden_type : ndarray of bool, shape (N,)
@@ -79,6 +84,7 @@ class GraphBatch:
     structure: FactorGraphs
     rows: Rows
     edge_blocks: Indices
+    edge_at: Indices
     kinds: Indices
     of_hidden_type: NDArray[np.bool_]
     truth: Indices | None
@@ -104,10 +110,15 @@ class GraphBatch:
         """Whether something stays hidden when the labels are known."""
         return self.truth is not None and bool((self.truth == UNKNOWN).any())
 
-    @cached_property
-    def everything(self) -> Indices:
-        """Numbers of all graphs."""
-        return np.arange(self.n_examples)
+    @property
+    def offsets(self) -> Indices:
+        """Where the nodes of each graph begin."""
+        return self.structure.variables_at
+
+    @property
+    def cards(self) -> Indices:
+        """Number of states of each node."""
+        return self.structure.cards
 
     @cached_property
     def room(self) -> tuple[Vector, Vector]:
@@ -166,97 +177,97 @@ class GraphBatch:
         assert self.truth is not None
         return self.truth if rows is None else self.truth[positions(self.structure.variables_at, rows)[0]]
 
-    def scores(self, w: Vector, mode: Mode, rows: Indices | None = None) -> tuple[Vector, Vector]:
-        """Return the compact scores of the asked graphs' nodes and edges, with the losses in augmented mode."""
-        structure = self.structure
-        graphs = self.everything if rows is None else rows
+    def scores(self, query: Query) -> tuple[Vector, Vector]:
+        """Return the scores of nodes and edges of the graphs of a query, compact."""
+        structure, rows, graphs = self.structure, query.rows, query.examples(self)
         if rows is None:
             unary, tables = self.room
         else:
             ends = (structure.state_at, structure.variables_at), (structure.table_at, structure.factors_at)
             unary, tables = (np.empty(int((at[items[rows + 1]] - at[items[rows]]).sum())) for at, items in ends)
-        kernels.score_items(self.rows, graphs, structure.variables_at, 0, structure.state_at, w, unary)
-        shift = len(structure.cards)
-        kernels.score_items(self.rows, graphs, structure.factors_at, shift, structure.table_at, w, tables)
-        if mode == "augmented":
-            kernels.add_losses(graphs, structure.variables_at, structure.state_at, self.losses, unary)
+        for *items, out in ((*self._nodes, unary), (*self._edges, tables)):
+            kernels.score_items(self.rows, graphs, *items, query.w, out)
         return unary, tables
 
-    def pull_back(
-        self, unary: Vector, tables: Vector, weights: Vector, n_features: int, rows: Indices | None = None
-    ) -> Vector:
-        """Return Σ weight of the graph · belief · features over all states of nodes and pairs of states of edges."""
-        structure, slope = self.structure, np.zeros(n_features)
-        graphs = self.everything if rows is None else rows
-        for items_at, shift, entries_at, beliefs in (
-            (structure.variables_at, 0, structure.state_at, unary),
-            (structure.factors_at, len(structure.cards), structure.table_at, tables),
-        ):
-            kernels.add_expected(self.rows, graphs, items_at, shift, entries_at, beliefs, weights, slope)
+    @property
+    def _nodes(self) -> tuple[Indices, int, Indices]:
+        """Where the nodes of each graph begin, the row of the first node, and where the states of each node begin."""
+        return self.structure.variables_at, 0, self.structure.state_at
+
+    @property
+    def _edges(self) -> tuple[Indices, int, Indices]:
+        """The same of edges and their pairs of states."""
+        return self.structure.factors_at, len(self.structure.cards), self.structure.table_at
+
+    def slopes(self, counts: Any, query: Query) -> Slopes:
+        """Return the features of an assignment of each graph, or expected ones."""
+        structure, graphs = self.structure, query.examples(self)
+        nodes = graphs, structure.variables_at, structure.state_at, structure.factors_at
+        pointers = np.empty(len(graphs) + 1, dtype=np.int64)
+        if isinstance(counts, np.ndarray):
+            atoms = empty_atoms(len(counts) + int(np.diff(structure.factors_at)[graphs].sum()))
+            kernels.state_atoms(*nodes, structure.scopes, self.edge_blocks, self.edge_at, counts, pointers, atoms)
+        else:
+            atoms = empty_atoms(sum(map(np.count_nonzero, counts)))
+            kernels.belief_atoms(*nodes, structure.table_at, self.edge_blocks, self.edge_at, *counts, pointers, atoms)
+        return Slopes(self.rows, pointers, Atoms(*(part[: pointers[-1]] for part in atoms)))
+
+    def pull_back(self, counts: tuple[Vector, Vector], query: Query) -> Vector:
+        """Return the expected features times the weights of the query, summed over its graphs."""
+        slope, graphs = np.zeros(int(self.edge_at[-1])), query.examples(self)
+        for items, beliefs in zip((self._nodes, self._edges), counts, strict=True):
+            kernels.add_expected(self.rows, graphs, *items, beliefs, query.weights, slope)
         return slope
 
-    def expected_losses(self, found: Beliefs, rows: Indices | None = None) -> Vector:
-        """Return the expected loss of each asked graph under its nodes' beliefs."""
-        structure, graphs = self.structure, self.everything if rows is None else rows
-        out = np.empty(len(graphs))
-        kernels.expected_losses(graphs, structure.variables_at, structure.state_at, self.losses, found.unary, out)
-        return out
+    def beliefs(self, query: Query, predicting: bool = False) -> Beliefs:
+        """Score and pool the graphs of a query; see `pool`."""
+        scores = self.scores(query)
+        return self.pool(NodeLoss(self).add_to(scores, query) if query.augmented else scores, query, predicting)
 
-    def beliefs(
-        self, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None, predicting: bool = False
-    ) -> Beliefs:
-        """Pool the asked graphs; `predicting` maximises over unknown labels instead of summing them out.
+    def pool(self, scores: tuple[Vector, Vector], query: Query, predicting: bool = False) -> Beliefs:
+        """Pool the graphs of a query; `predicting` maximizes over unknown labels instead of summing them out.
 
         In training the true outputs are always among those pooled, so that f⁺ ≥ f⁻. Where an approximation ends below
         what they alone give, it is replaced by that: else training would make use of its errors.
         """
-        require_labels(self, mode)
-        unary, tables = self.scores(w, mode, rows)
-        if mode == "clamped":
-            conditioned, truth = self.conditioned(), self.states_of(rows)
-            rest, rest_tables, constants = conditioned.reduce(unary, tables, truth, rows)
-            nothing = np.zeros(len(conditioned.rest.cards), dtype=bool)
-            equal = Temperature(temperature.latent, temperature.latent)
-            # Sums over what is unknown are counted on both sides alike.
-            decoding = temperature.output == 0 and self.limits["counting"] == "auto"
-            engine = self._engine("clamped", conditioned.rest, nothing, "bethe" if decoding else None)
-            found = self._run(w, (engine, mode), rest, rest_tables, equal, rows)
-            return conditioned.spread(found, truth, rows, constants=constants)
-        found = self._pool(w, mode, temperature, rows, predicting, unary, tables)
+        if query.mode == "clamped":
+            return self._pool_known(scores, query)
+        found = self._pool(scores, query, predicting)
         if self.labelled and not predicting and not found.exact.all():
-            known = self.beliefs(w, "clamped", temperature, rows)
-            if mode == "augmented":
-                known.values += self.expected_losses(known, rows)
-            found = self._at_least(found, known, rows)
+            known = self.beliefs(replace(query, mode="clamped"))
+            if query.augmented:
+                known.values += NodeLoss(self).of((known.unary, known.tables), query)
+            found = self._at_least(found, known, query.examples(self))
         return found
 
-    def _at_least(self, found: Beliefs, known: Beliefs, rows: Indices | None) -> Beliefs:
+    def _pool_known(self, scores: tuple[Vector, Vector], query: Query) -> Beliefs:
+        """Pool what is not known."""
+        conditioned, truth, temperature = self.conditioned(), self.states_of(query.rows), query.temperature
+        *rest, constants = conditioned.reduce(*scores, truth, query.rows)
+        nothing = np.zeros(len(conditioned.rest.cards), dtype=bool)
+        # Sums over what is unknown are counted on both sides alike.
+        decoding = temperature.output == 0 and self.limits["counting"] == "auto"
+        engine = self._engine("clamped", conditioned.rest, nothing, "bethe" if decoding else None)
+        found = self._run(engine, rest, query, Temperature(temperature.latent, temperature.latent))
+        return conditioned.spread(found, truth, query.rows, constants=constants)
+
+    def _at_least(self, found: Beliefs, known: Beliefs, graphs: Indices) -> Beliefs:
         """Take what is known wherever its value is the larger one."""
-        structure, graphs = self.structure, self.everything if rows is None else rows
-        worse = found.values < known.values
-        for name, at, items_at in (
-            ("unary", structure.state_at, structure.variables_at),
-            ("tables", structure.table_at, structure.factors_at),
-            ("states", np.arange(len(structure.cards) + 1), structure.variables_at),
+        structure, worse = self.structure, found.values < known.values
+        for out, other, at, items_at in (
+            (found.unary, known.unary, structure.state_at, structure.variables_at),
+            (found.tables, known.tables, structure.table_at, structure.factors_at),
+            (found.states, known.states, np.arange(len(structure.cards) + 1), structure.variables_at),
         ):
-            lengths = at[items_at[graphs + 1]] - at[items_at[graphs]]
-            getattr(found, name)[:] = np.where(np.repeat(worse, lengths), getattr(known, name), getattr(found, name))
+            chosen = np.repeat(worse, at[items_at[graphs + 1]] - at[items_at[graphs]])
+            out[chosen] = other[chosen]
         found.values[worse] = known.values[worse]
         return found
 
-    def _pool(
-        self,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        rows: Indices | None,
-        predicting: bool,
-        unary: Vector,
-        tables: Vector,
-    ) -> Beliefs:
-        """Pool outputs and hidden nodes of the asked graphs."""
-        name, temperature = self._pooling(temperature, predicting)
-        return self._run(w, (name, mode), unary, tables, temperature, rows)
+    def _pool(self, scores: tuple[Vector, Vector], query: Query, predicting: bool) -> Beliefs:
+        """Pool outputs and hidden nodes."""
+        engine, temperature = self._pooling(query.temperature, predicting)
+        return self._run(engine, scores, query, temperature)
 
     def is_approximate(self, temperature: Temperature) -> bool:
         """Tell whether some graph is too wide for exact pooling in training at these temperatures."""
@@ -286,51 +297,59 @@ class GraphBatch:
         self.once(name, lambda: Inference(structure, hidden, **limits))
         return name
 
-    def _run(
-        self,
-        w: Vector,
-        place: tuple[str, Mode],
-        unary: Vector,
-        tables: Vector,
-        temperature: Temperature,
-        rows: Indices | None,
-    ) -> Beliefs:
-        """Ask the engine of one place, beginning with the messages that were left there by nearby weights."""
-        engine = self.made[place[0]]
+    def _run(self, name: str, scores: Sequence[Vector], query: Query, temperature: Temperature) -> Beliefs:
+        """Run an engine, beginning with the messages that were kept for nearby weights."""
+        engine, w, rows = self.made[name], query.w, query.rows
         if engine.exact.all():
-            return engine.run(unary, tables, temperature, rows)
+            return engine.run(*scores, temperature, rows)
         with MAKING:
-            kept = self.kept.get((*place, temperature))
-            n_messages = int(engine.message_at[-1])
+            place = name, query.mode, temperature
+            kept, n_messages = self.kept.get(place), int(engine.message_at[-1])
             fits = kept is not None and (len(kept.weights), len(kept.messages)) == (len(w), n_messages)
             if kept is None or not fits or not _is_near(w, kept.weights):
-                kept = self.kept[(*place, temperature)] = Kept(w.copy(), np.zeros(n_messages))
+                kept = self.kept[place] = Kept(w.copy(), np.zeros(n_messages))
         chosen = slice(None) if rows is None else positions(engine.message_at, rows)[0]
-        found = engine.run(unary, tables, temperature, rows, kept.messages[chosen])
+        found = engine.run(*scores, temperature, rows, kept.messages[chosen])
         kept.messages[chosen] = found.messages
         return found
 
-    def renyi(
-        self,
-        w: Vector,
-        mode: Mode,
-        alpha: float,
-        output_temperature: float,
-        rows: Indices | None = None,
-        predicting: bool = False,
+    def pool_renyi(
+        self, scores: tuple[Vector, Vector], query: Query, alpha: float, predicting: bool = False
     ) -> Beliefs:
         """Pool latents by Rényi entropy of order α, then outputs at ε_y; graphs must be narrow enough for this."""
-        require_labels(self, mode)
-        unary, tables = self.scores(w, mode, rows)
-        most = self.limits["max_entries"]
-        if mode == "clamped":
-            conditioned, truth = self.conditioned(), self.states_of(rows)
-            rest = conditioned.rest
-            everything = np.ones(len(rest.cards), dtype=bool)
-            plan = self.once("clamped elimination", lambda: Elimination(rest, everything, most))
-            *potentials, constants = conditioned.reduce(unary, tables, truth, rows)
-            found = plan.run_renyi(*potentials, alpha, output_temperature, rows)
-            return conditioned.spread(found, truth, rows, constants=constants)
-        hidden, name = self.hidden(predicting), f"{self._roles(predicting)} elimination"
-        plan = self.once(name, lambda: Elimination(self.structure, hidden, most))
-        return plan.run_renyi(unary, tables, alpha, output_temperature, rows)
+        structure, hidden, name, potentials = self.structure, self.hidden(predicting), self._roles(predicting), scores
+        if query.mode == "clamped":
+            conditioned, truth = self.conditioned(), self.states_of(query.rows)
+            structure, hidden, name = conditioned.rest, np.ones(len(conditioned.rest.cards), dtype=bool), "clamped"
+            *potentials, constants = conditioned.reduce(*scores, truth, query.rows)
+        plan = self.once(f"{name} elimination", lambda: Elimination(structure, hidden, self.limits["max_entries"]))
+        found = plan.run_renyi(*potentials, alpha, query.temperature.output, query.rows)
+        if query.mode == "clamped":
+            return conditioned.spread(found, truth, query.rows, constants=constants)
+        return found
+
+
+@dataclass
+class NodeLoss:
+    """The loss as a sum over nodes, Δ(y, h) = Σ_v loss of v's state."""
+
+    batch: GraphBatch
+
+    def _places(self, query: Query) -> tuple[Indices, Indices, Indices, Vector | None]:
+        structure = self.batch.structure
+        return query.examples(self.batch), structure.variables_at, structure.state_at, self.batch.losses
+
+    def add_to(self, scores: tuple[Vector, Vector], query: Query) -> tuple[Vector, Vector]:
+        """Add the losses of states to the scores of nodes."""
+        kernels.add_losses(*self._places(query), scores[0])
+        return scores
+
+    def of(self, counts: Any, query: Query) -> Vector:
+        """Return the loss of each graph's assignment, or the expected one."""
+        places = self._places(query)
+        out = np.empty(len(places[0]))
+        if isinstance(counts, np.ndarray):
+            kernels.state_losses(*places, counts, out)
+        else:
+            kernels.expected_losses(*places, counts[0], out)
+        return out

@@ -1,9 +1,8 @@
 """What a graph model knows of its structure: types, labels, and where the weights of each type are."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain as concatenate
 from typing import Any, TypedDict
 
 import numpy as np
@@ -14,8 +13,9 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Rows
 from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths
 from latentstruct.short_repr import show
+from latentstruct.tasks import item_labels
 from latentstruct.tasks.graph_inputs import StackedGraphs, TypeName
-from latentstruct.tasks.labels import LabelSet, as_list
+from latentstruct.tasks.labels import LabelSet
 from latentstruct.unknown import UNKNOWN, is_unknown
 
 OTHER_TYPE = -2
@@ -43,23 +43,8 @@ def shown(names: Sequence[Any]) -> str:
 
 
 def flat_labels(Y: Any, nodes_at: Indices, name: str) -> list[Any]:
-    """Return the labels of all graphs as one list, with one entry for each node."""
-    sequences = []
-    if len(Y) != len(nodes_at) - 1:
-        raise InputError(f"{name} has {len(Y)} entries; expected {len(nodes_at) - 1}, one for each graph: give as many")
-    for k, y in enumerate(Y):
-        if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
-            raise InputError(
-                f"{name}[{k}] must be a sequence of labels, one for each node, found {show(y)}: give a list of "
-                "labels, -1 where one is unknown"
-            )
-        if len(y) != nodes_at[k + 1] - nodes_at[k]:
-            raise InputError(
-                f"{name}[{k}] has {len(y)} labels but X[{k}] has {nodes_at[k + 1] - nodes_at[k]} nodes: give one label "
-                "for each node, -1 where it is unknown"
-            )
-        sequences.append(as_list(y))
-    flat = list(concatenate.from_iterable(sequences))
+    """Return the labels of all graphs as one list, with one entry per node."""
+    flat = item_labels.flat_labels(Y, nodes_at, name, "node")
     _refuse_slips(flat, nodes_at, name)
     return flat
 
@@ -207,11 +192,6 @@ class GraphLayout:
     def vocabulary(self) -> LabelSet:
         """The labels of all node types together."""
         return LabelSet(list(dict.fromkeys(label for labels in self.label_sets if labels for label in labels.labels)))
-
-    @cached_property
-    def numbers(self) -> dict[Hashable, int]:
-        """Number of each label in the vocabulary, and −1 for unknown ones."""
-        return {**self.vocabulary.index, UNKNOWN: UNKNOWN}
 
     @cached_property
     def label_of(self) -> Indices:
@@ -409,20 +389,7 @@ class GraphLayout:
 
     def label_numbers(self, flat: Sequence[Any], nodes_at: Indices, name: str) -> Indices:
         """Return the numbers of labels in the vocabulary, −1 where unknown."""
-        numbers = self.numbers
-        try:
-            return np.fromiter((numbers[label] for label in flat), dtype=np.int64, count=len(flat))
-        except (KeyError, TypeError):
-            return np.array([self._number(label, i, nodes_at, name) for i, label in enumerate(flat)], dtype=np.int64)
-
-    def _number(self, label: Any, i: int, nodes_at: Indices, name: str) -> int:
-        if is_unknown(label):
-            return UNKNOWN
-        try:
-            return self.vocabulary.number(label)
-        except InputError as error:
-            k, node = locate(nodes_at, i)
-            raise InputError(f"{name}[{k}], node {node}: {error}") from None
+        return self.vocabulary.encode_items(flat, nodes_at, name, "node")
 
     def encode_assignment(self, flat: Sequence[Any], kinds: Indices, nodes_at: Indices, name: str) -> Indices:
         """Return the states of whole assignments: labels at outputs, states at nodes of hidden types."""

@@ -72,7 +72,7 @@ class ItemLabels(BaseTask):
         """Return the labeling of each example."""
         raise TypeError(f"{type(self).__name__} does not define _labelings()")
 
-    def _labeling_slopes(self, batch: Any, states: Indices, rows: Indices | None = None) -> Slopes:
+    def _labeling_slopes(self, batch: Any, states: Indices) -> Slopes:
         """Return the features of one labeling per example."""
         raise TypeError(f"{type(self).__name__} does not define _labeling_slopes()")
 
