@@ -64,6 +64,24 @@ def pool(example, w, mode, output_temperature=0.0, latent_temperature=0.0):
     return Pooled(float(value), shares @ example.features, loss, shares)
 
 
+def renyi(example, w, mode, order, output_temperature=0.0):
+    """Value and gradient of smax over y of Δ(y) + G_α(y), latents pooled by Rényi entropy of order α."""
+    scores, tops, slopes = example.features @ w, [], []
+    for y in dict.fromkeys(example.outputs.tolist()):
+        group = np.flatnonzero(example.outputs == y)
+        plain, p = smax(scores[group], 1.0)
+        if order == 1:
+            pooled, shares = p @ scores[group], p * (1.0 + scores[group] - p @ scores[group])
+        else:
+            sharp, q = smax(order * scores[group], 1.0)
+            pooled, shares = (sharp - plain) / (order - 1.0), (order * q - p) / (order - 1.0)
+        loss = example.losses[group[0]] if mode == "augmented" else 0.0
+        tops.append(pooled + loss if mode != "clamped" or y == example.true_output else -np.inf)
+        slopes.append(shares @ example.features[group])
+    value, shares = smax(np.array(tops), output_temperature)
+    return value, shares @ np.array(slopes)
+
+
 def slack(example, w):
     """max_y Δ(y)·(1 + s(y) − s(y_i)) and the feature difference and loss of its maximiser."""
     scores = example.features @ w

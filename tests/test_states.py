@@ -30,7 +30,7 @@ from latentstruct.solvers.proximal import Proximal
 from latentstruct.tasks.states import StateTable
 from latentstruct.testing import check_task
 from test_latent_multiclass import LABELS, MATRIX
-from test_tasks import close, compare
+from test_tasks import close, compare, compare_renyi
 
 HARD = Temperature()
 S, H, D = 3, 4, 2
@@ -133,6 +133,27 @@ def test_renyi_pooling_of_a_table_of_states(seed, form, order):
         y = int(values.argmax())
         places = np.flatnonzero(example.outputs == y)
         assert prediction[:2] == (LABELS[y], example.items[places[scores[places].argmax()]][1])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(FORMS), st.sampled_from([0.5, 1.0, 2.0]), st.sampled_from([0.0, 0.3]))
+def test_renyi_planes_of_a_table_of_states_are_the_enumeration(seed, form, order, output):
+    rng, task, batch, listed, _, _ = table_data(seed, form, 1.0)
+    w = rng.normal(size=task.n_features)
+    compare_renyi(task, batch, listed, w, order, output)
+    compare_renyi(task, batch, listed, w, order, output, rows=np.array([4, 0, 5]))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(FORMS), st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 0.5]))
+def test_totals_of_some_examples_are_the_sums_of_their_planes(seed, form, bias, temperature):
+    rng, task, batch, _, _, _ = table_data(seed, form, bias)
+    w, rows, weights = rng.normal(size=task.n_features), np.array([4, 0, 5]), rng.random(3)
+    for mode in ("free", "augmented", "clamped"):
+        pooling = batch, w, mode, Temperature(temperature, temperature)
+        total, planes = task.total(*pooling, weights, rows), task.planes(*pooling, rows).total(weights)
+        close(total.slope, planes.slope)
+        close(total.offset, planes.offset)
 
 
 @pytest.mark.parametrize("form", ["all rows", "one row"])
@@ -359,10 +380,10 @@ def test_blocks_of_examples_join(monkeypatch):
     task, w, weights = model.task_, model.coef_, rng.random(23)
     batch = task.prepare(X, Y)
     for mode in ("free", "augmented", "clamped"):
-        monkeypatch.setattr("latentstruct.tasks.state_scores.BLOCK", 2048)
+        monkeypatch.setattr("latentstruct.tasks.state_parts.BLOCK", 2048)
         whole, planes = task.total(batch, w, mode, HARD, weights), task.planes(batch, w, mode, HARD)
         predicted = model.predict_latent(X)
-        monkeypatch.setattr("latentstruct.tasks.state_scores.BLOCK", 5)
+        monkeypatch.setattr("latentstruct.tasks.state_parts.BLOCK", 5)
         parts = task.total(batch, w, mode, HARD, weights)
         close(parts.slope, whole.slope, 1e-12)
         close(parts.slope, planes.total(weights).slope, 1e-12)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import reference
-from latentstruct.core.oracles import SlackOracle
+from latentstruct.core.oracles import RenyiOracle, SlackOracle
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import chain as chain_kernels
@@ -45,6 +45,19 @@ def compare(task, batch, listed, w, temperature, precision=1e-8, rows=None):
             close(total.offset / scale, weights @ [e.offset(w) for e in expected] / scale, precision)
             entropy = weights @ [e.offset(w) - e.loss for e in expected]
             close(total.entropy / scale, entropy / scale, precision)
+
+
+def compare_renyi(task, batch, listed, w, order, output_temperature, rows=None):
+    """Compare planes of latents pooled by Rényi entropy with the enumeration."""
+    for mode in ("free", "augmented", "clamped"):
+        oracle = RenyiOracle(task, batch, np.ones(len(listed)), mode, order, output_temperature)
+        planes = oracle.planes(w, rows)
+        chosen = listed if rows is None else [listed[i] for i in rows]
+        expected = [reference.renyi(example, w, mode, order, output_temperature) for example in chosen]
+        close(planes.values, [value for value, _ in expected])
+        close(planes.slopes().toarray(), [slope for _, slope in expected])
+        close(planes.offsets + planes.dot(w), planes.values)
+        assert not planes.exact
 
 
 # ---- classes ---------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Label sets: any hashable labels as the numbers 0 … S−1, and the costs of confusing them."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -182,12 +182,17 @@ class LabelSet:
                 f"costs must have shape ({n}, {n}), one row a true and one column a predicted label in the order "
                 f"{show(self.labels[:10])}, found {matrix.shape}: give a number for each pair"
             )
-        if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
-            wrong = ~np.isfinite(matrix) | (matrix < 0) | (np.eye(n, dtype=bool) & (matrix != 0))
-            true, predicted = np.argwhere(wrong)[0].tolist()
-            cure = "set it to 0" if true == predicted else "correct it"
-            raise InputError(
-                f"costs must be finite and non-negative with zeros on the diagonal, found {matrix[true, predicted]} "
-                f"for the labels {show(self.labels[true])} and {show(self.labels[predicted])}: {cure}"
-            )
+        require_costs(matrix, "costs", lambda i, j: f"for the labels {show(self.labels[i])} and {show(self.labels[j])}")
         return matrix
+
+
+def require_costs(matrix: NDArray[np.float64], name: str, place: Callable[[int, int], str]) -> None:
+    """Raise unless a matrix is finite and non-negative with zeros on its diagonal; `place` names an entry."""
+    wrong = ~np.isfinite(matrix) | (matrix < 0) | (np.eye(len(matrix), dtype=bool) & (matrix != 0))
+    if wrong.any():
+        i, j = np.argwhere(wrong)[0].tolist()
+        cure = "set it to 0" if i == j else "correct it"
+        raise InputError(
+            f"{name} must be finite and non-negative with zeros on the diagonal, found {matrix[i, j]} {place(i, j)}: "
+            f"{cure}"
+        )

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.checks import as_reals
-from latentstruct.core.protocols import LatentSites
+from latentstruct.core.protocols import LatentSites, Query
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.candidates import pool_candidates
 from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import show
+from latentstruct.tasks.labels import require_costs
 
 PlaneLosses = Callable[[Indices, Indices, Indices], Vector]
 """Losses (p,) of candidates, by the examples and by the rows and columns of the first atoms of their planes."""
@@ -115,24 +116,20 @@ def _labelled(batch: Any) -> Any:
 class StateLatentLosses(ListedLatentLosses):
     """Losses between the states of `LatentMulticlass`: costs[y, ŷ] where the classes differ, else K(h, ĥ)."""
 
-    latent_loss_names: tuple[str, ...] = ("zero_one",)
-    """What the parameter `latent_loss` may be called, besides None and a matrix."""
-
     latent_loss: Any
     latent_loss_: Any
     costs_: NDArray[np.float64]
     labels_: Any
     table_: Any
-    completion_planes: Callable[..., Planes]
-    _scores: Callable[..., Vector]
-    _weighted_features: Callable[..., Vector]
+    _checked_states: Callable[..., Indices]
+    _parts: Callable[..., Any]
 
     def _checked_latent_loss(self) -> Any:
         """Return None, a name, or a matrix (H, H) of finite losses ≥ 0 with a zero diagonal."""
-        given, names = self.latent_loss, self.latent_loss_names
-        if given is None or (isinstance(given, str) and given in names):
+        given = self.latent_loss
+        if given is None or (isinstance(given, str) and given == "zero_one"):
             return given
-        wanted = f"None, {', '.join(map(repr, names))} or a matrix (H, H) of losses between states"
+        wanted = "None, 'zero_one' or a matrix (H, H) of losses between states"
         if isinstance(given, str):
             raise InputError(f"latent_loss must be {wanted}, found {show(given)}: give one of these")
         try:
@@ -141,14 +138,7 @@ class StateLatentLosses(ListedLatentLosses):
             raise InputError(f"latent_loss must be {wanted} ({error}): give one of these") from error
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
             raise InputError(f"latent_loss must be {wanted}, found shape {matrix.shape}: give as many rows as columns")
-        if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
-            wrong = ~np.isfinite(matrix) | (matrix < 0) | (np.eye(len(matrix), dtype=bool) & (matrix != 0))
-            h, other = np.argwhere(wrong)[0].tolist()
-            cure = "set it to 0" if h == other else "correct it"
-            raise InputError(
-                f"latent_loss must be finite and non-negative with zeros on the diagonal, found {matrix[h, other]} at "
-                f"[{h}, {other}]: {cure}"
-            )
+        require_costs(matrix, "latent_loss", lambda h, other: f"at [{h}, {other}]")
         return matrix
 
     @property
@@ -172,10 +162,10 @@ class StateLatentLosses(ListedLatentLosses):
         return batch.true_candidates
 
     def _candidate_scores(self, batch: Any, w: Vector) -> Vector:
-        return self._scores(batch, w, None, batch.cells)
+        return self._parts(batch).scores(Query(w, "free"))
 
     def _candidate_total(self, batch: Any, coefficients: Vector) -> Vector:
-        return self._weighted_features(batch, batch.cells, coefficients, None)
+        return self._parts(batch).sum(coefficients, Query(coefficients, "free"))
 
     def _n_candidates(self, batch: Any) -> int:
         return len(batch.cells.y)
@@ -201,7 +191,7 @@ class StateLatentLosses(ListedLatentLosses):
 
     def _class_costs(self, batch: Any) -> Vector:
         """Return costs[y_i, y] of all candidates."""
-        return self.costs_[batch.truth[batch.cells.example], batch.cells.y]
+        return batch.cells.by_class(self.costs_[batch.classes()].ravel())
 
     def with_expected_loss(self, batch: Any, P: Vector) -> Any:
         """Return the batch whose loss of (y, h) is costs[y_i, y] if y ≠ y_i, else Σ_{h'} P(h') K_i(h', h)."""
@@ -219,7 +209,7 @@ class StateLatentLosses(ListedLatentLosses):
         states, own_scores = batch.cells.h[true.places], scores[true.places]
         scores += costs
         scores[true.places] = -np.inf
-        others, places = highest(scores, batch.cells.groups[batch.cells.examples])
+        others, places = highest(scores, batch.cells.bounds)
         other_costs = np.where(places < 0, 0.0, costs[places])
 
         def worst(P: Vector) -> tuple[Vector, Vector]:
@@ -238,7 +228,7 @@ class StateLatentLosses(ListedLatentLosses):
 
         def losses(examples: Indices, rows: Indices, columns: Indices) -> Vector:
             y, h = (columns, rows - batch.offsets[examples]) if n_states is None else divmod(columns, n_states)
-            return batch.losses[batch.cells.groups[batch.cells.examples[examples] + y] + h]
+            return batch.losses[batch.cells.place(examples, y, h)]
 
         return losses
 
@@ -249,23 +239,21 @@ class StateLatentLosses(ListedLatentLosses):
             raise InputError(
                 f"{len(predicted)} outputs are given; expected {batch.n_examples}, one for each example: give as many"
             )
-        true_places, right = self._state_places(batch, H_true), predicted == batch.truth
+        states, right = self._checked_states(batch, H_true), predicted == batch.truth
         # Predicted states are those of the predicted class, which may have others than the true one.
-        self.completion_planes(replace(batch, truth=predicted), H_pred)
-        compared = np.where(right, H_pred, H_true)
-        within = self._latent_columns(batch, compared)[true_places]
+        compared = np.where(right, self._checked_states(replace(batch, truth=predicted), H_pred), states)
+        within = self._latent_columns(batch, compared)[self._places(batch, states)]
         return np.where(right, within, self.costs_[batch.truth, predicted])
 
-    def _state_places(self, batch: Any, latents: Sequence[Any]) -> Indices:
-        """Return the place of each example's given state in a distribution, or raise if one does not exist."""
-        self.completion_planes(batch, latents)
-        true = batch.true_candidates
-        return np.flatnonzero(batch.cells.h[true.places] == np.asarray(latents)[true.examples])
+    def _places(self, batch: Any, states: Indices) -> Indices:
+        """Return the place in a distribution of one state of each true class."""
+        places = batch.cells.place(np.arange(batch.n_examples), batch.truth, states)
+        return np.searchsorted(batch.true_candidates.places, places)
 
     def point_distribution(self, batch: Any, latents: Sequence[Any]) -> Vector:
-        """Return the distribution that has each example's given state for certain."""
+        """Return the distribution that is certain of the given state of each example."""
         P = np.zeros(len(_labelled(batch).true_candidates.places))
-        P[self._state_places(batch, latents)] = 1.0
+        P[self._places(batch, self._checked_states(batch, latents))] = 1.0
         return P
 
 

@@ -1,26 +1,29 @@
 """Classes with a finite set of latent states: rotations, boxes, positions, mixture components."""
 
-from collections.abc import Hashable, Iterable, Sequence
+import warnings
+from collections.abc import Hashable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from latentstruct.checks import check_choice
-from latentstruct.core.protocols import Mode, Temperature
+from latentstruct.core.pooling import PooledParts, pool_linear
+from latentstruct.core.protocols import HARD, Mode, Pooled, Query, Temperature
 from latentstruct.exceptions import InputError
+from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.planes import Planes
-from latentstruct.ragged import Indices, Vector
+from latentstruct.ragged import Indices, Vector, positions
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
-from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix
-from latentstruct.tasks.labels import LabelSet, distinct_labels
-from latentstruct.tasks.latent_losses import StateLatentLosses
-from latentstruct.tasks.multiclass import Multiclass
+from latentstruct.tasks.base import check_examples, require_one_latent_each
+from latentstruct.tasks.inputs import InputRows, check_matrix, tamed
+from latentstruct.tasks.labels import LabelSet
+from latentstruct.tasks.latent_losses import StateLatentLosses, highest
+from latentstruct.tasks.multiclass import ClassTask
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
-from latentstruct.tasks.state_pooling import StatePooling
-from latentstruct.tasks.state_starts import clustered_states, random_states
+from latentstruct.tasks.state_parts import Chosen, StateParts
 from latentstruct.tasks.states import (
     ABSENT,
     Cells,
@@ -38,7 +41,7 @@ from latentstruct.tasks.states import (
 MOST_STATES = 1_000_000
 
 
-class LatentMulticlass(StatePooling, StateLatentLosses, BaseTask):
+class LatentMulticlass(StateLatentLosses, ClassTask):
     """Multiclass classification with a latent state: s(y, h) = w_y·x(h), or w_{y,h}·x(h).
 
     Parameters
@@ -88,9 +91,9 @@ class LatentMulticlass(StatePooling, StateLatentLosses, BaseTask):
     """
 
     latent = True
-    classifies = True
     late_parameters = ("costs", "bias", "latent_loss")
     states: Any = None
+    table_: StateTable | None = None
 
     def __init__(
         self,
@@ -109,21 +112,6 @@ class LatentMulticlass(StatePooling, StateLatentLosses, BaseTask):
         self.bias = bias
         self.latent_loss = latent_loss
         self.states = states
-
-    def learn(self, X: Any, Y: Any) -> None:
-        """Find the classes, the number of states and the number of inputs."""
-        self.learn_blocks([(X, Y)])
-
-    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
-        """Find the classes, the number of states and the number of inputs of examples that come block by block."""
-        seen: dict[Any, None] = {}
-        found: tuple[int, int | None, bool] | None = None
-        for X, Y in blocks:
-            check_examples(X, Y, rows=True)
-            seen.update(distinct_labels(Multiclass._labels(Y)))
-            found = self._sizes_of(X) if found is None else found
-        assert found is not None
-        self._set(LabelSet.learn(seen, self.labels), *found)
 
     def _sizes_of(self, X: Any) -> tuple[int, int | None, bool]:
         """Return the number of inputs, that of states where they have weights, and whether states share rows."""
@@ -145,7 +133,6 @@ class LatentMulticlass(StatePooling, StateLatentLosses, BaseTask):
                 f"n_states must be a whole number from 1 to {MOST_STATES}, found {show(self.n_states)}: choose such a "
                 "number"
             )
-        check_bias(self.bias)
         if self.states is None:
             return
         shape = as_table(self.states).shape
@@ -155,13 +142,13 @@ class LatentMulticlass(StatePooling, StateLatentLosses, BaseTask):
                 f"weights={show(self.weights)} and n_states={show(self.n_states)}: give these, or leave out states"
             )
 
-    def _set(self, labels: LabelSet, n_inputs: int, n_states: int | None, shared: bool) -> None:
-        self.labels_, self.n_inputs_, self.n_states_, self.shared_ = labels, n_inputs, n_states, shared
-        self.costs_, self.latent_loss_ = labels.costs(self.costs), self._checked_latent_loss()
-        self.table_ = None if n_states is None else StateTable.checked(self.states, len(labels), n_states)
-        self.n_vectors_ = len(labels) if self.table_ is None else self.table_.n_vectors
-        self.bias_at_ = n_inputs * self.n_vectors_ if self.bias else -1
-        self.n_features = (n_inputs + bool(self.bias)) * self.n_vectors_
+    def _set(self, labels: LabelSet, n_inputs: int, *sizes: Any) -> None:
+        self.n_states_, self.shared_ = sizes
+        self.table_ = None
+        if self.n_states_ is not None:
+            self.table_ = StateTable.checked(self.states, len(labels), self.n_states_)
+        self._set_vectors(labels, n_inputs, len(labels) if self.table_ is None else self.table_.n_vectors)
+        self.latent_loss_ = self._checked_latent_loss()
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
@@ -195,10 +182,9 @@ class LatentMulticlass(StatePooling, StateLatentLosses, BaseTask):
         return self._own_table("needed_states_").needed
 
     def _own_table(self, name: str) -> StateTable:
-        table = getattr(self, "table_", None)
-        if table is None:
+        if self.table_ is None:
             raise AttributeError(f"there is no {name}: it is for weights='state', after training")
-        return table
+        return self.table_
 
     def state_groups(self, shared: bool = False) -> NDArray[np.int64]:
         """Return the group of each weight, (d,): y·H + h, or h where the classes share the groups of states."""
@@ -251,23 +237,31 @@ class LatentMulticlass(StatePooling, StateLatentLosses, BaseTask):
         # An array's scores tell whether its values are finite; reading it twice would take as long as scoring it.
         checked = Y is not None or self.table_ is None or not (isinstance(X, np.ndarray) and X.ndim == 3)
         matrix, sizes, shared = self._rows(X, checked)
-        if matrix.shape[1] != self.n_inputs_:
-            raise InputError(
-                f"X has {matrix.shape[1]} features but the model has {self.n_inputs_}: use the same features as in "
-                "training"
-            )
-        place_of = None
-        if self.table_ is not None:
-            sizes, place_of = self._places(sizes, shared)
-        elif shared != self.shared_:
-            self._refuse_form(shared, sizes[0])
-        self._check_latent_sizes(sizes)
-        truth = None if Y is None else self.labels_.encode(Multiclass._labels(Y))
-        inputs = InputRows(matrix, self.n_vectors_)
-        return StateBatch(inputs, sizes, shared, truth, self._all_cells(sizes), place_of=place_of, checked=checked)
+        self._require_width(matrix)
+        truth = None if Y is None else self.labels_.encode(self._labels(Y))
+        return self._batch(InputRows(matrix, self.n_vectors_), sizes, shared, truth, checked)
 
-    def _all_cells(self, sizes: Indices) -> Cells:
-        return Cells(sizes, len(self.labels_), None if self.table_ is None else self.table_.listed)
+    def _batch(
+        self, inputs: InputRows, sizes: Indices, shared: bool, truth: NDArray[np.int64] | None, checked: bool
+    ) -> StateBatch:
+        """Return the batch of examples that have `sizes` rows each."""
+        table, place_of = self.table_, None
+        n_states = 0 if table is None else table.vector_of.shape[1]
+        fits = table is None or shared or sizes[0] in (n_states, len(table.needed))
+        if shared != self.shared_ or not fits:
+            found, wanted = (
+                "one row an example" if one else f"{number} rows an example"
+                for one, number in ((shared, sizes[0]), (self.shared_, self.n_states_ or "several"))
+            )
+            raise InputError(f"X has {found}, but the model was trained with {wanted}: give X in the same form")
+        if table is not None:
+            if not shared and sizes[0] != n_states:
+                place_of = np.full(n_states, -1)
+                place_of[table.needed] = np.arange(len(table.needed))
+            sizes = np.full(len(sizes), n_states)
+        self._check_latent_sizes(sizes)
+        cells = Cells(sizes, len(self.labels_), None if table is None else table.listed)
+        return StateBatch(inputs, truth, shared, cells, place_of=place_of, checked=checked)
 
     def pack(self, batch: StateBatch) -> Arrays:
         """Return a batch as arrays that can be stored."""
@@ -283,43 +277,15 @@ class LatentMulticlass(StatePooling, StateLatentLosses, BaseTask):
 
     def unpack(self, arrays: Arrays) -> StateBatch:
         """Return the batch of stored arrays, which are checked and not copied."""
-        found, place_of = PackedArrays(arrays), None
+        found = PackedArrays(arrays)
         inputs = InputRows.unpacked(found, self.n_inputs_, self.n_vectors_)
         sizes = np.diff(found.pointers("row_offsets", inputs.shape[0], least=1))
-        if self.table_ is not None:
-            if len(sizes) and (sizes != sizes[0]).any():
-                raise InputError(
-                    f"the packed examples have from {sizes.min()} to {sizes.max()} rows; expected equally many: {CURE}"
-                )
-            sizes, place_of = self._places(sizes, self.shared_)
-        self._check_latent_sizes(sizes)
+        if self.table_ is not None and len(sizes) and (sizes != sizes[0]).any():
+            raise InputError(
+                f"the packed examples have from {sizes.min()} to {sizes.max()} rows; expected equally many: {CURE}"
+            )
         truth = found.numbers("truth", 0, len(self.labels_), len(sizes)) if "truth" in found else None
-        return StateBatch(inputs, sizes, self.shared_, truth, self._all_cells(sizes), place_of=place_of)
-
-    def true_outputs(self, batch: StateBatch) -> NDArray:
-        """Return the classes that a batch was prepared with."""
-        require_labels(batch, "clamped")
-        return self.labels_.decode(batch.truth)
-
-    def _places(self, sizes: Indices, shared: bool) -> tuple[Indices, Indices | None]:
-        """Return the number of states of each example, and the places of the states among its rows if some lack."""
-        assert self.table_ is not None
-        needed, n_states = self.table_.needed, self.table_.vector_of.shape[1]
-        if shared != self.shared_ or (not shared and sizes[0] not in (n_states, len(needed))):
-            self._refuse_form(shared, sizes[0])
-        states = np.full(len(sizes), n_states)
-        if shared or sizes[0] == n_states:
-            return states, None
-        place_of = np.full(n_states, -1)
-        place_of[needed] = np.arange(len(needed))
-        return states, place_of
-
-    def _refuse_form(self, shared: bool, n_rows: int) -> None:
-        found, wanted = (
-            "one row an example" if one else f"{number} rows an example"
-            for one, number in ((shared, n_rows), (self.shared_, self.n_states_ or "several"))
-        )
-        raise InputError(f"X has {found}, but the model was trained with {wanted}: give X in the same form")
+        return self._batch(inputs, sizes, self.shared_, truth, checked=True)
 
     def work(self, batch: StateBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each example takes, shape (n,)."""
@@ -327,33 +293,95 @@ class LatentMulticlass(StatePooling, StateLatentLosses, BaseTask):
         softness = 5.0 if temperature == Temperature() else 40.0
         return candidates * (softness + batch.inputs.product_time)
 
+    def _parts(self, batch: StateBatch, rows: Indices | None = None) -> StateParts:
+        return StateParts(self, batch, batch.cells.take(rows))
+
+    def pool_batch(self, batch: StateBatch, query: Query) -> Pooled:
+        """Pool the states and classes of the examples of a query."""
+        parts = self._parts(batch, query.rows)
+        if query.temperature == HARD:
+            values, chosen = parts.best(query)
+            losses = parts.of(chosen, query) if query.augmented else np.zeros(len(values))
+            summed = query.weights is not None
+            return Pooled(values, parts.pull_back(chosen, query) if summed else parts.slopes(chosen, query), losses)
+
+        def pool_cells(scores: Vector) -> PooledParts:
+            if query.mode == "clamped":
+                lines, line = parts.heights(query)
+                scores += parts.cells.by_class(lines[line].ravel())
+            values, shares = _pool(parts.cells, scores, query.temperature)
+            if query.weights is None:
+                _require_numbers(values)
+            return PooledParts(values, shares, soft=True)
+
+        return pool_linear(parts, parts, query, pool_cells)
+
+    def renyi_pool(self, batch: StateBatch, query: Query, order: float) -> Pooled:
+        """Pool classes at ε_y by Δ_i(y) + G_α(y), where states are pooled by Rényi entropy of order α."""
+        parts = self._parts(batch, query.rows)
+        cells, scores, (lines, line) = parts.cells, parts.scores(query), parts.heights(query)
+        values, shares, output = np.empty(len(line)), np.empty(len(scores)), query.temperature.output
+        pool_renyi(scores, lines[line].ravel(), cells.groups, cells.examples, output, order, values, shares)
+        losses = parts.of(shares, query) if query.augmented else np.zeros(len(values))
+        return Pooled(values, parts.slopes(shares, query), losses, soft=True, exact=False)
+
+    def renyi_scores(self, batch: StateBatch, w: Vector, order: float) -> NDArray[np.float64]:
+        """Return G_α(y) of all classes, shape (n, S)."""
+        return _pool_classes(batch.cells, self._parts(batch).scores(Query(w, "free")), HARD, order)
+
+    def scores(self, batch: StateBatch, w: Vector, latent_temperature: float = 0.0) -> NDArray[np.float64]:
+        """Return smax_{ε_h} over h of s(y, h) for all classes, shape (n, S)."""
+        parts, query = self._parts(batch), Query(w, "free")
+        if self.table_ is None or latent_temperature > 0:
+            return _pool_classes(batch.cells, parts.scores(query), Temperature(0.0, latent_temperature))
+        best, distinct = np.empty((batch.n_examples, len(self.labels_))), self.table_.distinct
+        for part, block in parts.score_blocks(query, distinct):
+            best[part] = np.maximum.reduceat(block, distinct.first_of_class, axis=0).T
+        return best
+
+    def marginals(self, batch: StateBatch, w: Vector, temperature: Temperature) -> NDArray[np.float64]:
+        """Return the class probabilities (n, S) at the given temperatures."""
+        _, shares = _pool(batch.cells, self._parts(batch).scores(Query(w, "free")), temperature)
+        return np.add.reduceat(shares, batch.cells.groups[:-1]).reshape(-1, len(self.labels_))
+
     def decode(self, batch: StateBatch, w: Vector, temperature: Temperature) -> StatePredictions:
         """Return the best class of each example (states pooled at ε_h), and its best state.
 
         Of several states that score 0 whatever their input is, the first is the one that is named.
         """
-        y, h, values = self._best(batch, w, "free", Temperature(0.0, temperature.latent))
-        return StatePredictions(self.labels_.decode(y), h, values)
+        if temperature.latent == 0:
+            values, chosen = self._parts(batch).best(Query(w, "free"))
+            return StatePredictions(self.labels_.decode(chosen.y), chosen.h, values)
+        scores = self._parts(batch).scores(Query(w, "free"))
+        return self._decode(batch, scores, _pool_classes(batch.cells, scores, temperature))
 
-    @property
-    def classes_(self) -> NDArray:
-        """The classes in the order of the model."""
-        return self.labels_.values
+    def renyi_decode(self, batch: StateBatch, w: Vector, order: float) -> StatePredictions:
+        """Return argmax_y G_α(y) of each example, and its best state."""
+        scores = self._parts(batch).scores(Query(w, "free"))
+        return self._decode(batch, scores, _pool_classes(batch.cells, scores, HARD, order))
 
-    def collect(self, outputs: list[Any]) -> NDArray:
-        """Return predicted classes as an array (n,)."""
-        return self.labels_.values[[self.labels_.index[y] for y in outputs]]
+    def _decode(self, batch: StateBatch, scores: Vector, by_class: NDArray[np.float64]) -> StatePredictions:
+        """Return the classes of the highest values (n, S), and their states of the highest scores."""
+        y, values, cells = by_class.argmax(axis=1), by_class.max(axis=1), batch.cells
+        _require_numbers(values)
+        places, starts = positions(cells.groups, cells.examples[:-1] + y)
+        _, best = highest(scores[places], starts)
+        return StatePredictions(self.labels_.decode(y), cells.h[places[best]], values)
 
     def complete(self, batch: StateBatch, w: Vector) -> list[int]:
         """Return the best state of each example's true class."""
-        return self._best(batch, w, "clamped", Temperature())[1].tolist()
+        return self._parts(batch).best(Query(w, "clamped"))[1].h.tolist()
 
     def completion_planes(self, batch: StateBatch, latents: Sequence[Any]) -> Planes:
         """Return the planes φ(x_i, y_i, h_i)·w of given states."""
-        require_labels(batch, "clamped")
-        assert batch.truth is not None
+        chosen, nothing = Chosen(batch.classes(), self._checked_states(batch, latents)), np.zeros(batch.n_examples)
+        slopes = self._parts(batch).slopes(chosen, Query(nothing, "clamped"))
+        return Planes(*slopes, nothing, nothing.copy(), self.n_features)
+
+    def _checked_states(self, batch: StateBatch, latents: Sequence[Any]) -> Indices:
+        """Return states that the true classes have, or raise if some are not."""
+        truth, n = batch.classes(), batch.n_examples
         require_one_latent_each(batch, latents)
-        n = batch.n_examples
         try:
             states = np.asarray(latents)
         except ValueError as error:
@@ -372,36 +400,73 @@ class LatentMulticlass(StatePooling, StateLatentLosses, BaseTask):
                 f"the latent of example {i} is {states[i]}; expected a state from 0 to {batch.sizes[i] - 1}: count the "
                 "states from 0"
             )
-        lost = np.zeros(n, bool) if self.table_ is None else self.table_.vector_of[batch.truth, states] == ABSENT
-        if lost.any():
-            i = np.flatnonzero(lost)[0]
+        absent = np.flatnonzero(self.table_ is not None and self.table_.vector_of[truth, states] == ABSENT)
+        if len(absent):
+            i = absent[0]
             raise InputError(
-                f"the latent of example {i} is {states[i]}, a state that class "
-                f"{show(self.labels_.labels[batch.truth[i]])} of this model does not have: see vector_of_ of the task"
+                f"the latent of example {i} is {states[i]}, a state that class {show(self.labels_.labels[truth[i]])} "
+                "of this model does not have: see vector_of_ of the task"
             )
-        once = np.ones(n, dtype=np.int64)
-        return self._planes_of(batch, np.arange(n), batch.truth, states.astype(np.int64), np.ones(n), once)
+        return states.astype(np.int64)
 
     def random_latents(self, batch: StateBatch, rng: np.random.Generator) -> list[int]:
         """Return a random state for each example, of those that its class has weights for if some are lacking."""
-        return random_states(self.table_, batch, rng)
+        if self.table_ is None or self.table_.complete:
+            return rng.integers(0, batch.sizes).tolist()
+        choices, truth = self.table_.choices, batch.classes()
+        numbers = rng.integers(0, np.array([len(states) for states in choices])[truth])
+        return [int(choices[y][k]) for y, k in zip(truth, numbers, strict=True)]
 
     def initial_latents(self, batch: StateBatch, rng: np.random.Generator, attempt: int) -> list[int]:
-        """Return states to begin with: clusters of the inputs within each class where states share them, else random.
+        """Return initial states: clusters of the inputs within each class where states share them, else random.
 
         The first attempt keeps the best of ten clusterings; later ones take the first they find, for variety.
         """
         if not batch.shared:
             return self.random_latents(batch, rng)
+        # Loading it takes longer than most predictions.
+        from sklearn.cluster import KMeans
+
         assert self.table_ is not None
-        return clustered_states(self.table_, batch, rng, attempt)
+        states = np.zeros(batch.n_examples, dtype=np.int64)
+        for y, choices in enumerate(self.table_.choices):
+            members = np.flatnonzero(batch.classes() == y)
+            seed = (int(rng.integers(2**31)) + attempt) % 2**31
+            if len(members) == 0:
+                continue
+            means = KMeans(min(len(choices), len(members)), n_init=1 if attempt else 10, random_state=seed)
+            with warnings.catch_warnings():
+                # Equal inputs may have fewer clusters than there are states, which does no harm here.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                states[members] = choices[means.fit_predict(tamed(batch.inputs.matrix[members]))]
+        return states.tolist()
 
-    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
-        """Return the costs Δ(y_i, ŷ_i); states cost nothing."""
-        truth, predicted = (self.labels_.encode(Multiclass._labels(Y)) for Y in (Y_true, Y_pred))
-        return self.costs_[truth, predicted]
 
-    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
-        """Return the accuracy."""
-        truth, predicted = (self.labels_.encode(Multiclass._labels(Y)) for Y in (Y_true, Y_pred))
-        return float(np.average(truth == predicted, weights=sample_weight))
+def _pool(cells: Cells, scores: Vector, temperature: Temperature) -> tuple[Vector, Vector]:
+    """Return the pooled values of examples, and the shares of the candidates."""
+    values, shares = np.empty(len(cells.sizes)), np.empty(len(scores))
+    pool_candidates(scores, cells.groups, cells.examples, *temperature, values, shares)
+    return values, shares
+
+
+def _pool_classes(
+    cells: Cells, scores: Vector, temperature: Temperature, order: float | None = None
+) -> NDArray[np.float64]:
+    """Return the pooled values of all classes, shape (n, S)."""
+    n_groups, shares = len(cells.groups) - 1, np.empty(len(scores))
+    values, each = np.empty(n_groups), np.arange(n_groups + 1)
+    if order is None:
+        pool_candidates(scores, cells.groups, each, 0.0, temperature.latent, values, shares)
+    else:
+        pool_renyi(scores, np.zeros(n_groups), cells.groups, each, 0.0, order, values, shares)
+    return values.reshape(-1, cells.n_labels)
+
+
+def _require_numbers(values: Vector) -> None:
+    """Raise if the value of an example is not a number, because of scores that are not."""
+    wrong = np.flatnonzero(~(values > -np.inf))
+    if len(wrong):
+        raise InputError(
+            f"no score of example {wrong[0]} is a number, but each must be: its inputs or the weights are too large in "
+            "scale; standardise the features"
+        )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.pooling import PooledParts, pool_linear
+from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
@@ -46,10 +46,11 @@ class MulticlassBatch:
         """Whether the true classes are known."""
         return self.truth is not None
 
-    def classes(self, rows: Indices) -> NDArray[np.int64]:
-        """Return the true class numbers of the chosen examples."""
+    def classes(self, rows: Indices | None = None) -> NDArray[np.int64]:
+        """Return the true class numbers of some examples, by default of all."""
+        require_labels(self, "clamped")
         assert self.truth is not None
-        return self.truth[rows]
+        return self.truth if rows is None else self.truth[rows]
 
 
 @dataclass
@@ -61,12 +62,7 @@ class ClassParts:
 
     def scores(self, query: Query) -> NDArray[np.float64]:
         """Return s(y) of all classes."""
-        task, w = self.task, query.w
-        n_labels = len(task.labels_)
-        scores = self.batch.inputs.times(w[: task.n_inputs_ * n_labels].reshape(-1, n_labels), query.rows)
-        if task.bias_at_ >= 0:
-            scores += task.bias * w[task.bias_at_ :]
-        return scores
+        return self.task.products(self.batch.inputs, query.w, query.rows)
 
     def slopes(self, counts: NDArray, query: Query) -> Slopes:
         """Return the features of the chosen classes, or of all classes times their shares."""
@@ -74,24 +70,12 @@ class ClassParts:
         if counts.ndim == 2:
             each = counts.shape[1]
             row, column, value = np.repeat(row, each), np.tile(np.arange(each), len(counts)), counts.ravel()
-        if self.task.bias_at_ >= 0:
-            each *= 2
-            row = np.stack([row, np.full(len(row), -1)], axis=1).ravel()
-            column = np.stack([column, self.task.bias_at_ + column], axis=1).ravel()
-            value = np.stack([value, self.task.bias * value], axis=1).ravel()
-        atoms = Atoms(row.astype(np.int32), column.astype(np.int32), value)
-        return Slopes(self.batch.inputs.rows, each * np.arange(len(counts) + 1), atoms)
+        return self.task.slopes_of(self.batch.inputs, row, column, value, each * np.arange(len(counts) + 1))
 
     def pull_back(self, counts: NDArray[np.float64], query: Query) -> Vector:
         """Return the features of all classes times shares and weights, summed over the examples."""
         assert query.weights is not None
-        task, n_labels, shares = self.task, len(self.task.labels_), counts * query.weights[:, None]
-        slope = np.zeros(task.n_features)
-        block = slope[: task.n_inputs_ * n_labels].reshape(-1, n_labels)
-        self.batch.inputs.transposed_times(shares, block, query.rows)
-        if task.bias_at_ >= 0:
-            slope[task.bias_at_ :] = task.bias * shares.sum(axis=0)
-        return slope
+        return self.task.sum_of(self.batch.inputs, counts * query.weights[:, None], query.rows)
 
 
 @dataclass
@@ -102,8 +86,7 @@ class ClassLoss:
     batch: MulticlassBatch
 
     def _costs(self, query: Query) -> NDArray[np.float64]:
-        assert self.batch.truth is not None
-        return self.costs[self.batch.truth if query.rows is None else self.batch.truth[query.rows]]
+        return self.costs[self.batch.classes(query.rows)]
 
     def add_to(self, scores: NDArray[np.float64], query: Query) -> NDArray[np.float64]:
         """Add the costs of all classes."""
@@ -117,7 +100,115 @@ class ClassLoss:
         return self._costs(query)[np.arange(len(counts)), counts]
 
 
-class Multiclass(BaseTask):
+class ClassTask(BaseTask):
+    """Base of tasks whose output is one class: labels, costs, and weight vectors of classes or of their states.
+
+    Weight f·B + b belongs to feature f and vector b of B; the B bias weights come last.
+    """
+
+    classifies = True
+    labels: Sequence[Hashable] | None
+    costs: Any
+    bias: float
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find the classes and the sizes of the model."""
+        self.learn_blocks([(X, Y)])
+
+    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        """Find the classes and the sizes of the model from examples that come block by block."""
+        seen: dict[Any, None] = {}
+        sizes: tuple[Any, ...] = ()
+        for X, Y in blocks:
+            check_examples(X, Y, rows=True)
+            seen.update(distinct_labels(self._labels(Y)))
+            sizes = sizes or self._sizes_of(X)
+        self._set(LabelSet.learn(seen, self.labels), *sizes)
+
+    def _sizes_of(self, X: Any) -> tuple[Any, ...]:
+        """Return the sizes that `_set` takes, the number of features first."""
+        return (check_matrix(X, "X").shape[1],)
+
+    def _set(self, labels: LabelSet, n_inputs: int, *sizes: Any) -> None:
+        """Fix the sizes of the model, by default with one weight vector per class."""
+        self._set_vectors(labels, n_inputs, len(labels))
+
+    def _set_vectors(self, labels: LabelSet, n_inputs: int, n_vectors: int) -> None:
+        check_bias(self.bias)
+        self.labels_, self.n_inputs_, self.n_vectors_ = labels, n_inputs, n_vectors
+        self.costs_ = labels.costs(self.costs)
+        self.bias_at_ = n_inputs * n_vectors if self.bias else -1
+        self.n_features = (n_inputs + bool(self.bias)) * n_vectors
+
+    @staticmethod
+    def _labels(Y: Any) -> list[Any]:
+        if isinstance(Y, np.ndarray) and Y.ndim != 1:
+            raise InputError(
+                f"Y must have one dimension, one class for each example, found shape {Y.shape}: give a list of classes"
+            )
+        return Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
+
+    def _require_width(self, matrix: Any) -> None:
+        """Raise unless rows have as many features as those of the training data."""
+        if matrix.shape[1] != self.n_inputs_:
+            raise InputError(
+                f"X has {matrix.shape[1]} features but the model has {self.n_inputs_}: use the same features as in "
+                "training"
+            )
+
+    def matrix_of(self, weights: Vector) -> NDArray[np.float64]:
+        """Return the weights of the features as a matrix (d, B), a view."""
+        return weights[: self.n_inputs_ * self.n_vectors_].reshape(-1, self.n_vectors_)
+
+    def products(self, inputs: InputRows, w: Vector, rows: Indices | None) -> NDArray[np.float64]:
+        """Return the scores of all weight vectors for some input rows."""
+        scores = inputs.times(self.matrix_of(w), rows)
+        if self.bias_at_ >= 0:
+            scores += self.bias * w[self.bias_at_ :]
+        return scores
+
+    def slopes_of(self, inputs: InputRows, row: Indices, column: Indices, value: Vector, pointers: Indices) -> Slopes:
+        """Return the slopes whose terms are an input row for a weight vector, times a value."""
+        row, column, each = row.astype(np.int32), column.astype(np.int32), 1
+        if self.bias_at_ >= 0:
+            each = 2
+            row = np.stack([row, np.full(len(row), -1, dtype=np.int32)], axis=1).ravel()
+            column = np.stack([column, column + np.int32(self.bias_at_)], axis=1).ravel()
+            value = np.stack([value, self.bias * value], axis=1).ravel()
+        return Slopes(inputs.rows, each * pointers, Atoms(row, column, value))
+
+    def sum_of(self, inputs: InputRows, counts: NDArray[np.float64], rows: Indices | None) -> Vector:
+        """Return the sum of some input rows times counts of all weight vectors, shape (d,)."""
+        slope = np.zeros(self.n_features)
+        inputs.transposed_times(counts, self.matrix_of(slope), rows)
+        if self.bias_at_ >= 0:
+            slope[self.bias_at_ :] = self.bias * counts.sum(axis=0)
+        return slope
+
+    def true_outputs(self, batch: MulticlassBatch) -> NDArray:
+        """Return the classes that a batch was prepared with."""
+        return self.labels_.decode(batch.classes())
+
+    @property
+    def classes_(self) -> NDArray:
+        """The classes in the order of the model."""
+        return self.labels_.values
+
+    def collect(self, outputs: list[Any]) -> NDArray:
+        """Return predicted classes as an array (n,)."""
+        return self.labels_.values[[self.labels_.index[y] for y in outputs]]
+
+    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
+        """Return the costs Δ(y_i, ŷ_i); latents have no costs."""
+        return self.costs_[self.labels_.encode(self._labels(Y_true)), self.labels_.encode(self._labels(Y_pred))]
+
+    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
+        """Return the accuracy."""
+        right = self.labels_.encode(self._labels(Y_true)) == self.labels_.encode(self._labels(Y_pred))
+        return float(np.average(right, weights=sample_weight))
+
+
+class Multiclass(ClassTask):
     """Multiclass classification: s(y) = w_y·x [+ bias·b_y].
 
     Parameters
@@ -153,34 +244,12 @@ class Multiclass(BaseTask):
         storable=True,
         refit_parameters=("costs", "bias"),
     )
-    classifies = True
     late_parameters = ("costs", "bias")
 
     def __init__(self, labels: Sequence[Hashable] | None = None, costs: Any = None, bias: float = 0.0) -> None:
         self.labels = labels
         self.costs = costs
         self.bias = bias
-
-    def learn(self, X: Any, Y: Any) -> None:
-        """Find the classes and the number of inputs."""
-        self.learn_blocks([(X, Y)])
-
-    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
-        """Find the classes and the number of inputs of examples that come block by block."""
-        seen: dict[Any, None] = {}
-        n_inputs = -1
-        for X, Y in blocks:
-            check_examples(X, Y, rows=True)
-            seen.update(distinct_labels(self._labels(Y)))
-            n_inputs = check_matrix(X, "X").shape[1] if n_inputs < 0 else n_inputs
-        self._set(LabelSet.learn(seen, self.labels), n_inputs)
-
-    def _set(self, labels: LabelSet, n_inputs: int) -> None:
-        check_bias(self.bias)
-        self.labels_, self.n_inputs_ = labels, n_inputs
-        self.costs_ = labels.costs(self.costs)
-        self.bias_at_ = n_inputs * len(labels) if self.bias else -1
-        self.n_features = (n_inputs + bool(self.bias)) * len(labels)
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
@@ -190,17 +259,11 @@ class Multiclass(BaseTask):
         """Take over what an earlier `learn` found."""
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]))
 
-    _labels = staticmethod(label_list)
-
     def prepare(self, X: Any, Y: Any = None) -> MulticlassBatch:
         """Validate inputs and number the classes."""
         check_examples(X, Y, rows=True)
         matrix = check_matrix(X, "X")
-        if matrix.shape[1] != self.n_inputs_:
-            raise InputError(
-                f"X has {matrix.shape[1]} features but the model has {self.n_inputs_}: use the same features as in "
-                "training"
-            )
+        self._require_width(matrix)
         inputs = InputRows(matrix, len(self.labels_))
         return MulticlassBatch(inputs, None if Y is None else self.labels_.encode(self._labels(Y)))
 
@@ -214,10 +277,6 @@ class Multiclass(BaseTask):
         inputs = InputRows.unpacked(found, self.n_inputs_, n_labels)
         truth = found.numbers("truth", 0, n_labels, inputs.shape[0]) if "truth" in found else None
         return MulticlassBatch(inputs, truth)
-
-    def true_outputs(self, batch: MulticlassBatch) -> NDArray:
-        """Return the classes that a batch was prepared with."""
-        return self.labels_.decode(batch.classes(np.arange(batch.n_examples)))
 
     def scores(self, batch: MulticlassBatch, w: Vector, rows: Indices | None = None) -> NDArray[np.float64]:
         """Return s(y) of all classes, shape (n, S)."""
@@ -257,24 +316,6 @@ class Multiclass(BaseTask):
         labels = self.labels_.decode(best)
         return [Prediction(label, None, top) for label, top in zip(labels, tops, strict=True)]
 
-    @property
-    def classes_(self) -> NDArray:
-        """The classes in the order of the model."""
-        return self.labels_.values
-
-    def collect(self, outputs: list[Any]) -> NDArray:
-        """Return predicted classes as an array (n,)."""
-        return self.labels_.values[[self.labels_.index[y] for y in outputs]]
-
     def marginals(self, batch: MulticlassBatch, w: Vector, temperature: Temperature) -> NDArray[np.float64]:
         """Return the class probabilities (n, S) at ε_y."""
         return pooled(self.scores(batch, w), temperature.output)[1]
-
-    def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
-        """Return the costs Δ(y_i, ŷ_i)."""
-        return self.costs_[self.labels_.encode(self._labels(Y_true)), self.labels_.encode(self._labels(Y_pred))]
-
-    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
-        """Return the accuracy."""
-        right = self.labels_.encode(self._labels(Y_true)) == self.labels_.encode(self._labels(Y_pred))
-        return float(np.average(right, weights=sample_weight))

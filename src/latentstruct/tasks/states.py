@@ -12,8 +12,9 @@ from scipy import sparse
 from latentstruct.core.protocols import Prediction
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
-from latentstruct.tasks.inputs import InputRows, check_matrix
+from latentstruct.tasks.inputs import check_matrix
 from latentstruct.tasks.latent_losses import TrueCandidates
+from latentstruct.tasks.multiclass import MulticlassBatch
 
 CONSTANT, ABSENT = -1, -2
 """Instead of a weight vector's number: a state that scores 0 whatever its input is, and one that does not exist."""
@@ -118,10 +119,10 @@ class StateTable:
         """Whether all states of all classes have weights."""
         return self.n_vectors == self.vector_of.size
 
-    def choices(self, y: int) -> Indices:
-        """Return the states of class y that have weights, or all it has if none does."""
-        line = self.vector_of[y]
-        return np.flatnonzero(line >= 0) if (line >= 0).any() else np.flatnonzero(line != ABSENT)
+    @cached_property
+    def choices(self) -> list[Indices]:
+        """The states of each class that have weights, or all that it has if none does."""
+        return [np.flatnonzero(line >= 0 if (line >= 0).any() else line != ABSENT) for line in self.vector_of]
 
     @cached_property
     def listed(self) -> NDArray[np.bool_]:
@@ -145,9 +146,9 @@ class StateTable:
 
 
 class Cells:
-    """Candidates (y, h) of some examples, class by class: y, h, and the place of the example among those asked.
+    """Candidates (y, h) of some examples, example by example and class by class.
 
-    Each array is made when it is first asked for, because those of large data take more room than the inputs.
+    Arrays are computed at first use, because those of large data take more memory than the inputs.
 
     Parameters
     ----------
@@ -157,13 +158,6 @@ class Cells:
         S.
     listed : ndarray of shape (S, H), optional
         Which of the states exist, where all examples have the same; all by default.
-
-    Attributes
-    ----------
-    groups : ndarray of shape (n·S + 1,)
-        The candidates of class y of example i are groups[i·S + y] … groups[i·S + y + 1].
-    examples : ndarray of shape (n + 1,)
-        The groups of example i are examples[i] … examples[i + 1].
     """
 
     def __init__(self, sizes: Indices, n_labels: int, listed: NDArray[np.bool_] | None = None) -> None:
@@ -178,55 +172,74 @@ class Cells:
 
     @cached_property
     def groups(self) -> Indices:
-        """Where the candidates of each class of each example begin."""
+        """The candidates of class y of example i are groups[i·S + y] … groups[i·S + y + 1]."""
         return offsets_from_lengths(self._group_sizes)
 
     @cached_property
     def examples(self) -> Indices:
-        """Where the groups of each example begin."""
+        """The groups of example i are examples[i] … examples[i + 1]."""
         return self.n_labels * np.arange(len(self.sizes) + 1)
+
+    @property
+    def bounds(self) -> Indices:
+        """The candidates of example i are bounds[i] … bounds[i + 1]."""
+        return self.groups[:: self.n_labels]
 
     @cached_property
     def y(self) -> Indices:
         """Class of each candidate."""
-        return np.repeat(np.tile(np.arange(self.n_labels), len(self.sizes)), self._group_sizes)
+        return self.by_class(np.tile(np.arange(self.n_labels), len(self.sizes)))
 
     @cached_property
     def h(self) -> Indices:
         """State of each candidate."""
         if self.listed is None:
-            return np.arange(self.groups[-1]) - np.repeat(self.groups[:-1], self._group_sizes)
+            return np.arange(self.groups[-1]) - self.by_class(self.groups[:-1])
         return np.tile(np.nonzero(self.listed)[1], len(self.sizes))
 
     @cached_property
     def example(self) -> Indices:
         """Example of each candidate."""
-        return self.spread(np.arange(len(self.sizes)))
+        return self.by_example(np.arange(len(self.sizes)))
 
-    def take(self, rows: Indices) -> "Cells":
-        """Return the candidates of chosen examples."""
-        return Cells(self.sizes[rows], self.n_labels, self.listed)
+    def take(self, rows: Indices | None) -> "Cells":
+        """Return the candidates of chosen examples, by default of all."""
+        return self if rows is None else Cells(self.sizes[rows], self.n_labels, self.listed)
 
-    def spread(self, values: NDArray) -> NDArray:
-        """Return a value of each example for each of its candidates."""
-        return np.repeat(values, np.diff(self.groups[self.examples]))
+    def by_example(self, values: NDArray) -> NDArray:
+        """Return a value of each example (n,) for each of its candidates."""
+        return np.repeat(values, np.diff(self.bounds))
+
+    def by_class(self, values: NDArray) -> NDArray:
+        """Return a value of each class of each example (n·S,) for each of its candidates."""
+        return np.repeat(values, self._group_sizes)
+
+    @cached_property
+    def in_rows(self) -> Indices:
+        """Flat place of each candidate in an array (number of rows, S), where each state has a row."""
+        n_labels, rows = self.n_labels, np.repeat(offsets_from_lengths(self.sizes)[:-1], self.n_labels)
+        first = n_labels * (rows - self.groups[:-1]) + np.tile(np.arange(n_labels), len(self.sizes))
+        return n_labels * np.arange(self.groups[-1]) + self.by_class(first)
+
+    def place(self, example: Indices, y: Indices, h: Indices) -> Indices:
+        """Return the places of candidates."""
+        within = h if self.listed is None else (np.cumsum(self.listed, axis=1) - 1)[y, h]
+        return self.groups[self.n_labels * example + y] + within
 
 
 @dataclass
-class StateBatch:
+class StateBatch(MulticlassBatch):
     """Inputs x(h) of all examples, flat, and class numbers (n,).
 
     Attributes
     ----------
     inputs : InputRows
         All rows x(h); the stride of the weights is the number of weight vectors.
-    sizes : ndarray of shape (n,)
-        H_i, the number of states of each example.
+    truth : ndarray of shape (n,) or None
+        Numbers of the true classes.
     shared : bool
         Whether all states of an example see one row; else state h of example i has the row offsets[i] + h, or
         offsets[i] + place_of[h].
-    truth : ndarray of shape (n,) or None
-        Numbers of the true classes.
     cells : Cells
         All candidates.
     losses : ndarray of shape (number of candidates,), optional
@@ -237,14 +250,16 @@ class StateBatch:
         Whether all values that are needed are known to be finite; if not, their scores must tell.
     """
 
-    inputs: InputRows
-    sizes: Indices
     shared: bool
-    truth: NDArray[np.int64] | None
     cells: Cells
     losses: Vector | None = None
     place_of: Indices | None = None
     checked: bool = True
+
+    @property
+    def sizes(self) -> Indices:
+        """H_i, the number of states of each example, shape (n,)."""
+        return self.cells.sizes
 
     @property
     def n_examples(self) -> int:
@@ -252,23 +267,22 @@ class StateBatch:
         return len(self.sizes)
 
     @property
-    def labelled(self) -> bool:
-        """Whether the true classes are known."""
-        return self.truth is not None
+    def per_example(self) -> int:
+        """Number of rows of an example, where all have equally many."""
+        return self.inputs.shape[0] // len(self.sizes)
 
     @cached_property
     def offsets(self) -> Indices:
         """First row of each example."""
         if self.shared or self.place_of is not None:
-            return self.inputs.shape[0] // len(self.sizes) * np.arange(len(self.sizes) + 1)
+            return self.per_example * np.arange(len(self.sizes) + 1)
         return offsets_from_lengths(self.sizes)
 
     @cached_property
     def true_candidates(self) -> TrueCandidates:
         """The candidates of the true classes."""
-        assert self.truth is not None
         cells = self.cells
-        return TrueCandidates.of(cells.y == self.truth[cells.example], cells.example, self.n_examples)
+        return TrueCandidates.of(cells.y == cells.by_example(self.classes()), cells.example, self.n_examples)
 
     def row_numbers(self, examples: Indices, h: Indices) -> Indices:
         """Return the input rows of states h of the given examples."""
@@ -278,21 +292,17 @@ class StateBatch:
 
     def require_finite(self, needed: Indices) -> None:
         """Raise unless the inputs of the needed states are finite numbers."""
-        places = needed if self.place_of is None else self.place_of[needed]
-        matrix: Any = self.inputs.matrix
-        require_finite(
-            matrix if self.inputs.dense else matrix.toarray(), self.inputs.shape[0] // len(self.sizes), places
-        )
+        matrix = self.inputs.matrix if self.inputs.dense else self.inputs.matrix.toarray()
+        require_finite(matrix, self.per_example, needed if self.place_of is None else self.place_of[needed])
         self.checked = True
 
-    def rows_of_state(self, h: int, asked: slice | Indices) -> Any:
-        """Return the rows of one state of the asked examples, where all examples have the same states."""
-        per_example = self.inputs.shape[0] // len(self.sizes)
+    def rows_of_state(self, h: int, examples: slice | Indices) -> Any:
+        """Return the rows of one state of some examples, where all examples have the same states."""
         place = 0 if self.shared else h if self.place_of is None else int(self.place_of[h])
-        if isinstance(asked, slice):
-            start, stop = asked.start * per_example + place, asked.stop * per_example
-            return self.inputs.matrix[start:stop:per_example]
-        return self.inputs.matrix[asked * per_example + place]
+        if isinstance(examples, slice):
+            start, stop = examples.start * self.per_example + place, examples.stop * self.per_example
+            return self.inputs.matrix[start : stop : self.per_example]
+        return self.inputs.matrix[examples * self.per_example + place]
 
 
 def has_one_row(x: Any) -> bool:
