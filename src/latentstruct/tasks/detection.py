@@ -14,8 +14,9 @@ from latentstruct.kernels.boxes import overlap_table, overlaps_with
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import short_repr, show
 from latentstruct.tasks.base import check_examples
-from latentstruct.tasks.latent_multiclass import LatentMulticlass, StateBatch
+from latentstruct.tasks.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
+from latentstruct.tasks.states import StateBatch
 
 MOST_KEPT = 2**26
 """Overlaps that are kept at once, 8 bytes each; others are computed each time they are asked for."""
@@ -168,23 +169,14 @@ class Detection(LatentMulticlass):
             return given
         raise InputError(f"latent_loss must be 'overlap', 'zero_one' or None, found {show(given)}: choose one of these")
 
-    def learn(self, X: Any, Y: Any) -> None:
-        """Find the classes and the number of features."""
-        self.learn_blocks([(X, Y)])
-
     def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
         """Find the classes and the number of features of examples that come block by block."""
-        super().learn_blocks(_features_of(X, Y) for X, Y in blocks)
+        super().learn_blocks((_candidates(X, Y)[1], Y) for X, Y in blocks)
 
     def prepare(self, X: Any, Y: Any = None) -> BoxBatch:
         """Validate boxes and features, lay them out flat and number the classes."""
-        check_examples(X, Y)
-        boxes, features = zip(*_candidates(X), strict=True)
-        return self._with_boxes(super().prepare(list(features), Y), np.concatenate(boxes))
-
-    def _with_boxes(self, batch: StateBatch, boxes: Boxes) -> BoxBatch:
-        common = {part.name: getattr(batch, part.name) for part in fields(batch)}
-        return BoxBatch(**common, tables=OverlapTables(boxes, batch.offsets))
+        boxes, features = _candidates(X, Y)
+        return _with_boxes(super().prepare(features, Y), np.concatenate(boxes))
 
     def pack(self, batch: Any) -> Arrays:
         """Return a batch as arrays that can be stored."""
@@ -196,7 +188,7 @@ class Detection(LatentMulticlass):
         boxes = check_boxes(PackedArrays(arrays).finite("boxes", 2), "the packed boxes")
         if len(boxes) != batch.inputs.shape[0]:
             raise InputError(f"there are {len(boxes)} packed boxes; expected {batch.inputs.shape[0]}: {CURE}")
-        return self._with_boxes(batch, boxes)
+        return _with_boxes(batch, boxes)
 
     def _latent_products(self, batch: Any, P: Vector, transposed: bool = False) -> Vector:
         """Return Σ_{h'} P(h')·(1 − overlap(h', h)) of each candidate."""
@@ -222,15 +214,15 @@ class Detection(LatentMulticlass):
         return [_most_central(batch.tables.of(i)) for i in range(batch.n_examples)]
 
 
-def _features_of(X: Any, Y: Any) -> tuple[list[Any], Any]:
-    """Return the features of each example, without its boxes, and the outputs."""
+def _with_boxes(batch: StateBatch, boxes: Boxes) -> BoxBatch:
+    common = {part.name: getattr(batch, part.name) for part in fields(batch)}
+    return BoxBatch(**common, tables=OverlapTables(boxes, batch.offsets))
+
+
+def _candidates(X: Any, Y: Any) -> tuple[list[Boxes], list[Any]]:
+    """Return boxes and features of all examples after checking that they belong together."""
     check_examples(X, Y)
-    return [features for _, features in _candidates(X)], Y
-
-
-def _candidates(X: Any) -> list[tuple[Boxes, Any]]:
-    """Return boxes and features of each example after checking that they belong together."""
-    found = []
+    all_boxes, all_features = [], []
     for i, x in enumerate(X):
         if not isinstance(x, tuple | list) or len(x) != 2:
             raise InputError(
@@ -238,25 +230,20 @@ def _candidates(X: Any) -> list[tuple[Boxes, Any]]:
                 "a DetectionInput as BoxFeatures makes them"
             )
         boxes, features = check_boxes(x[0], f"the boxes of example {i}"), x[1]
-        n_rows = _row_count(features, i)
+        try:
+            n_rows = (*np.shape(features), 0)[0]
+        except ValueError as error:
+            raise InputError(
+                f"the features of example {i} of X must be a matrix (H, d), found rows of different lengths: give each "
+                "box the same features"
+            ) from error
         if n_rows != len(boxes):
             raise InputError(
                 f"example {i} of X has {len(boxes)} boxes but {n_rows} rows of features: give one row for each box"
             )
-        found.append((boxes, features))
-    return found
-
-
-def _row_count(features: Any, i: int) -> int:
-    """Return the number of rows of features, 0 if they are none."""
-    try:
-        shape = np.shape(features)
-    except ValueError as error:
-        raise InputError(
-            f"the features of example {i} of X must be a matrix (H, d), found rows of different lengths: give each "
-            "box the same features"
-        ) from error
-    return shape[0] if shape else 0
+        all_boxes.append(boxes)
+        all_features.append(features)
+    return all_boxes, all_features
 
 
 def _most_central(boxes: Boxes) -> int:
