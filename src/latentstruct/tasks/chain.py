@@ -240,12 +240,13 @@ class Chain(ItemLabels):
 
     def _label_scores(self, query: Query) -> kernels.LabelScores:
         n, w = len(self.labels_), query.w
-        blocks = [w[at : at + n] if at >= 0 else w[:0] for at in self._blocks[1:]]
-        return kernels.LabelScores(*blocks, self.costs_, MODES[query.mode])
+        bias, start, end = (w[at : at + n] if at >= 0 else w[:0] for at in self._blocks[1:])
+        return kernels.LabelScores(bias, start, end, self.costs_, MODES[query.mode])
 
     def _select(self, batch: ChainBatch, query: Query) -> Selection:
         """Return the sequences of a query with their scores; in the tables of the batch if only a sum is needed."""
-        n, rows, span = len(self.labels_), query.examples(batch), slice(0, batch.n_examples)
+        n, rows = len(self.labels_), query.examples(batch)
+        span: Indices | slice = slice(0, batch.n_examples)
         tokens, offsets, truth, room = None, batch.offsets, batch.truth, None
         if query.rows is not None:
             span = as_slice(rows)

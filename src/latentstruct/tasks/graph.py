@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latentstruct.checks import check_choice, check_flag
 from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, pairwise_graphs
@@ -107,6 +107,17 @@ class Graph(GraphLosses):
     >>> model.predict(X)[0].reshape(4, 3).tolist()
     [[0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 2]]
     """
+
+    tags = TaskTags(
+        latent="possible",
+        soft=True,
+        two_temperatures=True,
+        exact=False,
+        renyi=True,
+        latent_loss=True,
+        marginals=True,
+        confidence=True,
+    )
 
     def __init__(
         self,

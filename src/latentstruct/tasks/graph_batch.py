@@ -317,7 +317,12 @@ class GraphBatch:
         self, scores: tuple[Vector, Vector], query: Query, alpha: float, predicting: bool = False
     ) -> Beliefs:
         """Pool latents by Rényi entropy of order α, then outputs at ε_y; graphs must be narrow enough for this."""
-        structure, hidden, name, potentials = self.structure, self.hidden(predicting), self._roles(predicting), scores
+        structure, hidden, name, potentials = (
+            self.structure,
+            self.hidden(predicting),
+            self._roles(predicting),
+            list(scores),
+        )
         if query.mode == "clamped":
             conditioned, truth = self.conditioned(), self.states_of(query.rows)
             structure, hidden, name = conditioned.rest, np.ones(len(conditioned.rest.cards), dtype=bool), "clamped"

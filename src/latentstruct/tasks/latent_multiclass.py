@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from latentstruct.checks import check_choice
 from latentstruct.core.pooling import PooledParts, pool_linear
-from latentstruct.core.protocols import HARD, Mode, Pooled, Query, Temperature
+from latentstruct.core.protocols import HARD, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.planes import Planes
@@ -90,6 +90,18 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
     True
     """
 
+    tags = TaskTags(
+        latent="always",
+        soft=True,
+        two_temperatures=True,
+        renyi=True,
+        latent_loss=True,
+        classifier=True,
+        marginals=True,
+        scores=True,
+        storable=True,
+        refit_parameters=("costs", "bias", "latent_loss"),
+    )
     latent = True
     late_parameters = ("costs", "bias", "latent_loss")
     states: Any = None

@@ -15,7 +15,7 @@ from latentstruct.planes import Slopes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix
-from latentstruct.tasks.labels import LabelSet, distinct_labels, label_list
+from latentstruct.tasks.labels import LabelSet, distinct_labels
 from latentstruct.tasks.packing import Arrays, PackedArrays
 
 
