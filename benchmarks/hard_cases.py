@@ -28,7 +28,7 @@ from latentstruct import (
 )
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Round
-from latentstruct.solvers.auto import choose_solver
+from latentstruct.solvers.selection import choose_solver
 
 TOL = 0.01
 MOST_PASSES, MOST_SECONDS = 500, 10.0

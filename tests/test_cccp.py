@@ -29,6 +29,7 @@ from latentstruct import (
     build_objective,
     load,
 )
+from latentstruct.solvers.starts import LatentStarts
 from latentstruct.testing import check_solver, check_task
 
 INNER = {
@@ -106,9 +107,7 @@ def latent_objective(seed=0, C=0.3, temperature=(0.0, 0.0), state_cost=0.0, **da
 
 
 def with_first(objective, task, batch, seed):
-    objective.first = lambda attempt: task.completion_planes(
-        batch, task.random_latents(batch, np.random.default_rng([seed, attempt]))
-    )
+    objective.starts = LatentStarts(task, batch, "random", seed=seed)
     return objective
 
 

@@ -268,7 +268,7 @@ class OwnSolver:
     def get_params(self, deep=True):
         return {}
 
-    def minimize(self, objective, w0=None, *, state=None, callback=None):
+    def minimize(self, objective, w0=None, *, state=None, callback=None, checkpointer=None):
         raise AssertionError("is not reached")
 
 

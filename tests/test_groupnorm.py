@@ -28,9 +28,10 @@ from latentstruct import (
 from latentstruct.core.regularizers import L2, GroupNorm
 from latentstruct.planes import Plane
 from latentstruct.solvers.alternating import AlternatingSubgradient
-from latentstruct.solvers.base import first_weights
+from latentstruct.solvers.base import initial_weights
 from latentstruct.solvers.plane_model import PlaneModel, project_to_simplex
 from latentstruct.solvers.proximal import Proximal
+from latentstruct.solvers.starts import LatentStarts
 from latentstruct.testing import check_solver
 
 HARD, SOFT = Temperature(), Temperature(1.0, 1.0)
@@ -80,12 +81,7 @@ def latent(rng, temperature=HARD, C=0.3):
     task.learn(X, y)
     batch = task.prepare(X, y)
     objective = build_objective(task, batch, np.full(len(y), C), temperature, regularizer=GroupNorm())
-    return replace(
-        objective,
-        first=lambda attempt: task.completion_planes(
-            batch, task.random_latents(batch, np.random.default_rng([0, attempt]))
-        ),
-    )
+    return replace(objective, starts=LatentStarts(task, batch, "random", seed=0))
 
 
 class TestGroupNorm:
@@ -435,16 +431,11 @@ def test_starts_differ_where_the_norm_outweighs_every_first_step():
     task = LatentMulticlass(weights="state")
     starts = []
     for seed in (0, 1):
-        model = LatentSSVM(task, C=1e-3, init="random", random_state=seed, regularizer=GroupNorm())
         task.learn(X, y)
         batch = task.prepare(X, y)
         objective = build_objective(task, batch, np.full(len(y), 1e-3), HARD, regularizer=GroupNorm())
-        latents = model._first_latents(task, batch, None)
-
-        def first(attempt, task=task, batch=batch, latents=latents):
-            return task.completion_planes(batch, latents(attempt))
-
-        starts.append(first_weights(replace(objective, first=first)))
+        latents = LatentStarts(task, batch, "random", seed=seed)
+        starts.append(initial_weights(replace(objective, starts=latents)))
     assert all(start.any() for start in starts)
     assert (starts[0] != starts[1]).any()
 

@@ -1,5 +1,6 @@
 """Losses that compare latents against enumeration; ModLat and iterative LSVM: gradients, descent, special cases."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -511,11 +512,11 @@ def test_an_interrupt_before_a_start_has_begun_keeps_the_starts_before(monkeypat
     begin, original, armed = alternation_solver._Run._begun, getattr(LatentMulticlass, method), []
     attempts = []
 
-    def begun(run, w0):
+    def begun(run):
         attempts.append(run.start)
         if len(attempts) == at + 1:
             armed.append(1)
-        return begin(run, w0)
+        return begin(run)
 
     def interrupting(task, *given):
         if armed:
@@ -546,19 +547,19 @@ def test_the_reason_is_that_of_the_best_start(monkeypatch, make):
     X, y, _ = planted(n=30)
     starts, original = [], alternation_solver._Run._one_start
 
-    def remembered(run, w0):
-        found = original(run, w0)
-        starts.append(found._replace(reason=f"reason {run.start}"))
-        return starts[-1]
+    def remembered(run):
+        found, _ = original(run)
+        starts.append(replace(found, reason=f"reason {run.start}"))
+        return starts[-1], ""
 
     monkeypatch.setattr(alternation_solver._Run, "_one_start", remembered)
     for seed in range(30):
         starts.clear()
         model = make(comparing(), C=0.3, restarts=3, random_state=seed).fit(X, y)
-        values = [start.at.value for start in starts]
+        values = [start.objective for start in starts]
         best = starts[int(np.argmin(values))]
         assert model.restart_objectives_ == values
-        assert (model.objective_, model.n_rounds_, model.stop_reason_) == (best.at.value, best.rounds, best.reason)
+        assert (model.objective_, model.n_rounds_, model.stop_reason_) == (best.objective, best.n_rounds, best.reason)
         if best is not starts[-1]:
             return
     pytest.fail("the last start was always the best one")

@@ -26,7 +26,7 @@ from latentstruct.experiments.mssvm_simulation import (
     measure_ceiling,
     show_mean,
 )
-from latentstruct.solvers.base import first_weights
+from latentstruct.solvers.base import initial_weights
 
 SMALL = {"n_nodes": 6, "n_train": 8, "n_test": 20}
 
@@ -174,7 +174,7 @@ def test_objective_is_that_of_the_estimator(model, field):
 
 def test_descent_takes_the_steps_of_the_paper(field):
     objective = mssvm_convergence.make_objective(MSSVM, field, 0)
-    w = first_weights(objective)
+    w = initial_weights(objective)
     values, norms = mssvm_convergence.descend(objective, w, 0.02, 3)
     by_cccp = mssvm_convergence.descend_by_cccp(objective, w, 0.02, 3, inner_steps=1)
     # A round of one step is a step of plain descent.

@@ -30,7 +30,6 @@ from latentstruct.core.objective import build_objective
 from latentstruct.core.oracles import TaskOracle
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.regularizers import GroupNorm
-from latentstruct.estimators.placing import Place, first_of_shards
 from latentstruct.exceptions import InputError
 from latentstruct.plane_sums import add_up, group_size
 from latentstruct.planes import Plane
@@ -47,8 +46,8 @@ from latentstruct.shards import (
     shard_bounds,
 )
 from latentstruct.solvers import CCCP, LBFGS, BlockAscent, Bundle, Proximal, SelfPaced, Subgradient
-from latentstruct.solvers.auto import choose_solver
-from latentstruct.solvers.cccp import choose_descent
+from latentstruct.solvers.selection import choose_solver
+from latentstruct.solvers.starts import LatentStarts, SampledStarts, SummedStarts
 
 RNG = np.random.default_rng(7)
 LABELS = RNG.integers(0, 3, 40)
@@ -212,7 +211,7 @@ def test_automatic_choice_is_one_that_needs_sums_only():
     assert isinstance(choose_solver(hinge), Bundle)
     assert isinstance(choose_solver(sharded("chains", (1, 0))[0]), LBFGS)
     latent, _ = sharded("latent")
-    descent = choose_descent(latent)
+    descent = choose_solver(latent)
     assert isinstance(descent, CCCP)
     assert isinstance(descent._inner(latent.linearized_at(np.zeros(latent.n_features))), Bundle)
     assert {"planes"} & hinge.properties == set()
@@ -238,29 +237,26 @@ def test_first_latents_of_shards():
     many, one = sharded("latent")
     task, shards = many.plus.shards.task, many.plus.shards
     whole = one.plus.batch
-    latents = [task.random_latents(whole, np.random.default_rng(k)) for k in range(2)]
+    latents = [task.random_latents(whole, np.random.default_rng([3, k])) for k in range(2)]
     given = task.random_latents(whole, np.random.default_rng(5))
 
-    def chosen(batch, H):
-        return lambda attempt: H if H is not None and attempt == 0 else latents[attempt][: batch.n_examples]
-
-    def compose(task, batch, weights):
-        return build_objective(task, batch, weights, Temperature())
-
-    def slopes(place, H):
-        first = first_of_shards(place, many, chosen, H, compose)
-        return [first(attempt).slope for attempt in range(2)]
+    def slopes(H):
+        starts = SummedStarts(LatentStarts(task, whole, "random", H, seed=3), many.minus)
+        return [starts.planes(attempt).slope for attempt in range(2)]
 
     def expected(H):
         return task.completion_planes(whole, H).total(one.plus.weights).slope
 
-    here = Place(shards, whole)
-    np.testing.assert_allclose(slopes(here, None), [expected(latents[0]), expected(latents[1])], atol=1e-12)
-    np.testing.assert_allclose(slopes(here, given), [expected(given), expected(latents[1])], atol=1e-12)
-    elsewhere = Place(shards, None, lambda: shards.batches[0])
-    np.testing.assert_allclose(slopes(elsewhere, given)[0], expected(given), atol=1e-12)
+    np.testing.assert_allclose(slopes(None), [expected(latents[0]), expected(latents[1])], atol=1e-12)
+    np.testing.assert_allclose(slopes(given), [expected(given), expected(latents[1])], atol=1e-12)
+
+    def first_shard():
+        batch = shards.batches[0]
+        objective = build_objective(task, batch, one.plus.weights[: batch.n_examples], Temperature())
+        return replace(objective, starts=LatentStarts(task, batch, "random"))
+
     # Completed by the weights of the first shard: a supporting plane of the clamped side, as good as some completion.
-    plane = first_of_shards(elsewhere, many, chosen, None, compose)(0)
+    plane = SampledStarts(many, first_shard).planes(0)
     for w in np.random.default_rng(2).normal(size=(5, one.n_features)):
         assert plane(w) <= one.minus.total(w)(w) + 1e-9
 

@@ -521,7 +521,7 @@ def test_solvers_of_a_path_have_names_too():
 class Interrupting(Proximal):
     """Is interrupted in the second round where the norm is strong."""
 
-    def minimize(self, objective, w0=None, *, state=None, callback=None):
+    def minimize(self, objective, w0=None, *, state=None, callback=None, checkpointer=None):
         def interrupt(line):
             if objective.regularizer.weights_[0] >= 1.0 and line.round == 2:
                 raise KeyboardInterrupt

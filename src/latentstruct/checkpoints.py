@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,10 @@ from safetensors import SafetensorError, safe_open
 from latentstruct.atomic_files import probe_folder, replace_files
 from latentstruct.callers import user_stacklevel
 from latentstruct.checks import is_real
+from latentstruct.core.protocols import Checkpointer
 from latentstruct.exceptions import CheckpointError, FormatError, InputError
 from latentstruct.short_repr import show
-from latentstruct.state_trees import Saved, Tree, join_tree, split_tree
+from latentstruct.state_trees import Tree, checked_dict, join_tree, split_tree
 
 FORMAT, VERSION = "latentstruct-checkpoint", 1
 # Of the shortest checksum.
@@ -54,40 +55,23 @@ DAMAGES = (LookupError, TypeError, ValueError, AttributeError, OverflowError, Re
 """Errors that reading a tree may raise which is not what it should be."""
 
 
-class Keeper(Protocol):
-    """What a solver is given to keep its state in."""
-
-    saved: Tree
-    """The state to go on from, or None."""
-
-    @property
-    def name(self) -> str:
-        """Where it came from."""
-
-    def offer(self, make_tree: Callable[[], Tree], ended: str = "") -> None:
-        """Take the state if it is time for it, and in any case if the run ends here for the reason `ended`.
-
-        To be called where a run can go on from the state alone.
-        """
-
-
 @dataclass
-class Nested:
-    """The keeper of a solver inside another one, whose state it wraps.
+class NestedCheckpointer:
+    """The checkpointer of an inner solver, whose state is stored with that of the outer one.
 
     Attributes
     ----------
-    outer : Keeper
-        Of the solver around it.
+    outer : Checkpointer
+        That of the outer solver.
     wrap : callable
         Returns the tree of both for the tree of the inner solver.
     saved : tree
-        Of the inner solver.
+        State of the inner solver.
     lasting : bool
-        Whether the end of the inner solver is that of the outer one too. If not, only reasons that end both count.
+        Whether the outer solver ends when the inner one does. If not, only reasons that end both count.
     """
 
-    outer: Keeper
+    outer: Checkpointer
     wrap: Callable[[Tree], Tree]
     saved: Tree = None
     lasting: bool = False
@@ -97,55 +81,39 @@ class Nested:
         """Where the state came from."""
         return self.outer.name
 
-    def offer(self, make_tree: Callable[[], Tree], ended: str = "") -> None:
+    def save(self, make_tree: Callable[[], Tree], ended: str = "") -> None:
         """Pass the state on."""
-        self.outer.offer(lambda: self.wrap(make_tree()), ended if self.lasting or ended in ENDING_BOTH else "")
-
-
-@dataclass
-class Holding(Nested):
-    """A nested keeper that holds the last state of the inner solver, until it is known whether that was the end."""
-
-    held: Tree = None
-
-    def offer(self, make_tree: Callable[[], Tree], ended: str = "") -> None:
-        """Pass the state on, and hold a copy of the last one."""
-        if not ended:
-            super().offer(make_tree)
-            return
-        plain, arrays = split_tree(self.wrap(make_tree()))
-        self.held = held = join_tree(plain, {name: array.copy() for name, array in arrays.items()})
-        self.outer.offer(lambda: held, ended if ended in ENDING_BOTH else "")
+        self.outer.save(lambda: self.wrap(make_tree()), ended if self.lasting or ended in ENDING_BOTH else "")
 
 
 ENDING_BOTH = ("callback", "max_seconds")
 
 
-class AskedError(Exception):
-    """Carries an error of a task that was asked something while a state was read."""
+class TaskError(Exception):
+    """Carries an error that a task raised while a state was read."""
 
 
 @contextmanager
-def asking() -> Iterator[None]:
-    """Tell `restoring` that errors of this block are none of the file's."""
+def task_errors() -> Iterator[None]:
+    """Mark errors of this block as not caused by the file, for `restoring`."""
     try:
         yield
     except DAMAGES as error:
-        raise AskedError(error) from error
+        raise TaskError(error) from error
 
 
 @contextmanager
-def restoring(keeper: Keeper) -> Iterator[None]:
+def restoring(checkpointer: Checkpointer) -> Iterator[None]:
     """Turn errors of a state that is not what it should be into one that names the file."""
     try:
         yield
-    except AskedError as carrier:
+    except TaskError as carrier:
         error = carrier.args[0]
         raise error from error.__cause__
     except DAMAGES as error:
         raise FormatError(
-            f"{keeper.name} does not hold what this solver had to keep ({show(error, 160)}): remove the file to begin "
-            "training anew"
+            f"{checkpointer.name} does not hold what this solver had to keep ({show(error, 160)}): remove the file to "
+            "begin training anew"
         ) from error
 
 
@@ -191,8 +159,8 @@ class Checkpoint:
 
 
 @dataclass
-class FileKeeper:
-    """Keeps the state of one training in a file.
+class FileCheckpointer:
+    """Stores the state of one training in a file.
 
     Parameters
     ----------
@@ -212,8 +180,8 @@ class FileKeeper:
         self.saved: Tree = read_checkpoint(path, self.identity) if path.exists() else None
         self._written_at = time.monotonic()
 
-    def offer(self, make_tree: Callable[[], Tree], ended: str = "") -> None:
-        """Write the state if the time has come."""
+    def save(self, make_tree: Callable[[], Tree], ended: str = "") -> None:
+        """Write the state if it is due."""
         if not ended and time.monotonic() - self._written_at < self.checkpoint.every:
             return
         try:
@@ -226,12 +194,12 @@ class FileKeeper:
         self._written_at = time.monotonic()
 
 
-def as_keeper(checkpoint: Any, identity: Callable[[], dict[str, dict[str, str]]]) -> FileKeeper | None:
-    """Return the keeper for what `fit` was given, or None."""
+def open_checkpoint(checkpoint: Any, identity: Callable[[], dict[str, dict[str, str]]]) -> FileCheckpointer | None:
+    """Return the checkpointer for what `fit` was given, or None."""
     if checkpoint is None:
         return None
     found = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    return FileKeeper(found, identity())
+    return FileCheckpointer(found, identity())
 
 
 def rounds_in(tree: Tree) -> int:
@@ -367,7 +335,7 @@ def _check_identity(path: Path, found: Any, wanted: dict[str, dict[str, str]]) -
         return
     differences = []
     for subject, present in wanted.items():
-        before = Saved(found).part(subject).tree
+        before = checked_dict(checked_dict(found)[subject])
         for name in sorted(before.keys() | present.keys()):
             old, new = before.get(name), present.get(name)
             if old != new:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import LatentSites, Temperature
+from latentstruct.core.protocols import LatentSites, RememberingBatch, Starts, Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Planes
 from latentstruct.ragged import Vector
 
 Function = Callable[[Vector], tuple[float, Vector]]
@@ -89,9 +88,8 @@ class DissimilarityObjective:
         c_i.
     J, beta : float
         Weight of ‖θ‖², and of the diversity H_i.
-    first : callable, optional
-        What to begin with when no weights are known, by the number of the attempt: planes of the clamped side, or
-        latents for `Imputation`.
+    starts : LatentStarts, optional
+        Initial latents, when no weights are known.
     split : callable, optional
         Gives the model of each example alone, for the stochastic subgradient.
     n_jobs : int
@@ -102,7 +100,7 @@ class DissimilarityObjective:
     weights: Vector
     J: float = 0.1
     beta: float = 0.1
-    first: Callable[[int], Any] | None = None
+    starts: Any = None
     split: Callable[[], Sequence[LatentModel]] | None = None
     n_jobs: int = 1
     properties = frozenset({"difference", "planes", "l2"})
@@ -110,6 +108,11 @@ class DissimilarityObjective:
     def __post_init__(self) -> None:
         self.n_examples = self.model.batch.n_examples
         self.n_features = self.model.task.n_features
+
+    @property
+    def remembering(self) -> list[RememberingBatch]:
+        """The batches whose answers depend on earlier ones."""
+        return [self.model.batch] if isinstance(self.model.batch, RememberingBatch) else []
 
     @cached_property
     def singles(self) -> Sequence[LatentModel]:
@@ -125,16 +128,16 @@ class DissimilarityObjective:
         """Return the same objective with its oracles asked by so many threads."""
         return replace(self, n_jobs=n_jobs)
 
-    def given(self, P: Vector, first: Callable[[int], Planes] | None = None) -> Objective:
+    def given(self, P: Vector, starts: Starts | None = None) -> Objective:
         """Return ½‖w‖² + Σ_i c_i ξ_i(w) for a distribution P."""
         task, batch = self.model.task, self.model.batch
         objective = build_objective(task, task.with_expected_loss(batch, P), self.weights, Temperature())
-        return replace(objective, first=first).in_threads(self.n_jobs)
+        return replace(objective, starts=starts).in_threads(self.n_jobs)
 
-    def blind(self, first: Callable[[int], Planes] | None = None) -> Objective:
+    def blind(self, starts: Starts | None = None) -> Objective:
         """Return ½‖w‖² + Σ_i c_i ξ_i(w) for the task's loss of the outputs, which ignores the latents."""
         objective = build_objective(self.model.task, self.model.batch, self.weights, Temperature())
-        return replace(objective, first=first).in_threads(self.n_jobs)
+        return replace(objective, starts=starts).in_threads(self.n_jobs)
 
     def price(self, P: Vector, theta: Vector) -> float:
         """Return what does not depend on w: (J/2)‖θ‖² − β Σ_i c_i H_i."""

@@ -16,7 +16,7 @@ from latentstruct.checks import check_sparse
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import planes as kernels
 from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.ragged import Indices, Vector, joined_offsets, positions
+from latentstruct.ragged import Indices, Vector, Weights, joined_offsets, positions
 from latentstruct.short_repr import short_repr
 
 ARRAY_TYPES = ("int64", "int64", "uint32", "float64", "int32", "int32", "float64")
@@ -84,7 +84,7 @@ class Plane:
         False if approximate inference gave the answer, so that it may not be a bound.
     """
 
-    slope: Vector
+    slope: Weights
     offset: float
     entropy: float = 0.0
     exact: bool = True

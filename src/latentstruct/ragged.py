@@ -2,12 +2,28 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+
+class Array(NamedTuple):
+    """What a stored array must be: its shape, in which "d" and "n" are the numbers of weights and examples, and type.
+
+    Other letters stand for any length, the same in all arrays of one object.
+    """
+
+    shape: tuple[str, ...]
+    kind: Any = np.float64
+    finite: bool = True
+
+
+Weights = Annotated[Vector, Array(("d",))]
+"""One finite number per weight."""
 
 
 def offsets_from_lengths(lengths: Iterable[int]) -> Indices:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy.sparse import issparse
 
-from latentstruct.core.oracles import HARD, FixedTotal, TaskOracle
+from latentstruct.core.oracles import HARD, BaseOracle, FixedTotal, TaskOracle
 from latentstruct.core.protocols import Mode, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.executors import pieces, thread_fold
@@ -231,7 +231,7 @@ def data_recipes(X: Any, Y: Any, bounds: Indices) -> list[DataRecipe]:
 
 
 @dataclass
-class ShardedOracle:
+class ShardedOracle(BaseOracle):
     """One mode of a task on examples in shards, with the examples' weights c_i.
 
     It has no planes of single examples, only sums: those of all examples, and of some.
@@ -272,12 +272,12 @@ class ShardedOracle:
         return TaskOracle(self.shards.task, self.shards, self.weights, self.mode, self.temperature)
 
     @property
-    def smooth(self) -> bool:
+    def smooth(self) -> bool:  # type: ignore[override]
         """Whether the pooled function is differentiable."""
         return self._side.smooth
 
     @property
-    def half_smooth(self) -> bool:
+    def half_smooth(self) -> bool:  # type: ignore[override]
         """Whether one of outputs and latents is pooled softly and the other one maximised."""
         return self._side.half_smooth
 
@@ -286,7 +286,7 @@ class ShardedOracle:
         return replace(self, temperature=self._side.smoothed(output_temperature).temperature)
 
     @property
-    def approximate(self) -> bool:
+    def approximate(self) -> bool:  # type: ignore[override]
         """Whether answers are known beforehand not to be exact."""
         return any(self.shards.map(_is_approximate, (self.temperature,)))
 
@@ -328,6 +328,7 @@ class ShardedTruth(FixedTotal):
     """The linear side of known outputs in shards: its sum is known, and sums of some examples are asked for."""
 
     side: Any = None
+    divisible = True
 
     def part_total(self, w: Vector, rows: Indices) -> Plane:
         """Return the weighted sum of the planes of the asked examples."""

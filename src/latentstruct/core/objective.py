@@ -1,14 +1,12 @@
 """The one objective of all methods: Ω(w) + Σ_i c_i [f⁺_i(w) − f⁻_i(w)]."""
 
-from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from latentstruct.core.oracles import CountingOracle, FixedOracle, FixedTotal, SlackOracle, TaskOracle
-from latentstruct.core.protocols import Regularizer, Task, Temperature
+from latentstruct.core.protocols import Oracle, Regularizer, RememberingBatch, Starts, Task, Temperature
 from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes
@@ -29,15 +27,14 @@ class Objective:
         Ω.
     plus, minus : Oracle
         The two sides; every plane of minus must also be below plus (f⁻_i ≤ f⁺_i).
-    first : callable, optional
-        Planes of minus to begin with when no weights are known, by the number of the attempt: those of the examples,
-        or their sum.
+    starts : Starts, optional
+        Initial planes of minus, when no weights are known.
     """
 
     regularizer: Regularizer
-    plus: Any
-    minus: Any
-    first: Callable[[int], Planes | Plane] | None = None
+    plus: Oracle
+    minus: Oracle
+    starts: Starts | None = None
 
     __repr__ = short_repr
 
@@ -52,20 +49,29 @@ class Objective:
         return self.plus.n_features
 
     @property
+    def weights(self) -> Vector:
+        """c_i."""
+        return self.plus.weights
+
+    @property
     def properties(self) -> frozenset[str]:
         """What a solver may rely on: of {"convex", "difference", "smooth", "planes", "l2"}."""
-        found = set()
-        if getattr(self.plus, "supporting", True) and getattr(self.minus, "supporting", True):
-            found.add("difference")
-            if isinstance(self.minus, FixedOracle | FixedTotal):
-                found.add("convex")
-        if self.plus.smooth and self.minus.smooth:
-            found.add("smooth")
-        if all(getattr(side, "separable", hasattr(side, "planes")) for side in (self.plus, self.minus)):
-            found.add("planes")
-        if isinstance(self.regularizer, L2):
-            found.add("l2")
-        return frozenset(found)
+        plus, minus = self.plus, self.minus
+        supporting = plus.supporting and minus.supporting
+        named = {
+            "difference": supporting,
+            "convex": supporting and minus.linear,
+            "smooth": plus.smooth and minus.smooth,
+            "planes": plus.separable and minus.separable,
+            "l2": self.regularizer.half_square,
+        }
+        return frozenset(name for name, holds in named.items() if holds)
+
+    @property
+    def remembering(self) -> list[RememberingBatch]:
+        """The batches whose answers depend on earlier ones, each once."""
+        found = {id(side.batch): side.batch for side in (self.plus, self.minus)}
+        return [batch for batch in found.values() if isinstance(batch, RememberingBatch)]
 
     def value(self, w: Vector) -> float:
         """Return the objective at w."""
@@ -80,52 +86,34 @@ class Objective:
 
     def linearized_at(self, w: Vector) -> "Objective":
         """Replace f⁻ by its planes at w: a convex upper bound that touches the objective at w."""
-        separable = getattr(self.minus, "separable", True)
-        return self.linearized_with(self.minus.planes(w) if separable else self.minus.total(w))
+        return self.linearized_with(self.minus.planes(w) if self.minus.separable else self.minus.total(w))
 
     def linearized_with(self, planes: Planes | Plane) -> "Objective":
         """Replace f⁻ by planes below it, one for each example or their sum: a convex upper bound of the objective."""
         weights = self.minus.weights
         if isinstance(planes, Plane):
             return replace(self, minus=FixedTotal(planes, weights))
-        return replace(self, minus=FixedOracle(planes, weights, cuts=getattr(self.minus, "cuts", None)))
+        return replace(self, minus=FixedOracle(planes, weights, cuts=self.minus.cuts))
 
     def reweighted(self, weights: Vector) -> "Objective":
         """Return the same objective with other weights c_i."""
-        if isinstance(self.plus, FixedTotal) or isinstance(self.minus, FixedTotal):
-            raise InputError(
-                f"the weights of {len(weights)} examples are to change, but of one side only the sum over all of them "
-                "is known; expected planes of single examples: make the objective anew with these weights"
-            )
-        return replace(self, plus=replace(self.plus, weights=weights), minus=replace(self.minus, weights=weights))
+        return replace(self, plus=self.plus.reweighted(weights), minus=self.minus.reweighted(weights))
 
     def smoothed(self, output_temperature: float) -> "Objective":
         """Take hard maxima of the plus side at this temperature."""
         return replace(self, plus=self.plus.smoothed(output_temperature))
 
     def in_threads(self, n_jobs: int) -> "Objective":
-        """Return the same objective with its sides asked by so many threads, where they can be."""
-        return replace(self, plus=_in_threads(self.plus, n_jobs), minus=_in_threads(self.minus, n_jobs))
+        """Return the same objective, evaluated by several threads where possible."""
+        return replace(self, plus=self.plus.in_threads(n_jobs), minus=self.minus.in_threads(n_jobs))
 
     def cut_at(self, cuts: Indices) -> "Objective":
         """Return the same objective with its sums made of those between consecutive cuts; see `TaskOracle`."""
-        return replace(self, plus=_cut_at(self.plus, cuts), minus=_cut_at(self.minus, cuts))
+        return replace(self, plus=self.plus.cut_at(cuts), minus=self.minus.cut_at(cuts))
 
     def counted(self) -> "Objective":
         """Return the same objective with the calls of its plus side counted from zero."""
         return replace(self, plus=CountingOracle(self.plus))
-
-
-def _cut_at(side: Any, cuts: Indices) -> Any:
-    return replace(side, cuts=cuts) if isinstance(side, TaskOracle | FixedOracle) else side
-
-
-def _in_threads(side: Any, n_jobs: int) -> Any:
-    if not hasattr(side, "n_jobs"):
-        return side
-    threaded = copy(side)
-    threaded.n_jobs = n_jobs
-    return threaded
 
 
 def build_objective(
@@ -154,11 +142,9 @@ def build_objective(
     rescaling : {"margin", "slack"}
         How it enters.
     regularizer : Regularizer
-        Ω, by default ½‖w‖². One with a method `bind` is asked for its form for this task's weights.
+        Ω, by default ½‖w‖². It is bound to the weights of the task.
     """
-    regularizer = _check_regularizer(L2() if regularizer is None else regularizer)
-    if hasattr(regularizer, "bind"):
-        regularizer = regularizer.bind(task)
+    regularizer = _check_regularizer(L2() if regularizer is None else regularizer).bind(task)
     if isinstance(batch, Shards):
         return _sharded_objective(batch, weights, temperature, margin, rescaling, regularizer)
     if rescaling == "slack":
@@ -195,8 +181,8 @@ def _sharded_objective(
 
 
 def _check_regularizer(regularizer: Any) -> Any:
-    """Return the regulariser, if it is one."""
-    methods = ("value", "gradient", "prox")
+    """Return the regularizer, if it is one."""
+    methods = ("value", "gradient", "prox", "bind", "lower_bound")
     if isinstance(regularizer, type) or not all(callable(getattr(regularizer, name, None)) for name in methods):
         raise InputError(
             f"regularizer must be an object such as GroupNorm() or L2(), found {show(regularizer)}: give one, or None "

@@ -1,5 +1,7 @@
 """Oracles: the two sides of a task as planes, and wrappers that fix, count and remember answers."""
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
@@ -9,7 +11,16 @@ from typing import Any
 import numpy as np
 
 from latentstruct.core.pooling import as_planes, planes_of
-from latentstruct.core.protocols import HARD, Mode, Oracle, Query, Task, Temperature
+from latentstruct.core.protocols import (
+    HARD,
+    ApproximateBatch,
+    Mode,
+    Oracle,
+    Query,
+    RememberingBatch,
+    Task,
+    Temperature,
+)
 from latentstruct.exceptions import InputError
 from latentstruct.executors import Chunks, divided, pieces, thread_fold, thread_map
 from latentstruct.plane_store import PlaneStore
@@ -21,20 +32,73 @@ WORTH = 10.0
 """How many times its own overhead a piece of work takes at least."""
 
 
-class DividedOracle:
+class BaseOracle:
+    """Defaults of oracles; see `latentstruct.core.protocols.Oracle`."""
+
+    n_examples: int
+    n_features: int
+    weights: Vector
+    smooth: bool = False
+    half_smooth: bool = False
+    linear: bool = False
+    supporting: bool = True
+    separable: bool = True
+    divisible: bool = True
+    approximate: bool = False
+    batch: Any = None
+    cuts: Indices | None = None
+    n_jobs: int = 1
+
+    def total(self, w: Vector) -> Plane:
+        """Return the weighted sum of the planes at w."""
+        return self.planes(w).total(self.weights)
+
+    def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
+        """Return the planes of the asked examples at w."""
+        raise TypeError(f"{type(self).__name__} does not define planes()")
+
+    def part_total(self, w: Vector, rows: Indices) -> Plane:
+        """Return the weighted sum of the planes of some examples at w."""
+        return self.planes(w, rows).total(self.weights[rows])
+
+    def latents_total(self, latents: Sequence[Any]) -> Plane:
+        """Return the weighted sum of the planes of given latents."""
+        raise TypeError(f"{type(self).__name__} does not define latents_total()")
+
+    def plane_losses(self) -> Any:
+        """Return the losses that planes found with other losses have now; None, as here, if they are not known."""
+        return None
+
+    def smoothed(self, output_temperature: float) -> Any:
+        """Return the same side with hard maxima taken at this temperature."""
+        raise InputError(
+            f"{type(self).__name__} has no soft form, so a solver for smooth objectives cannot serve it; use "
+            "solver='auto'"
+        )
+
+    def reweighted(self, weights: Vector) -> Any:
+        """Return the same side with other weights c_i."""
+        return replace(self, weights=weights)  # type: ignore[type-var]
+
+    def in_threads(self, n_jobs: int) -> Any:
+        """Return the same side, evaluated by several threads where possible."""
+        threaded = copy(self)
+        threaded.n_jobs = n_jobs
+        return threaded
+
+    def cut_at(self, cuts: Indices) -> Any:
+        """Return the same side with its sums made of those between consecutive cuts, where it can."""
+        return self
+
+
+class DividedOracle(BaseOracle):
     """An oracle whose examples are put to a task piece by piece, by several threads.
 
     Pieces are the same for any number of threads, and so are answers.
     """
 
     task: Any
-    batch: Any
-    weights: Vector
     mode: Mode
-    n_jobs: int
-    cuts: Indices | None = None
-    n_examples: int
-    n_features: int
 
     def _temperatures(self) -> Temperature:
         """Return the temperatures of the pooling, by which work is estimated."""
@@ -85,7 +149,7 @@ class DividedOracle:
         if rows is not None and len(rows) < 2:
             return np.array([0, len(rows)])
         bounds = pieces(self.work if rows is None else self.work[rows], least)
-        if len(bounds) > 2 and rows is not None and getattr(self.batch, "remembers", False):
+        if len(bounds) > 2 and rows is not None and isinstance(self.batch, RememberingBatch):
             # An example that is asked twice would leave what the last of two threads has found.
             return bounds if len(np.unique(rows)) == len(rows) else bounds[[0, -1]]
         return bounds
@@ -136,7 +200,7 @@ class TaskOracle(DividedOracle):
     """
 
     task: Any
-    batch: Any
+    batch: Any = field()
     weights: Vector
     mode: Mode
     temperature: Temperature = HARD
@@ -148,13 +212,13 @@ class TaskOracle(DividedOracle):
         self.n_features = self.task.n_features
 
     @property
-    def smooth(self) -> bool:
+    def smooth(self) -> bool:  # type: ignore[override]
         """Whether the pooled function is differentiable."""
         hard_outputs = self.temperature.output == 0 and self.mode != "clamped"
         return not hard_outputs and (not self.task.latent or self.temperature.latent > 0)
 
     @property
-    def half_smooth(self) -> bool:
+    def half_smooth(self) -> bool:  # type: ignore[override]
         """Whether one of outputs and latents is pooled softly and the other one maximised."""
         return self.task.latent and (self.temperature.output > 0) != (self.temperature.latent > 0)
 
@@ -164,10 +228,17 @@ class TaskOracle(DividedOracle):
         return replace(self, temperature=Temperature(self.temperature.output or output_temperature, latent))
 
     @property
-    def approximate(self) -> bool:
+    def approximate(self) -> bool:  # type: ignore[override]
         """Whether answers are known beforehand not to be exact."""
-        tells = getattr(self.batch, "is_approximate", None)
-        return tells is not None and tells(self.temperature)
+        return isinstance(self.batch, ApproximateBatch) and self.batch.is_approximate(self.temperature)
+
+    def plane_losses(self) -> Any:
+        """Return the losses that planes found with other losses have now; None if they are not known."""
+        return self.task.plane_losses(self.batch)
+
+    def cut_at(self, cuts: Indices) -> "TaskOracle":
+        """Return the same side with its sums made of those between consecutive cuts."""
+        return replace(self, cuts=cuts)
 
     def _temperatures(self) -> Temperature:
         return self.temperature
@@ -214,7 +285,7 @@ class RenyiOracle(DividedOracle):
     """
 
     task: Any
-    batch: Any
+    batch: Any = field()
     weights: Vector
     mode: Mode
     order: float
@@ -227,7 +298,7 @@ class RenyiOracle(DividedOracle):
         self.n_features = self.task.n_features
 
     @property
-    def smooth(self) -> bool:
+    def smooth(self) -> bool:  # type: ignore[override]
         """Whether the pooled function is differentiable."""
         return self.output_temperature > 0 or self.mode == "clamped"
 
@@ -258,10 +329,9 @@ class SlackOracle(DividedOracle):
     """
 
     task: Task
-    batch: Any
+    batch: Any = field()
     weights: Vector
     scales: tuple[float, ...] = tuple(2.0**k for k in range(-6, 7))
-    smooth: bool = False
     n_jobs: int = 1
     mode: Mode = "augmented"
 
@@ -305,7 +375,7 @@ class SlackOracle(DividedOracle):
 
 
 @dataclass
-class FixedOracle:
+class FixedOracle(BaseOracle):
     """A linear side: the same planes whatever w is (a known output, or a side linearised by CCCP).
 
     `cuts` are as in `TaskOracle`.
@@ -313,8 +383,9 @@ class FixedOracle:
 
     fixed: Planes
     weights: Vector
-    smooth: bool = True
     cuts: Indices | None = None
+    smooth = True
+    linear = True
 
     def __post_init__(self) -> None:
         self.n_examples = len(self.fixed)
@@ -332,6 +403,10 @@ class FixedOracle:
         """Return the weighted sum of the planes."""
         return self._total
 
+    def cut_at(self, cuts: Indices) -> "FixedOracle":
+        """Return the same side with its sums made of those between consecutive cuts."""
+        return replace(self, cuts=cuts)
+
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Return the planes of the asked examples, with their values at w."""
         chosen = self.fixed if rows is None else self.fixed.take(rows)
@@ -339,13 +414,15 @@ class FixedOracle:
 
 
 @dataclass
-class FixedTotal:
+class FixedTotal(BaseOracle):
     """A linear side of which only the sum over all examples is known: data that are elsewhere send no more."""
 
     plane: Plane
     weights: Vector
-    smooth: bool = True
+    smooth = True
+    linear = True
     separable = False
+    divisible = False
 
     def __post_init__(self) -> None:
         self.n_examples = len(self.weights)
@@ -354,6 +431,13 @@ class FixedTotal:
     def total(self, w: Vector) -> Plane:
         """Return the sum of the planes."""
         return self.plane
+
+    def reweighted(self, weights: Vector) -> Any:
+        """Raise: the planes of single examples are not known."""
+        raise InputError(
+            f"the weights of {len(weights)} examples are to change, but of one side only the sum over all of them "
+            "is known; expected planes of single examples: make the objective anew with these weights"
+        )
 
 
 @dataclass
@@ -364,28 +448,20 @@ class Tally:
 
 
 @dataclass
-class CountingOracle:
+class CountingOracle(BaseOracle):
     """Counts how many examples are put to the wrapped oracle."""
 
-    oracle: Any
+    oracle: Oracle
     tally: Tally = field(default_factory=Tally)
 
     def __post_init__(self) -> None:
-        self.n_examples = self.oracle.n_examples
-        self.n_features = self.oracle.n_features
-        self.weights = self.oracle.weights
-        self.smooth = self.oracle.smooth
-        self.half_smooth = getattr(self.oracle, "half_smooth", False)
-        self.supporting = getattr(self.oracle, "supporting", True)
-        self.separable = getattr(self.oracle, "separable", True)
+        side = self.oracle
+        self.n_examples, self.n_features, self.weights = side.n_examples, side.n_features, side.weights
+        self.smooth, self.half_smooth, self.supporting = side.smooth, side.half_smooth, side.supporting
+        self.separable, self.divisible, self.batch = side.separable, side.divisible, side.batch
 
     def smoothed(self, output_temperature: float) -> "CountingOracle":
         """Return the smoothed oracle, counted together with this one."""
-        if not hasattr(self.oracle, "smoothed"):
-            raise InputError(
-                f"{type(self.oracle).__name__} has no soft form, so a solver for smooth objectives cannot "
-                "serve it; use solver='auto'"
-            )
         return CountingOracle(self.oracle.smoothed(output_temperature), self.tally)
 
     def total(self, w: Vector) -> Plane:
@@ -404,7 +480,7 @@ class CountingOracle:
         return self.oracle.part_total(w, rows)
 
 
-class CachedOracle:
+class CachedOracle(BaseOracle):
     """Remembers each example's planes, so that many questions need no inference.
 
     Parameters
@@ -438,11 +514,6 @@ class CachedOracle:
             store = PlaneStore(first, oracle.weights, most, most_bytes=most_bytes)
         self.store = store
         self.store.weights = oracle.weights
-
-    def total(self, w: Vector) -> Plane:
-        """Ask the exact oracle and remember its answers."""
-        planes = self.planes(w)
-        return planes.total(self.weights)
 
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Ask the exact oracle and remember its answers."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from latentstruct.executors import Chunks
 from latentstruct.planes import Plane, Planes, Slopes
-from latentstruct.ragged import Indices, Vector
+from latentstruct.ragged import Indices, Vector, Weights
 from latentstruct.short_repr import short_repr
 
 Mode = Literal["free", "augmented", "clamped"]
@@ -55,6 +55,25 @@ class Batch(Protocol):
     @property
     def labelled(self) -> bool:
         """Whether the true outputs are known."""
+
+
+@runtime_checkable
+class RememberingBatch(Protocol):
+    """A batch whose answers depend on earlier ones, such as messages that inference starts from."""
+
+    def memory(self) -> Any:
+        """Return what later answers depend on, as a tree; see `latentstruct.state_trees`."""
+
+    def recall(self, memory: Any) -> None:
+        """Put back what `memory` returned; raise LookupError, TypeError or ValueError for anything else."""
+
+
+@runtime_checkable
+class ApproximateBatch(Protocol):
+    """A batch for which inference may be approximate."""
+
+    def is_approximate(self, temperature: Temperature) -> bool:
+        """Return whether answers at a temperature are known not to be exact."""
 
 
 @dataclass(frozen=True)
@@ -339,12 +358,58 @@ class Oracle(Protocol):
     """One side of an objective: a weighted sum of convex functions, answered by planes.
 
     Requires w of shape (n_features,), finite. Ensures planes that are tight at w, and below everywhere unless they
-    are marked inexact.
+    are marked inexact. `latentstruct.core.oracles.BaseOracle` has defaults.
+
+    Attributes
+    ----------
+    n_examples, n_features : int
+        Sizes.
+    weights : ndarray of shape (n,)
+        c_i.
+    smooth : bool
+        Whether the function is differentiable.
+    half_smooth : bool
+        Whether one of outputs and latents is pooled softly and the other one maximized.
+    linear : bool
+        Whether the planes are the same at all w.
+    supporting : bool
+        Whether exact planes are below the function everywhere.
+    separable : bool
+        Whether planes of single examples are known.
+    divisible : bool
+        Whether sums over some of the examples are known.
+    approximate : bool
+        Whether answers are known beforehand not to be exact.
+    batch : Batch, optional
+        The examples, if they are in one batch in this process.
+    cuts : ndarray of int, optional
+        Bounds of consecutive examples whose sums are added in pairs.
+    n_jobs : int
+        Number of threads.
     """
 
     n_examples: int
     n_features: int
     weights: Vector
+    linear: bool
+    supporting: bool
+    separable: bool
+    divisible: bool
+    batch: Any
+    cuts: Indices | None
+    n_jobs: int
+
+    @property
+    def smooth(self) -> bool:
+        """See the attributes."""
+
+    @property
+    def half_smooth(self) -> bool:
+        """See the attributes."""
+
+    @property
+    def approximate(self) -> bool:
+        """See the attributes."""
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the supporting planes at w."""
@@ -352,9 +417,41 @@ class Oracle(Protocol):
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Return the supporting planes of the asked examples at w, without their weights."""
 
+    def part_total(self, w: Vector, rows: Indices) -> Plane:
+        """Return the weighted sum of the supporting planes of some examples at w."""
+
+    def latents_total(self, latents: Sequence[Any]) -> Plane:
+        """Return the weighted sum of the planes of given latents, one per example."""
+
+    def plane_losses(self) -> Any:
+        """Return the losses that planes found with other losses have now; None if they are not known."""
+
+    def smoothed(self, output_temperature: float) -> "Oracle":
+        """Return the same side with hard maxima taken at this temperature."""
+
+    def reweighted(self, weights: Vector) -> "Oracle":
+        """Return the same side with other weights c_i."""
+
+    def in_threads(self, n_jobs: int) -> "Oracle":
+        """Return the same side, evaluated by several threads where possible."""
+
+    def cut_at(self, cuts: Indices) -> "Oracle":
+        """Return the same side with its sums made of those between consecutive cuts."""
+
 
 class Regularizer(Protocol):
-    """A convex Ω(w)."""
+    """A convex Ω(w); `latentstruct.core.regularizers.BaseRegularizer` has defaults.
+
+    Attributes
+    ----------
+    half_square : bool
+        Whether Ω is ½‖w‖².
+    smooth : bool
+        Whether Ω is differentiable.
+    """
+
+    half_square: bool
+    smooth: bool
 
     def value(self, w: Vector) -> float:
         """Return Ω(w)."""
@@ -364,6 +461,12 @@ class Regularizer(Protocol):
 
     def prox(self, w: Vector, step: float) -> Vector:
         """Return argmin_v ½‖v − w‖² + step·Ω(v)."""
+
+    def bind(self, task: Any) -> "Regularizer":
+        """Return the regularizer for the weights of a task that has learned its data."""
+
+    def lower_bound(self, slope: Vector, offset: float) -> float:
+        """Return a value not above min_w Ω(w) + max(0, offset + slope·w), −inf if none is known."""
 
 
 @dataclass(frozen=True)
@@ -440,7 +543,7 @@ class Result:
         The objective that each of several starts reached; empty if there was one start only by nature.
     """
 
-    w: Vector
+    w: Weights
     objective: float
     lower_bound: float
     oracle_calls: int
@@ -448,7 +551,7 @@ class Result:
     reason: str
     certified: bool
     history: list[Round]
-    state: Any = None
+    state: Any = field(default=None, metadata={"context": True})
     start_objectives: list[float] = field(default_factory=list)
 
     __repr__ = short_repr
@@ -468,16 +571,51 @@ If it has a method ``begin``, estimators call that before the first round with a
 """
 
 
+class Checkpointer(Protocol):
+    """Where a solver stores its state, as a tree; see `latentstruct.state_trees`."""
+
+    saved: Any
+    """The state to continue from, or None."""
+
+    @property
+    def name(self) -> str:
+        """Where the state came from."""
+
+    def save(self, make_tree: Callable[[], Any], ended: str = "") -> None:
+        """Store the state if it is due, and always if the run ends here, for the reason `ended`.
+
+        To be called where a run can continue from the state alone.
+        """
+
+
+class Starts(Protocol):
+    """Where the starts of training with latent variables begin when no weights are known."""
+
+    def planes(self, attempt: int) -> Planes | Plane:
+        """Return planes below the clamped side, one per example or their sum, for a start, counted from 0."""
+
+
 class Solver(Protocol):
-    """A minimiser of objectives.
+    """A minimizer of objectives.
 
     `needs` is a subset of {"convex", "difference", "smooth", "planes", "l2"}; an objective without these properties is
-    refused in words before the first round.
+    refused in words before the first round. `limits` are the names of parameters that say how far a run goes.
+    `BaseSolver` has defaults of all that estimators read.
     """
 
     needs: frozenset[str]
+    limits: tuple[str, ...]
 
     def minimize(
-        self, objective: Any, w0: Vector | None = None, *, state: Any = None, callback: Callback | None = None
+        self,
+        objective: Any,
+        w0: Vector | None = None,
+        *,
+        state: Any = None,
+        callback: Callback | None = None,
+        checkpointer: "Checkpointer | None" = None,
     ) -> Result:
-        """Minimise from w0 (zero if None), or go on from an earlier result's state."""
+        """Minimize from w0 (zero if None), or continue from an earlier result's state.
+
+        A solver that cannot store its state raises InputError if `checkpointer` is not None.
+        """

@@ -17,8 +17,26 @@ SMALLEST_SQUARE = 1e-280
 STATE_GROUPS = {"states": False, "shared_states": True}
 
 
-class L2(BaseEstimator):
+class BaseRegularizer(BaseEstimator):
+    """Defaults of regularizers; see `latentstruct.core.protocols.Regularizer`."""
+
+    half_square: bool = False
+    smooth: bool = False
+
+    def bind(self, task: Any) -> Self:
+        """Return the regularizer for the weights of a task that has learned its data."""
+        return self
+
+    def lower_bound(self, slope: Vector, offset: float) -> float:
+        """Return a value not above min_w Ω(w) + max(0, offset + slope·w); −inf, as here, if none is known."""
+        return -math.inf
+
+
+class L2(BaseRegularizer):
     """Ω(w) = ½‖w‖²."""
+
+    half_square = True
+    smooth = True
 
     def value(self, w: Vector) -> float:
         """Return ½‖w‖²."""
@@ -39,8 +57,10 @@ class L2(BaseEstimator):
         return share * offset - 0.5 * share * share * square
 
 
-class NoRegularizer(BaseEstimator):
+class NoRegularizer(BaseRegularizer):
     """Ω(w) = 0, for the perceptron."""
+
+    smooth = True
 
     def value(self, w: Vector) -> float:
         """Return 0."""
@@ -55,7 +75,7 @@ class NoRegularizer(BaseEstimator):
         return w
 
 
-class GroupNorm(BaseEstimator):
+class GroupNorm(BaseRegularizer):
     """Ω(w) = Σ_p λ_p‖w^p‖₂: whole groups of weights become exactly zero, so that latent states are chosen.
 
     Parameters

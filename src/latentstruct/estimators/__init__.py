@@ -1,6 +1,5 @@
 """Estimators: a task, an objective and a solver put together the way scikit-learn users expect."""
 
-from latentstruct.estimators.base import SOLVERS
 from latentstruct.estimators.early_stopping import EarlyStopping
 from latentstruct.estimators.general import StructuredEstimator
 from latentstruct.estimators.kernel import KernelStructuralSVM
@@ -9,6 +8,7 @@ from latentstruct.estimators.min_entropy import MinEntropySSVM
 from latentstruct.estimators.observed import CRF, StructuralSVM
 from latentstruct.estimators.perceptron import StructuredPerceptron
 from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
+from latentstruct.solvers.selection import SOLVERS
 
 __all__ = [
     "CRF",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, Tags
 
-from latentstruct.checkpoints import as_keeper
+from latentstruct.checkpoints import open_checkpoint
 from latentstruct.checks import as_reals, check_flag, copied
 from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.protocols import Callback, Result
@@ -22,7 +22,7 @@ from latentstruct.estimators.early_stopping import EarlyStopping, Validation, ch
 from latentstruct.estimators.identity import training_identity
 from latentstruct.estimators.notebook import FittedRepr
 from latentstruct.estimators.outlook import announce
-from latentstruct.estimators.placing import Place, first_of_shards, placed, require_divisible
+from latentstruct.estimators.placing import Place, placed, require_divisible
 from latentstruct.estimators.predicting import Predicting, check_weights
 from latentstruct.estimators.reports import RoundPrinter, tell_of_checkpoint, warn_of
 from latentstruct.estimators.states import StateSelection
@@ -33,39 +33,13 @@ from latentstruct.estimators.stored import (
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs
 from latentstruct.memory import require_weights
-from latentstruct.planes import Planes, checked_planes
 from latentstruct.ragged import Vector
 from latentstruct.sharded_data import ShardedData
 from latentstruct.short_repr import show
-from latentstruct.solvers import (
-    CCCP,
-    LBFGS,
-    BlockAscent,
-    Bundle,
-    CuttingPlane,
-    FrankWolfe,
-    SelfPaced,
-    Subgradient,
-)
-from latentstruct.solvers.auto import choose_solver
-from latentstruct.solvers.base import BaseSolver, run_solver
-from latentstruct.solvers.caches import bounded
-from latentstruct.solvers.cccp import choose_descent
-from latentstruct.solvers.dissimilarity import Alternation
-from latentstruct.solvers.proximal import Proximal, wants_proximal
-from latentstruct.tasks.base import require_one_latent_each
+from latentstruct.solvers.base import BaseSolver
+from latentstruct.solvers.selection import select_solver
+from latentstruct.solvers.starts import LatentStarts, SampledStarts, SummedStarts
 from latentstruct.tasks.inputs import check_matrix
-
-SOLVERS: dict[str, type[BaseSolver]] = {
-    "block_ascent": BlockAscent,
-    "bundle": Bundle,
-    "cutting_plane": CuttingPlane,
-    "frank_wolfe": FrankWolfe,
-    "subgradient": Subgradient,
-    "lbfgs": LBFGS,
-    "proximal": Proximal,
-}
-
 
 # Parameters that change nothing in the planes of single examples.
 STATE_FREE = (
@@ -159,90 +133,28 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         return build_objective(task, batch, weights, self._temperature())
 
     def _solver(self, objective: Objective) -> BaseSolver:
-        solver = self._named_solver(objective)
-        if {"convex", "difference"} & objective.properties == {"difference"}:
-            # Where the difference of convex functions is beyond a solver, CCCP gives it convex problems.
-            beyond = "convex" in solver.needs or (isinstance(solver, LBFGS) and not objective.minus.smooth)
-            solver = CCCP(solver) if beyond else solver
-            self._require_fit(solver, objective)
         limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
-        # A convex objective has one minimum, wherever one starts.
-        if self.restarts is not None and "convex" not in objective.properties:
-            limits[self._restarts_of(solver)] = self.restarts
-        limited = solver.set_params(**{name: value for name, value in limits.items() if value is not None})
-        return bounded(limited, self.cache_mb)
+        return select_solver(self.solver, objective, self.restarts, self.cache_mb, **limits)
 
-    def _require_fit(self, solver: BaseSolver, objective: Objective) -> None:
-        """Raise where CCCP would be given a regulariser whose convex problems it solves badly."""
-        if isinstance(solver, CCCP | SelfPaced) and wants_proximal(objective):
-            raise InputError(
-                f"solver={show(self.solver)} trains latent variables by CCCP, which needs the regulariser ½‖w‖², but "
-                f"it is {type(objective.regularizer).__name__}: use solver='auto'"
-            )
-
-    def _named_solver(self, objective: Objective) -> BaseSolver:
-        if isinstance(self.solver, str):
-            if self.solver == "auto":
-                return choose_solver(objective) if "convex" in objective.properties else choose_descent(objective)
-            if self.solver in SOLVERS:
-                return SOLVERS[self.solver]()
-            raise InputError(
-                f"unknown solver {show(self.solver)}: choose 'auto', {', '.join(map(repr, SOLVERS))} or give a solver"
-            )
-        if isinstance(self.solver, type) or not hasattr(self.solver, "minimize"):
-            raise InputError(
-                f"solver must be a name or a solver such as BlockAscent(), found {show(self.solver)}: give one of "
-                "these, or 'auto'"
-            )
-        return copied(self.solver)
-
-    def _restarts_of(self, solver: BaseSolver) -> str:
-        """Return the name of the solver's parameter that takes the number of starts."""
-        if isinstance(solver, SelfPaced):
-            solver.set_params(inner=CCCP() if solver.inner is None else solver.inner)
-            return "inner__restarts"
-        if "restarts" in solver.get_params(deep=False):
-            return "restarts"
-        raise InputError(
-            f"restarts={show(self.restarts)} is for CCCP and LBFGS, but {type(solver).__name__} was to be used: leave "
-            "it out"
-        )
-
-    def _first(self, task: Any, place: Place, H: Any, objective: Any, compose: Any) -> Callable[[int], Any]:
-        """Return the planes of the latents that each start begins with, or their sum."""
-        if place.sharded:
-            return first_of_shards(place, objective, partial(self._first_latents, task), H, compose)
-        batch = place.whole
-        latents = self._first_latents(task, batch, H)
-        # Latents that do not fit are refused before training begins.
-        given = None if H is None else self._completed(task, batch, H)
-        return lambda k: given if k == 0 and given is not None else self._completed(task, batch, latents(k))
-
-    @staticmethod
-    def _completed(task: Any, batch: Any, latents: Any) -> Planes:
-        return checked_planes(task.completion_planes(batch, latents), task, "completion_planes", batch.n_examples)
-
-    def _first_latents(self, task: Any, batch: Any, H: Any) -> Callable[[int], Any]:
-        """Return the latents that each start begins with."""
-        if not (isinstance(self.init, str) and self.init in ("task", "random")):
-            raise InputError(f"init must be 'task' or 'random', found {show(self.init)}; give latents of your own as H")
-        seed = self.random_state
-        if seed is not None and not (isinstance(seed, (int, np.integer)) and seed >= 0):
-            raise InputError(
-                f"random_state must be a whole number, at least 0, or None, found {show(seed)}: choose one such as 0"
-            )
+    def _starts(self, task: Any, place: Place, H: Any, objective: Any, compose: Any) -> Any:
+        """Return where the starts begin."""
+        if place.whole is None:
+            return SampledStarts(objective, partial(self._sample, task, place, objective.plus.weights, compose))
+        starts = LatentStarts(task, place.whole, self.init, H, self.random_state, objective.weights)
+        found = SummedStarts(starts, objective.minus) if place.sharded else starts
         if H is not None:
-            require_one_latent_each(batch, H)
+            # Latents that do not fit are refused before training begins.
+            found.planes(0)
+        return found
 
-        def first(attempt: int) -> Any:
-            if attempt == 0 and H is not None:
-                return H
-            rng = np.random.default_rng(None if seed is None else [seed, attempt])
-            if self.init == "random":
-                return task.random_latents(batch, rng)
-            return task.initial_latents(batch, rng, attempt)
-
-        return first
+    def _sample(self, task: Any, place: Place, weights: Vector, compose: Any) -> Objective:
+        """Return the objective of the first shard."""
+        assert place.sample is not None
+        batch = place.sample()
+        objective = compose(task, batch, weights[: batch.n_examples])
+        return replace(
+            objective, starts=LatentStarts(task, batch, self.init, None, self.random_state, objective.weights)
+        )
 
     def _weights(self, n_examples: int, sample_weight: Any) -> Vector:
         if not (isinstance(self.C, (int, float, np.number)) and math.isfinite(self.C) and self.C > 0):
@@ -341,7 +253,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
             if place.cuts is not None:
                 objective = objective.cut_at(place.cuts)
             if task.latent:
-                objective = replace(objective, first=self._first(task, place, H, objective, compose))
+                objective = replace(objective, starts=self._starts(task, place, H, objective, compose))
             division = "in shards" if place.sharded else "as a whole"
             data |= {"X": X, "Y": Y, "sample_weight": sample_weight, "H": H, "coef_init": coef_init}
             given = {**data, "division": division}
@@ -362,7 +274,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         if H is not None and not task.latent:
             raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
         solver = self._solver(objective)
-        if H is not None and not isinstance(solver, CCCP | SelfPaced | Alternation | Proximal):
+        if H is not None and not solver.takes_latents:
             raise InputError(
                 f"H is given, but {type(solver).__name__} begins with weights: give coef_init, or train by CCCP"
             )
@@ -377,10 +289,11 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
             w0 = self._given_start(task, coef_init, H)
         elif H is not None:
             w0 = None
-        keeper = as_keeper(checkpoint, lambda: training_identity(self, solver, task, data))
+        checkpointer = open_checkpoint(checkpoint, lambda: training_identity(self, solver, task, data))
         announce(callback, solver, objective, several=w0 is None)
-        tell_of_checkpoint(callback, keeper)
-        result = run_solver(solver, objective, w0, keeper, state=state, callback=validation or callback)
+        tell_of_checkpoint(callback, checkpointer)
+        watching = validation or callback
+        result = solver.minimize(objective, w0, state=state, callback=watching, checkpointer=checkpointer)
         kept = result if validation is None else validation.chosen(result)
         if hasattr(task, "settle"):
             # What training leaves open, for instance the threshold of a ranking.
@@ -493,9 +406,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
 
 
 def _solver_names(solver: Any) -> str:
-    """Return the names of a solver and of those inside it, which may be named by a string."""
-    if isinstance(solver, str):
-        return repr(solver)
-    inside = [getattr(solver, name, None) for name in ("inner", "solver")]
-    names = ", ".join(_solver_names(part) for part in inside if part is not None)
+    """Return the names of a solver and of those inside it."""
+    inside = [part for part in solver.get_params(deep=False).values() if isinstance(part, BaseSolver)]
+    names = ", ".join(map(_solver_names, inside))
     return type(solver).__name__ + (f"({names})" if names else "")

@@ -27,7 +27,7 @@ def training_identity(estimator: Any, solver: Any, task: Any, data: dict[str, An
     data : dict of str to object
         What `fit` was given; None is left out.
     """
-    params, limits = estimator.get_params(deep=False), getattr(solver, "limits", ())
+    params, limits = estimator.get_params(deep=False), solver.limits
     settings = {name: as_text(value) for name, value in params.items() if name not in FREE + OF_THE_SOLVER}
     return {
         "data": {name: digest(value) for name, value in data.items() if value is not None},

@@ -1,7 +1,7 @@
 """Structural SVMs with kernels: classes, classes with latent states, and measures of whole sets."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
-from latentstruct.checks import copied
+from latentstruct.checks import check_choice, copied
 from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.protocols import Callback, Prediction, Temperature
 from latentstruct.estimators.base import BaseStructuredEstimator
@@ -31,9 +31,11 @@ from latentstruct.kernel_maps import (
     factorise,
     resolve_gamma,
 )
+from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.sampled_cuts import SampledCuts, descend_latent
+from latentstruct.solvers.starts import LatentStarts
 from latentstruct.tasks.inputs import InputRows, check_matrix, is_finite_number, with_own_indices
 from latentstruct.tasks.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.measure import Measure
@@ -46,6 +48,19 @@ SAMPLE = 500
 """Rows of a sampled cut where nothing else was asked."""
 NEGLIGIBLE = 1e-9
 """Share of the largest coefficient below which rounding left a row that supports nothing."""
+
+
+@dataclass
+class ScoreStarts:
+    """Initial latents, whose planes are those of a task that reads scores."""
+
+    starts: LatentStarts
+    task: Any
+    batch: Any
+
+    def planes(self, attempt: int) -> Planes:
+        """Return the planes of the latents that a start begins with."""
+        return self.task.completion_planes(self.batch, self.starts.latents(attempt))
 
 
 def _is_latent(estimator: Any) -> bool:
@@ -404,8 +419,9 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         objective = self._objective(by_scores, scored, self._weights(batch.n_examples, sample_weight))
         objective = objective.in_threads(effective_jobs(self.n_jobs))
         if task.latent:
-            latents = self._first_latents(task, batch, H)
-            objective = replace(objective, first=lambda k: by_scores.completion_planes(scored, latents(k)))
+            check_choice(self.init, ("task", "random"), "init")
+            latents = LatentStarts(task, batch, self.init, H, self.random_state)
+            objective = replace(objective, starts=ScoreStarts(latents, by_scores, scored))
         elif H is not None:
             raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
 

@@ -5,15 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.solvers import CCCP, LBFGS, AlternatingSubgradient, Perceptron, SelfPaced, Subgradient
 from latentstruct.solvers.base import BaseSolver
-from latentstruct.solvers.dissimilarity import Alternation
-from latentstruct.time_left import Outlook, Rule
-
-# Solvers whose bounds, if they have any, do not come near the objective.
-UNBOUNDED = (AlternatingSubgradient, Perceptron, Subgradient)
-# The rule by which L-BFGS ends where there is no bound.
-FALL, SPAN = 0.01, 10
+from latentstruct.time_left import Outlook
 
 
 def announce(callback: Any, solver: BaseSolver, objective: Any, several: bool) -> None:
@@ -25,26 +18,10 @@ def announce(callback: Any, solver: BaseSolver, objective: Any, several: bool) -
 
 def foresee(solver: BaseSolver, objective: Any, several: bool) -> Outlook:
     """Return what ends the training of an objective by a solver."""
-    convex = "convex" in objective.properties and not isinstance(solver, Alternation)
-    inner = getattr(solver, "inner", None) if isinstance(solver, SelfPaced) else solver
-    # The solver checks what was handed in, but later.
-    restarts = getattr(inner, "restarts", 1)
-    n_starts = int(restarts) if several and not convex and isinstance(restarts, int | np.integer) else 1
-    rule, goal, span = _ending(solver, objective, convex)
-    # Solvers of the user's own need not have limits.
-    rounds, seconds = (getattr(solver, name, math.inf) for name in ("max_rounds", "max_seconds"))
-    if isinstance(solver, SelfPaced):
-        # It counts paces, each of which has many rounds.
-        rounds = math.inf
-    return Outlook(rule, goal, span, rounds, seconds, n_starts)
-
-
-def _ending(solver: BaseSolver, objective: Any, convex: bool) -> tuple[Rule, float, int]:
-    tol = getattr(solver, "tol", None)
-    if tol is None or isinstance(solver, UNBOUNDED):
-        return "", 0.0, 1
-    if convex:
-        return "gap", tol, 1
-    if isinstance(solver, LBFGS) and "smooth" in objective.properties:
-        return "fall", FALL * tol, SPAN
-    return ("round" if isinstance(solver, CCCP) else ""), tol, 1
+    several = several and "convex" not in objective.properties
+    # The solver checks its parameters later.
+    n_starts = solver.n_starts if several and isinstance(solver.n_starts, int | np.integer) else 1
+    # Parameters that are no limits count something else than iterations.
+    rounds = solver.max_rounds if "max_rounds" in solver.limits else math.inf
+    rule, goal, span = solver.ending(objective)
+    return Outlook(rule, goal, span, rounds, solver.max_seconds, int(n_starts))  # type: ignore[arg-type]

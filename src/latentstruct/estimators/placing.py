@@ -8,19 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import TaskOracle
 from latentstruct.exceptions import InputError
 from latentstruct.held_values import stored_recipes
-from latentstruct.planes import Plane
-from latentstruct.ragged import Indices, Vector
+from latentstruct.ragged import Indices
 from latentstruct.sharded_data import ShardedData
 from latentstruct.shards import LocalShards, data_recipes, length_of, shard_bounds
 from latentstruct.short_repr import show
-from latentstruct.solvers.auto import choose_solver
-
-FIRST_TOL = 0.1
-"""Relative precision to which the problem of the first shard is solved, whose weights complete all others."""
 
 
 @dataclass
@@ -122,46 +116,3 @@ def require_divisible(estimator: Any, task: Any, X: Any) -> None:
         )
     if not stored and length_of(X) == 1:
         raise InputError(f"{given}, but there is only one example, which cannot be divided: {cure}")
-
-
-def first_of_shards(
-    place: Place,
-    objective: Objective,
-    latents_of: Callable[[Any, Any], Callable[[int], Any]],
-    H: Any,
-    compose: Callable[[Any, Any, Vector], Any],
-) -> Callable[[int], Plane]:
-    """Return the sum of the planes of the latents that each start begins with.
-
-    Latents are given, or chosen for the whole by the task's rule. Where the whole is nowhere, the rule is followed for
-    the first shard only: its problem is solved loosely, and the weights found complete all shards.
-
-    Parameters
-    ----------
-    place : Place
-        The examples in shards.
-    objective : Objective
-        That of the shards.
-    latents_of : callable
-        Gives the latents of each start for a batch and latents of the user's own, or None.
-    H : sequence, optional
-        Latents of the user's own.
-    compose : callable
-        Makes the objective of a task, a batch and weights.
-    """
-    given = None if H is None else objective.minus.latents_total(H)
-    if place.whole is not None:
-        latents = latents_of(place.whole, H)
-        return lambda k: given if k == 0 and given is not None else objective.minus.latents_total(latents(k))
-
-    def first(attempt: int) -> Plane:
-        if attempt == 0 and given is not None:
-            return given
-        assert place.sample is not None
-        task, sample = place.batch.task, place.sample()
-        small = compose(task, sample, objective.plus.weights[: sample.n_examples])
-        guessed = small.linearized_with(task.completion_planes(sample, latents_of(sample, None)(attempt)))
-        found = choose_solver(guessed).set_params(tol=FIRST_TOL).minimize(guessed)
-        return objective.minus.total(found.w)
-
-    return first

@@ -5,11 +5,10 @@ import warnings
 from typing import Any
 
 from latentstruct.callers import user_stacklevel
-from latentstruct.checkpoints import FileKeeper, rounds_in
+from latentstruct.checkpoints import FileCheckpointer, rounds_in
 from latentstruct.core.protocols import Result, Round
 from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.solvers import LBFGS
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.time_left import Outlook, TrainingTime
 
@@ -48,11 +47,11 @@ class RoundPrinter:
         )
 
 
-def tell_of_checkpoint(callback: Any, keeper: FileKeeper | None) -> None:
+def tell_of_checkpoint(callback: Any, checkpointer: FileCheckpointer | None) -> None:
     """Tell a callback that has a method ``go_on`` from which checkpoint training goes on, and after how many rounds."""
     go_on = getattr(callback, "go_on", None)
-    if go_on is not None and keeper is not None and keeper.saved is not None:
-        go_on(keeper.name, rounds_in(keeper.saved))
+    if go_on is not None and checkpointer is not None and checkpointer.saved is not None:
+        go_on(checkpointer.name, rounds_in(checkpointer.saved))
 
 
 def warn_of(estimator: Any, result: Result, solver: BaseSolver) -> None:
@@ -61,7 +60,7 @@ def warn_of(estimator: Any, result: Result, solver: BaseSolver) -> None:
         warnings.warn(
             f"training ended at w = 0: {_cause_of_zero(estimator)}", ConvergenceWarning, stacklevel=user_stacklevel()
         )
-    wide = estimator.relative_gap_ > solver.tol if math.isfinite(result.gap) else isinstance(solver, LBFGS)
+    wide = estimator.relative_gap_ > solver.tol if math.isfinite(result.gap) else solver.warns_if_stalled
     unfinished = result.reason == "stalled" and wide
     if unfinished or result.reason in ("max_rounds", "max_seconds", "interrupted"):
         gap = f"relative gap {estimator.relative_gap_:.2g}" if math.isfinite(result.gap) else "no bound"

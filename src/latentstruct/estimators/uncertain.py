@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from latentstruct.core.protocols import Callback, LatentSites, Result
 from latentstruct.dissimilarity import DissimilarityObjective, LatentModel
 from latentstruct.estimators.latent import LatentEstimator
-from latentstruct.estimators.placing import Place
 from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
@@ -378,10 +377,6 @@ class IterativeLSVM(_Uncertain):
     def _objective(self, task: Any, batch: Any, weights: Vector) -> Any:
         _require_latent_loss(self, task, "point_distribution")
         return DissimilarityObjective(LatentModel(task, batch), weights)
-
-    def _first(self, task: Any, place: Place, H: Any, objective: Any, compose: Any) -> Any:
-        """Return the latents that each start begins with: their planes and the loss against them follow."""
-        return self._first_latents(task, place.whole, H)
 
     def _solver(self, objective: Any) -> BaseSolver:
         return self._limits(Imputation(self.solver, self.inner))

@@ -13,7 +13,8 @@ from latentstruct.datasets import HiddenField, make_hidden_field
 from latentstruct.experiments.findings import Findings, Table
 from latentstruct.experiments.mssvm_simulation import MODELS, MSSVM, C, Model, field_task, train
 from latentstruct.ragged import Vector
-from latentstruct.solvers.base import first_weights
+from latentstruct.solvers.base import initial_weights
+from latentstruct.solvers.starts import LatentStarts, OneStart
 from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
@@ -57,9 +58,7 @@ def make_objective(model: Model, field: HiddenField, seed: int) -> Objective:
     temperature, margin = SETTINGS[model.name]
     objective = build_objective(task, batch, np.full(batch.n_examples, C), temperature, margin)
     # The seed is that of the estimators, so that all descents begin alike.
-    latents = task.initial_latents(batch, np.random.default_rng([seed, 0]), 0)
-    planes = task.completion_planes(batch, latents)
-    return replace(objective, first=lambda attempt: planes)
+    return replace(objective, starts=OneStart(LatentStarts(task, batch, seed=seed), 0))
 
 
 def descend(objective: Objective, w: Vector, rate: float, n_steps: int) -> tuple[Vector, Vector]:
@@ -194,7 +193,7 @@ def measure(seeds: Sequence[int], say: Callable[[str], None], **sizes: Any) -> C
         field = make_hidden_field(random_state=seed, **sizes)
         for model in MODELS:
             objective = make_objective(model, field, seed)
-            start = first_weights(objective)
+            start = initial_weights(objective)
             assert model.rate is not None
             values, found = descend(objective, start, model.rate, STEPS)
             norms[model.name].append(found)

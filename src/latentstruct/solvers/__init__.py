@@ -1,13 +1,13 @@
-"""Minimisers of objectives: one module each."""
+"""Minimizers of objectives: one module each."""
 
 from latentstruct.solvers.alternating import AlternatingSubgradient
-from latentstruct.solvers.auto import HingeSolver
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.bundle import Bundle
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.cutting_plane import CuttingPlane
 from latentstruct.solvers.dissimilarity import Dissimilarity, Imputation
 from latentstruct.solvers.frank_wolfe import FrankWolfe
+from latentstruct.solvers.hinge import HingeSolver
 from latentstruct.solvers.lbfgs import LBFGS
 from latentstruct.solvers.proximal import Proximal
 from latentstruct.solvers.self_paced import SelfPaced

@@ -1,17 +1,31 @@
 """The alternating coordinate and subgradient descent of Chen, Batra, Freeman and Johnson, to compare with."""
 
 import math
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from latentstruct.core.objective import Objective
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector
+from latentstruct.ragged import Vector, Weights
 from latentstruct.short_repr import show
-from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
+from latentstruct.solvers.base import BaseSolver, Monitor, initial_weights
+from latentstruct.state_trees import state_dict
 
 
+@dataclass
+class Steps:
+    """The state of `AlternatingSubgradient`: w, a subgradient there, and how often the objective has risen."""
+
+    w: Weights
+    gradient: Weights
+    rises: int = 0
+    before: float = math.inf
+
+
+@dataclass(eq=False, repr=False)
 class AlternatingSubgradient(BaseSolver):
     """Complete the latents at w, take one full subgradient step, repeat: w ← w − α_t(∇Ω(w) + Σ_i c_i m_i).
 
@@ -36,19 +50,14 @@ class AlternatingSubgradient(BaseSolver):
     the true output costs nothing. The algorithm as printed ends with the last weights; here the best are kept.
     """
 
-    def __init__(
-        self,
-        tol: float = 1e-5,
-        max_rounds: int = 1000,
-        max_seconds: float = float("inf"),
-        learning_rate: float = 1.0,
-        restarts: int = 1,
-    ) -> None:
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.learning_rate = learning_rate
-        self.restarts = restarts
+    has_restarts = True
+    bounds = False
+
+    tol: float = 1e-5
+    max_rounds: int = 1000
+    max_seconds: float = float("inf")
+    learning_rate: float = 1.0
+    restarts: int = 1
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -61,25 +70,18 @@ class AlternatingSubgradient(BaseSolver):
             )
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
-        return first_weights(objective, attempt)
+        return initial_weights(objective, attempt)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        rises, before = 0, math.inf
-        if monitor.resumed is not None:
-            with monitor.restoring():
-                saved = monitor.resumed
-                w, gradient = (saved.vector(name, objective.n_features) for name in ("w", "gradient"))
-                rises, before = saved.whole("rises"), saved.real("before")
-        else:
-            gradient = np.zeros_like(w)
-        monitor.snapshot = lambda: {"w": w, "gradient": gradient, "rises": rises, "before": before}
+        run = monitor.resumed_state(Steps) or Steps(w, np.zeros_like(w))
+        monitor.snapshot = partial(state_dict, run)
         while not monitor.reason:
-            w = w - self.learning_rate / (rises + 1) * gradient
-            value, gradient = objective.value_and_gradient(w)
+            run.w = w = run.w - self.learning_rate / (run.rises + 1) * run.gradient
+            value, run.gradient = objective.value_and_gradient(w)
             monitor.offer(w, value)
             monitor.current = w
-            rises += value > before
-            if abs(value - before) < self.tol * abs(value):
+            run.rises += int(value > run.before)
+            if abs(value - run.before) < self.tol * abs(value):
                 monitor.reason = "converged"
-            before = value
+            run.before = value
             monitor.close_round()

@@ -4,25 +4,22 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
-from inspect import signature
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
-from latentstruct.checkpoints import Keeper, restoring
+from latentstruct.checkpoints import restoring
 from latentstruct.checks import check_flag, is_real
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Result, Round
+from latentstruct.core.protocols import Callback, Checkpointer, Result, Round
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector
+from latentstruct.ragged import Vector, Weights
 from latentstruct.short_repr import show
-from latentstruct.state_trees import Saved, Tree, history_tree, restored_history
+from latentstruct.state_trees import CONTEXT, Tree, checked_dict, from_state_dict, load_state_dict, state_dict
 
-# Parameters of solvers that are True or False.
-FLAGS = ("average", "gap_sampling", "keep_planes", "direct")
 MEANINGS = {
     "convex": "a convex objective (no latent variables, or a linearised clamped side)",
     "difference": "a difference of convex functions (latents that are maximised or summed out)",
@@ -48,12 +45,25 @@ EARLY_STOPPING = "early_stopping"
 NAMED = (GIVEN_UP, EARLY_STOPPING)
 
 
+S = TypeVar("S")
+
+
+@dataclass
+class Earlier:
+    """What an earlier start has reached, and after how many lines of the history it ended."""
+
+    objective: float
+    w: Weights | None
+    rounds: int
+
+
+@dataclass
 class Monitor:
     """Keeps what a solver has reached and says when to stop.
 
     Parameters
     ----------
-    objective : Objective
+    asked : Objective
         Counted objective.
     tol : float
         Relative gap (P − D)/|P| at which the solver has converged.
@@ -61,93 +71,92 @@ class Monitor:
         Limits.
     callback : callable, optional
         Called with each round.
-    keeper : Keeper, optional
-        Offered the state after each round. A solver says what its own part of that is by setting `snapshot`.
+    checkpointer : Checkpointer, optional
+        Stores the state after each round. A solver says what its own part of that is by setting `snapshot`.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        tol: float,
-        max_rounds: int,
-        max_seconds: float,
-        callback: Callback | None = None,
-        keeper: Keeper | None = None,
-    ) -> None:
-        self.asked, self.counted, self.keeper = objective, objective.plus, keeper
-        self.tol, self.max_rounds, self.max_seconds, self.callback = tol, max_rounds, max_seconds, callback
-        self.best: Vector | None = None
-        self.current: Vector | None = None
-        self.objective = math.inf
-        self.lower_bound = -math.inf
-        self.certified = True
-        self.history: list[Round] = []
+    asked: Objective = field(metadata=CONTEXT)
+    tol: float = field(metadata=CONTEXT)
+    max_rounds: int = field(metadata=CONTEXT)
+    max_seconds: float = field(metadata=CONTEXT)
+    callback: Callback | None = field(default=None, metadata=CONTEXT)
+    checkpointer: Checkpointer | None = field(default=None, metadata=CONTEXT)
+    best: Weights | None = None
+    current: Weights | None = None
+    objective: float = math.inf
+    lower_bound: float = -math.inf
+    certified: bool = True
+    history: list[Round] = field(default_factory=list)
+    found: str = ""
+    """Why to stop, as the solver has found; `reason` also knows limits and tolerance."""
+    met: bool = False
+    """Whether the last iteration met the tolerance."""
+    earlier: list[Earlier] = field(default_factory=list)
+    seconds: float = 0.0
+    calls: int = 0
+    memory: Any = None
+    solver: Any = None
+    """What `snapshot` had returned, if a solver continues; `reason` then says whether it had ended there."""
+
+    def __post_init__(self) -> None:
+        self.counted: Any = self.asked.plus
         self.reason = ""
         self.state: Any = None
         self.closing: Callable[[], Any] | None = None
         """What a solver wants done when it is interrupted, for instance a last certificate."""
         self.snapshot: Callable[[], Tree] = dict
-        """Returns what a solver needs, besides what is kept here, to go on after the round that was just closed."""
-        self.resumed: Saved | None = None
-        """What `snapshot` had returned, if a solver is to go on; `reason` then says whether it had ended there."""
+        """Returns what a solver needs, besides what is kept here, to continue after the iteration just closed."""
         self.most_starts = 1
-        """Starts that are to be made."""
+        """Number of starts."""
         self._began = time.perf_counter()
-        self._earlier: list[tuple[float, Vector | None, int]] = []
-        if keeper is not None and keeper.saved is not None:
-            with restoring(keeper):
-                self._restore(Saved(keeper.saved))
+        if self.checkpointer is not None and self.checkpointer.saved is not None:
+            with self.restoring():
+                load_state_dict(self, self.checkpointer.saved, self.asked)
+                self._resume()
 
     @property
     def n_starts(self) -> int:
         """How many starts have been put aside."""
-        return len(self._earlier)
+        return len(self.earlier)
 
-    def tree(self) -> Tree:
-        """Return the state after the last round, with what the solver keeps of its own."""
-        return {
-            "best": self.best,
-            "current": self.current,
-            "objective": self.objective,
-            "lower_bound": self.lower_bound,
-            "certified": self.certified,
-            "history": history_tree(self.history),
-            "found": self._found,
-            "met": self._met,
-            "seconds": self._seconds(),
-            "calls": self.counted.tally.calls,
-            "earlier": [{"objective": value, "w": w, "rounds": rounds} for value, w, rounds in self._earlier],
-            "memory": memory_of(self.asked),
-            "solver": self.snapshot(),
-        }
+    def state_dict(self) -> Tree:
+        """Return the state after the last round, with that of the solver."""
+        self.seconds, self.calls, self.memory = self._seconds(), self.counted.tally.calls, memory_of(self.asked)
+        return {**state_dict(self), "solver": self.snapshot()}
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the solver continues an earlier run."""
+        return self.solver is not None
+
+    def resumed_state(self, kind: type[S]) -> S | None:
+        """Return the state of the solver that an earlier run had stored, or None."""
+        if self.solver is None:
+            return None
+        with self.restoring():
+            return from_state_dict(kind, self.solver, self.asked)
 
     def restoring(self) -> AbstractContextManager[None]:
-        """Return the context in which a solver reads `resumed`: what does not fit is told of with the file's name."""
-        assert self.keeper is not None
-        return restoring(self.keeper)
+        """Return the context in which a solver reads its state: errors then name the file."""
+        assert self.checkpointer is not None
+        return restoring(self.checkpointer)
 
-    def _restore(self, saved: Saved) -> None:
-        """Take over a state; the solver's own part is left in `resumed`."""
-        d = self.asked.n_features
-        self.best, self.current = (saved.vector(name, d) if name in saved else None for name in ("best", "current"))
-        self.objective, self.lower_bound = saved.real("objective"), saved.real("lower_bound")
+    def _resume(self) -> None:
+        """Continue from the state that was loaded."""
         if self.best is None and math.isfinite(self.objective):
             raise ValueError(f"the objective is {self.objective:g}, but there are no weights that reach it")
-        self.certified, self.history = saved.flag("certified"), restored_history(saved.part("history"))
-        for start in saved.parts("earlier"):
-            w = start.vector("w", d) if "w" in start else None
-            self._earlier.append((start.real("objective"), w, start.whole("rounds", 0, len(self.history))))
-        self._began = time.perf_counter() - saved.real("seconds")
-        self.counted.tally.calls = saved.whole("calls")
-        recall(self.asked, saved.tree["memory"])
-        self.resumed = saved.part("solver")
-        self._judge(saved.text("found"), saved.flag("met"), False, self.history[-1].seconds)
+        if any(start.rounds > len(self.history) for start in self.earlier):
+            raise ValueError(f"a start ended after more than {len(self.history)} rounds")
+        checked_dict(self.solver)
+        self._began, self.counted.tally.calls = time.perf_counter() - self.seconds, self.calls
+        recall(self.asked, self.memory)
+        self._judge(self.found, self.met, False, self.history[-1].seconds)
 
     def begin_next_start(self) -> None:
         """Put what this start has reached aside, and count from zero again."""
-        self._earlier.append((self.objective, self.best, len(self.history)))
+        self.earlier.append(Earlier(self.objective, self.best, len(self.history)))
         self.best, self.objective, self.reason = None, math.inf, ""
-        self.resumed = None
+        self.solver = None
 
     def require_finite(self, objective: float) -> None:
         """Raise if an objective, or a model of it, overflowed."""
@@ -187,22 +196,22 @@ class Monitor:
         shown, bound = (self.objective, self.lower_bound) if estimate is None else estimate
         bound = max(bound, self.lower_bound)
         calls = self.counted.tally.calls
-        gap, start = shown - bound, len(self._earlier)
+        gap, start = shown - bound, len(self.earlier)
         line = Round(self._rounds() + 1, shown, bound, gap, calls, seconds, estimate is not None, start=start)
         self.history.append(line)
         shown_w = self.best if estimate is None else None
         answer = self.callback(replace(line, w=shown_w)) if self.callback is not None else None
         found = answer if isinstance(answer, str) and answer in NAMED else self.reason
         self._judge(found, estimate is None and self.is_small(self.gap), bool(answer), seconds)
-        if self.keeper is not None:
-            self.keeper.offer(self.tree, self._ended())
+        if self.checkpointer is not None:
+            self.checkpointer.save(self.state_dict, self._ended())
         return bool(self.reason)
 
     def finish(self, reason: str) -> None:
         """Stop for a reason that the solver found after it had closed its last round."""
-        self.reason = self._found = reason
-        if self.keeper is not None:
-            self.keeper.offer(self.tree, self._ended())
+        self.reason = self.found = reason
+        if self.checkpointer is not None:
+            self.checkpointer.save(self.state_dict, self._ended())
 
     def _ended(self) -> str:
         """Return why the run is over, nothing if another start follows, or another solver where one is given up."""
@@ -211,14 +220,14 @@ class Monitor:
 
     def _rounds(self) -> int:
         """Return how many rounds this start has had."""
-        return len(self.history) - (self._earlier[-1][2] if self._earlier else 0)
+        return len(self.history) - (self.earlier[-1].rounds if self.earlier else 0)
 
     def _seconds(self) -> float:
         return time.perf_counter() - self._began
 
     def _judge(self, found: str, met: bool, asked_to_stop: bool, seconds: float) -> None:
         """Set the reason to stop: the tolerance is met, a limit is reached, or what the solver itself has found."""
-        self._found, self._met = found, met
+        self.found, self.met = found, met
         if met:
             self.reason = "converged"
         elif found in NAMED or asked_to_stop:
@@ -233,7 +242,7 @@ class Monitor:
     def result(self) -> Result:
         """Return what was reached; the last line of the history is made to say so."""
         assert self.best is not None
-        reached = [value for value, _, _ in self._earlier] + [self.objective]
+        reached = [start.objective for start in self.earlier] + [self.objective]
         self._check()
         if self.history:
             self.history[-1] = replace(
@@ -244,9 +253,9 @@ class Monitor:
                 oracle_calls=self.counted.tally.calls,
                 estimate=False,
             )
-        for value, w, _ in self._earlier:
-            if value < self.objective and w is not None:
-                self.objective, self.best = value, w
+        for start in self.earlier:
+            if start.objective < self.objective and start.w is not None:
+                self.objective, self.best = start.objective, start.w
         return Result(
             self.best,
             self.objective,
@@ -257,7 +266,7 @@ class Monitor:
             self.certified and math.isfinite(self.lower_bound),
             self.history,
             self.state,
-            reached if self._earlier else [],
+            reached if self.earlier else [],
         )
 
     def _check(self) -> None:
@@ -343,55 +352,27 @@ def solving() -> Iterator[None]:
 
 
 def memory_of(objective: Any) -> Tree:
-    """Return what later answers of the objective's sides depend on besides the weights, None if there is nothing."""
-    batches = _remembering(objective)
-    return [batch.memory() for batch in batches] if batches else None
+    """Return what later answers of an objective depend on besides the weights, None if there is nothing."""
+    return [batch.memory() for batch in objective.remembering] or None
 
 
 def recall(objective: Any, memory: Tree) -> None:
     """Put back what `memory_of` returned."""
-    batches = _remembering(objective)
-    if len(batches) != len(memory or []):
-        raise ValueError(f"there are the memories of {len(memory or [])} batches for {len(batches)}")
-    for batch, part in zip(batches, memory or [], strict=True):
+    for batch, part in zip(objective.remembering, memory or [], strict=True):
         batch.recall(part)
 
 
-def _remembering(objective: Any) -> list[Any]:
-    """Return the batches that keep something of earlier answers, each once."""
-    found: list[Any] = []
-    for side in (objective.plus, objective.minus):
-        while hasattr(side, "oracle"):
-            side = side.oracle
-        batch = getattr(side, "batch", None)
-        if hasattr(batch, "memory") and not any(batch is other for other in found):
-            found.append(batch)
-    return found
-
-
-def run_solver(solver: Any, objective: Any, w0: Vector | None, keeper: Keeper | None, **more: Any) -> Any:
-    """Call a solver, which may be one of the user's own that keeps no state."""
-    if keeper is None:
-        return solver.minimize(objective, w0, **more)
-    if "keeper" not in signature(solver.minimize).parameters:
-        raise InputError(
-            f"a checkpoint is asked for, but minimize() of {type(solver).__name__} takes no keeper, so that its state "
-            "cannot be kept: leave the checkpoint out, or use a solver of the library"
-        )
-    return solver.minimize(objective, w0, keeper=keeper, **more)
-
-
-def first_weights(objective: Objective, attempt: int = 0) -> Vector:
+def initial_weights(objective: Objective, attempt: int = 0) -> Vector:
     """Return weights to begin a direct descent with.
 
-    With latent variables w = 0, where all of them are alike, is a saddle. So the first latents are taken for known, and
+    With latent variables w = 0, where all of them are alike, is a saddle. So the initial ones are taken for known, and
     the step down from zero is made whose length lowers that convex objective most, of those tried; where Ω outweighs
     them all, the step that brings the linear part of the losses to zero, as far as Ω does not dwarf the losses there.
     """
     w = np.zeros(objective.n_features)
-    if "convex" in objective.properties or objective.first is None:
+    if "convex" in objective.properties or objective.starts is None:
         return w
-    guessed = objective.linearized_with(objective.first(attempt))
+    guessed = objective.linearized_with(objective.starts.planes(attempt))
     best, gradient = guessed.value_and_gradient(w)
     step, shorter = 1.0, 0.25
     while step > SHORTEST_FIRST_STEP:
@@ -419,11 +400,47 @@ class BaseSolver(BaseEstimator):
 
     needs: frozenset[str] = frozenset()
     limits: tuple[str, ...] = ("max_rounds", "max_seconds")
-    """Parameters that say how far a run goes, but not which way: one that reached them can go on with larger ones."""
+    """Parameters that say how far a run goes: one that reached them can continue with larger ones."""
+    flags: tuple[str, ...] = ()
+    """Parameters that are True or False."""
+    takes_latents: bool = False
+    """Whether a start begins with initial latents, not with weights derived from them."""
+    has_restarts: bool = False
+    """Whether `restarts` is a parameter."""
+    bounds: bool = True
+    """Whether lower bounds approach the objective if it is convex."""
+    warns_if_stalled: bool = False
+    """Whether a run without a bound that stalled has not converged."""
     tol: float
     max_rounds: int
     max_seconds: float
     restarts: int = 1
+    random_state: int | None = None
+    cache_mb: float | None = None
+
+    @property
+    def n_starts(self) -> int:
+        """Number of starts if they may differ."""
+        return self.restarts
+
+    def set_restarts(self, restarts: int) -> None:
+        """Set the number of starts."""
+        if not self.has_restarts:
+            raise InputError(
+                f"restarts={show(restarts)} is for CCCP and LBFGS, but {type(self).__name__} was to be used: leave it "
+                "out"
+            )
+        self.set_params(restarts=restarts)
+
+    def repeated(self, objective: Any) -> Self:
+        """Return the solver with parameters for one of many similar problems, whose planes are kept."""
+        return self
+
+    def ending(self, objective: Any) -> tuple[str, float, int]:
+        """Return by which rule a run ends, its goal and the iterations it looks at; see `latentstruct.time_left`."""
+        if not self.bounds:
+            return "", 0.0, 1
+        return "gap" if "convex" in objective.properties else "", self.tol, 1
 
     def check(self, objective: Objective) -> None:
         """Raise unless the objective has what this solver needs and the parameters make sense."""
@@ -439,17 +456,15 @@ class BaseSolver(BaseEstimator):
             value = getattr(self, name)
             if not (isinstance(value, (int, float, np.number)) and value > 0):
                 raise InputError(f"{name} must be a number above 0, found {show(value)}: choose such a number")
-        if hasattr(self, "patience"):
-            self._check_at_least(1, "patience")
-        if getattr(self, "random_state", None) is not None:
+        if self.random_state is not None:
             self._check_at_least(0, "random_state")
         self._check_cache()
-        for name in FLAGS:
-            check_flag(getattr(self, name, False), name)
+        for name in self.flags:
+            check_flag(getattr(self, name), name)
 
     def _check_cache(self) -> None:
         """Raise unless the bound on kept planes, if there is one, is a size."""
-        size = getattr(self, "cache_mb", None)
+        size = self.cache_mb
         if size is not None and not (is_real(size) and 0 < size < math.inf):
             raise InputError(
                 f"cache_mb must be a number of megabytes above 0, or None for no bound, found {show(size)}: choose one "
@@ -472,7 +487,7 @@ class BaseSolver(BaseEstimator):
         *,
         state: Any = None,
         callback: Callback | None = None,
-        keeper: Keeper | None = None,
+        checkpointer: Checkpointer | None = None,
     ) -> Result:
         """Minimise the objective.
 
@@ -481,13 +496,13 @@ class BaseSolver(BaseEstimator):
         objective : Objective
             What to minimise.
         w0 : ndarray of shape (d,), optional
-            Where to start; by default zero, or weights that tell latents apart (`first_weights`).
+            Where to start; by default zero, or weights that tell latents apart (`initial_weights`).
         state : object, optional
             `Result.state` of an earlier call on the same data.
         callback : callable, optional
             Called with a `Round` after each round; a true answer stops the solver.
-        keeper : Keeper, optional
-            Is offered the state after each round; if it has one, the solver goes on from there, whatever w0 and
+        checkpointer : Checkpointer, optional
+            Stores the state after each round; if it has one, the solver continues from there, whatever w0 and
             `state` are.
 
         Returns
@@ -497,16 +512,16 @@ class BaseSolver(BaseEstimator):
         """
         self.check(objective)
         counted = objective.counted()
-        monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, keeper)
+        monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, checkpointer)
         begins = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
-        several = w0 is None and objective.first is not None and "convex" not in objective.properties
+        several = w0 is None and objective.starts is not None and "convex" not in objective.properties
         monitor.most_starts = self.restarts if several else 1
         try:
             with solving():
                 for attempt in range(monitor.n_starts, monitor.most_starts):
                     if attempt > monitor.n_starts:
                         monitor.begin_next_start()
-                    if w0 is None and monitor.resumed is None:
+                    if w0 is None and not monitor.resumed:
                         begins = self._start(counted, attempt)
                     self._run(counted, monitor, begins, state)
                     if monitor.reason in LAST:

@@ -1,15 +1,16 @@
 """Multi-plane block-coordinate dual ascent."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from latentstruct.core.objective import Objective
-from latentstruct.ragged import Vector
+from latentstruct.ragged import Vector, Weights
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import in_bytes
-from latentstruct.solvers.dual import DualPoint
-from latentstruct.state_trees import generator_tree, restored_generator
+from latentstruct.solvers.dual import DualPoint, StoredPoint
+from latentstruct.state_trees import state_dict
 
 # Passes over the data in this many parts before the first iteration: the first planes are poor unless w follows.
 FIRST_PASSES, PARTS = 2, 8
@@ -26,6 +27,16 @@ LEAST_SHARE = 0.1
 SETTLING_SWEEPS, SETTLED = 100, 0.3
 
 
+@dataclass
+class Stored:
+    """The state of `BlockAscent`."""
+
+    point: StoredPoint
+    rng: np.random.Generator
+    average: Weights
+
+
+@dataclass(eq=False, repr=False)
 class BlockAscent(BaseSolver):
     """Block-coordinate ascent of the dual over several planes for each example.
 
@@ -66,25 +77,14 @@ class BlockAscent(BaseSolver):
 
     needs = frozenset({"convex", "planes", "l2"})
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_rounds: int = 10000,
-        max_seconds: float = float("inf"),
-        max_sweeps: int = 50,
-        steps: int = 50,
-        max_planes: int | None = None,
-        random_state: int = 0,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.max_sweeps = max_sweeps
-        self.steps = steps
-        self.max_planes = max_planes
-        self.random_state = random_state
-        self.cache_mb = cache_mb
+    tol: float = 1e-3
+    max_rounds: int = 10000
+    max_seconds: float = float("inf")
+    max_sweeps: int = 50
+    steps: int = 50
+    max_planes: int | None = None
+    random_state: int = 0
+    cache_mb: float | None = None
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -96,21 +96,19 @@ class BlockAscent(BaseSolver):
             self._check_at_least(2, "max_planes")
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        rng = np.random.default_rng(self.random_state)
-        if monitor.resumed is None:
+        saved = monitor.resumed_state(Stored)
+        if saved is None:
+            rng = np.random.default_rng(self.random_state)
             point = DualPoint(objective, monitor, w, state, self.max_planes, in_bytes(self.cache_mb))
             if state is not None:
                 self._settle(point, rng)
             average = point.w.copy()
         else:
-            point = DualPoint.restored(objective, monitor)
-            with monitor.restoring():
-                rng = restored_generator(monitor.resumed.tree["rng"])
-                average = monitor.resumed.vector("average", objective.n_features)
+            point, rng, average = DualPoint.restored(objective, monitor, saved.point), saved.rng, saved.average
         # The best weights so far are always known.
         monitor.closing = None
-        monitor.snapshot = lambda: {"point": point.tree(), "rng": generator_tree(rng), "average": average}
-        if monitor.resumed is None:
+        monitor.snapshot = lambda: state_dict(Stored(point.state(), rng, average))
+        if saved is None:
             point.query(average)
             if state is not None and monitor.is_small(monitor.gap):
                 monitor.close_round()

@@ -1,12 +1,13 @@
 """One-slack cutting planes and the proximal bundle method."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
-from latentstruct.checkpoints import asking
+from latentstruct.checkpoints import task_errors
 from latentstruct.checks import check_flag, is_real
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import CachedOracle
@@ -14,12 +15,24 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
 from latentstruct.plane_store import PlaneStore
 from latentstruct.planes import Plane
-from latentstruct.ragged import Vector
+from latentstruct.ragged import Array, Vector, Weights
 from latentstruct.short_repr import show
+from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import Shares, dense_planes, in_bytes, shared_out
-from latentstruct.solvers.kept import planes_at_zero, restored_store, store_tree
-from latentstruct.state_trees import Saved, Tree
+from latentstruct.state_trees import (
+    CODECS,
+    CONTEXT,
+    Codec,
+    Counts,
+    Numbers,
+    PerExample,
+    Range,
+    Tree,
+    from_state_dict,
+    load_state_dict,
+    state_dict,
+)
 
 # The QP over the planes is solved to this share of the gap that is wanted.
 QP_SHARE = 1e-3
@@ -56,6 +69,22 @@ class Multipliers:
     proximity: float
 
 
+@dataclass
+class StoredBundle:
+    """A `PlaneBundle` as a state."""
+
+    most: Annotated[int, Range(2)]
+    weights: PerExample
+    slopes: Annotated[Any, Array(("k", "d"))]
+    offsets: Numbers
+    idle: Counts
+    gram: Annotated[Any, Array(("k", "k"))]
+    far: Numbers
+    near: Numbers
+    proximity: float
+    remembered: PlaneStore | None
+
+
 class PlaneBundle:
     """Total planes (g_k, b_k) of the plus side, their Gram matrix, and multipliers of the model's minimum.
 
@@ -80,37 +109,30 @@ class PlaneBundle:
         """Number of planes."""
         return len(self.far.alpha)
 
-    def tree(self) -> Tree:
+    def state_dict(self) -> Tree:
         """Return all planes and multipliers, and the planes of single examples if there are any."""
         k = self.size
-        return {
-            "most": self.most,
-            "weights": self.weights,
-            "slopes": self.slopes[:k],
-            "offsets": self.offsets[:k],
-            "idle": self.idle[:k],
-            "gram": self.gram[:k, :k],
-            "far": self.far.alpha,
-            "near": self.near.alpha,
-            "proximity": self.near.proximity,
-            "remembered": None if self.remembered is None else store_tree(self.remembered),
-        }
+        planes = self.slopes[:k], self.offsets[:k], self.idle[:k], self.gram[:k, :k]
+        multipliers = self.far.alpha, self.near.alpha, self.near.proximity
+        return state_dict(StoredBundle(self.most, self.weights, *planes, *multipliers, self.remembered))
 
     @classmethod
-    def restored(cls, saved: Saved, objective: Objective) -> "PlaneBundle":
-        """Undo `tree` for a convex objective."""
-        k, d, nothing = len(saved.vector("far")), objective.n_features, np.zeros(objective.n_features)
-        weights = saved.vector("weights", objective.n_examples)
-        with asking():
-            linear = objective.minus.total(nothing)
-        bundle = cls(linear, saved.real("proximity"), saved.whole("most", max(k, 2)), weights)
+    def from_state_dict(cls, tree: Tree, objective: Objective) -> "PlaneBundle":
+        """Return the bundle that `state_dict` was taken from, for a convex objective."""
+        found = from_state_dict(StoredBundle, tree, objective)
+        k = len(found.far)
+        if found.most < k:
+            raise ValueError(f"there are {k} planes, more than {found.most}")
+        with task_errors():
+            linear = objective.minus.total(np.zeros(objective.n_features))
+        bundle = cls(linear, found.proximity, found.most, found.weights)
         while len(bundle.offsets) < k:
             bundle._grow()
-        bundle.slopes[:k], bundle.offsets[:k] = saved.finite("slopes", k, d), saved.vector("offsets", k)
-        bundle.idle[:k], bundle.gram[:k, :k] = saved.array("idle", np.int64, k), saved.finite("gram", k, k)
-        bundle.far.alpha, bundle.near.alpha = saved.vector("far", k), saved.vector("near", k)
-        if "remembered" in saved:
-            bundle.remembered = restored_store(saved.part("remembered"), planes_at_zero(objective), weights)
+        bundle.slopes[:k], bundle.offsets[:k], bundle.idle[:k] = found.slopes, found.offsets, found.idle
+        bundle.gram[:k, :k], bundle.far.alpha, bundle.near.alpha = found.gram, found.far, found.near
+        bundle.remembered = found.remembered
+        if bundle.remembered is not None:
+            bundle.remembered.weights = found.weights
         return bundle
 
     def rescale(self, weights: Vector) -> bool:
@@ -218,6 +240,10 @@ class PlaneBundle:
         return 0.5 * float(w @ w) + top - self.linear(w)
 
 
+CODECS[PlaneBundle] = Codec(PlaneBundle.state_dict, PlaneBundle.from_state_dict)
+
+
+@dataclass(eq=False, repr=False)
 class Bundle(BaseSolver):
     """One-slack cutting planes, by default with a proximal term.
 
@@ -253,25 +279,14 @@ class Bundle(BaseSolver):
 
     needs = frozenset({"convex", "l2"})
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_rounds: int = 5000,
-        max_seconds: float = float("inf"),
-        proximity: float = 10.0,
-        max_planes: int = 200,
-        cached_planes: int = 0,
-        adaptive: bool | None = None,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.proximity = proximity
-        self.max_planes = max_planes
-        self.cached_planes = cached_planes
-        self.adaptive = adaptive
-        self.cache_mb = cache_mb
+    tol: float = 1e-3
+    max_rounds: int = 5000
+    max_seconds: float = float("inf")
+    proximity: float = 10.0
+    max_planes: int = 200
+    cached_planes: int = 0
+    adaptive: bool | None = None
+    cache_mb: float | None = None
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -290,13 +305,11 @@ class Bundle(BaseSolver):
                 )
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        run = _Descent(self, objective, monitor)
-        if monitor.resumed is None:
-            bundle = self._bundle(objective, objective.minus.total(w), state)
-            bundle.remembered = None if state is None else state.remembered
-            run.begin(w, bundle)
-        else:
-            run.go_on(monitor.resumed)
+        bundle = self._bundle(objective, objective.minus.total(w), None if monitor.resumed else state)
+        bundle.remembered = None if state is None else state.remembered
+        run = _Descent(self, objective, monitor, bundle, w)
+        if not monitor.resumed:
+            run.begin()
         while not monitor.reason:
             run.step()
 
@@ -324,55 +337,40 @@ class Bundle(BaseSolver):
         return bundle
 
 
+@dataclass
 class _Descent:
     """One run of `Bundle`: the centre with its value, the next point w, and the planes."""
 
-    def __init__(self, settings: Bundle, objective: Objective, monitor: Monitor) -> None:
-        self.settings, self.objective, self.monitor = settings, objective, monitor
+    settings: Bundle = field(metadata=CONTEXT)
+    objective: Objective = field(metadata=CONTEXT)
+    monitor: Monitor = field(metadata=CONTEXT)
+    bundle: PlaneBundle
+    centre: Weights
+    value: float = math.inf
+    w: Weights = field(default_factory=lambda: np.zeros(0))
+    progress: Progress = field(default_factory=Progress)
+    n_cached: int = 0
+
+    def __post_init__(self) -> None:
+        settings, objective, monitor = self.settings, self.objective, self.monitor
         self.oracle: Any = objective.plus
-        self.progress = Progress()
-        self.n_cached = 0
         self.adaptive = objective.n_examples == 1 if settings.adaptive is None else settings.adaptive
-        monitor.snapshot = self.tree
-
-    def begin(self, w: Vector, bundle: PlaneBundle) -> None:
-        """Ask at the first weights."""
-        self._take(bundle, w)
-        self.centre, plane = w, self.oracle.total(w)
-        self.value = self._value(plane, w)
-        self.monitor.offer(w, self.value)
-        self._improve(plane)
-
-    def _take(self, bundle: PlaneBundle, w: Vector) -> None:
-        """Go on with a bundle and the planes of single examples that it remembers."""
-        self.bundle = self.monitor.state = bundle
-        most = self.settings.cached_planes
+        if monitor.resumed:
+            with monitor.restoring():
+                load_state_dict(self, monitor.solver, objective)
+        monitor.state, monitor.snapshot = self.bundle, partial(state_dict, self)
+        most, bundle = settings.cached_planes, self.bundle
         if most:
-            first, most_bytes = self.objective.minus.planes(w), in_bytes(self.settings._shares(self.objective).store_mb)
+            first, most_bytes = objective.minus.planes(self.centre), in_bytes(settings._shares(objective).store_mb)
             self.oracle = CachedOracle(self.oracle, first, most, bundle.remembered, most_bytes)
             bundle.remembered = self.oracle.store
 
-    def tree(self) -> Tree:
-        """Return the state after a round."""
-        return {
-            "bundle": self.bundle.tree(),
-            "centre": self.centre,
-            "value": self.value,
-            "w": self.w,
-            "best_gap": self.progress.best,
-            "idle": self.progress.idle,
-            "n_cached": self.n_cached,
-        }
-
-    def go_on(self, saved: Saved) -> None:
-        """Take over the state of an earlier run."""
-        d = self.objective.n_features
-        with self.monitor.restoring():
-            bundle = PlaneBundle.restored(saved.part("bundle"), self.objective)
-            self.centre, self.value, self.w = saved.vector("centre", d), saved.real("value"), saved.vector("w", d)
-            self.progress = Progress(saved.real("best_gap"), saved.whole("idle"))
-            self.n_cached = saved.whole("n_cached")
-        self._take(bundle, self.centre)
+    def begin(self) -> None:
+        """Query at the first weights."""
+        w, plane = self.centre, self.oracle.total(self.centre)
+        self.value = self._value(plane, w)
+        self.monitor.offer(w, self.value)
+        self._improve(plane)
 
     def _improve(self, plane: Plane) -> None:
         """Close a round: add a plane and find the next point."""

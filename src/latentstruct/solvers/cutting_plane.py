@@ -1,5 +1,6 @@
 """The n-slack cutting plane algorithm of the structural SVM paper."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,19 @@ from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import in_bytes
-from latentstruct.solvers.dual import DualPoint
+from latentstruct.solvers.dual import DualPoint, StoredPoint
+from latentstruct.state_trees import state_dict
 
 
+@dataclass
+class Stored:
+    """The state of `CuttingPlane`: a dual point and its gap."""
+
+    point: StoredPoint
+    gap: float
+
+
+@dataclass(eq=False, repr=False)
 class CuttingPlane(BaseSolver):
     """n-slack cutting planes (Algorithm 1 of the structural SVM paper): a working set for each example.
 
@@ -40,23 +51,13 @@ class CuttingPlane(BaseSolver):
 
     needs = frozenset({"convex", "planes", "l2"})
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_rounds: int = 1000,
-        max_seconds: float = float("inf"),
-        inner_tol: float = 0.1,
-        max_sweeps: int = 1000,
-        max_planes: int = 500,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.inner_tol = inner_tol
-        self.max_sweeps = max_sweeps
-        self.max_planes = max_planes
-        self.cache_mb = cache_mb
+    tol: float = 1e-3
+    max_rounds: int = 1000
+    max_seconds: float = float("inf")
+    inner_tol: float = 0.1
+    max_sweeps: int = 1000
+    max_planes: int = 500
+    cache_mb: float | None = None
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -69,18 +70,15 @@ class CuttingPlane(BaseSolver):
             )
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        if monitor.resumed is None:
-            point = DualPoint(objective, monitor, w, state, self.max_planes, in_bytes(self.cache_mb))
+        saved = monitor.resumed_state(Stored)
+        if saved is None:
+            point, gap = DualPoint(objective, monitor, w, state, self.max_planes, in_bytes(self.cache_mb)), 0.0
         else:
-            point = DualPoint.restored(objective, monitor)
-        gap = 0.0
-        monitor.snapshot = lambda: {"point": point.tree(), "gap": gap}
-        if monitor.resumed is None:
+            point, gap = DualPoint.restored(objective, monitor, saved.point), saved.gap
+        monitor.snapshot = lambda: state_dict(Stored(point.state(), gap))
+        if saved is None:
             gap = float(point.certify().sum())
             monitor.close_round()
-        else:
-            with monitor.restoring():
-                gap = monitor.resumed.real("gap")
         while not monitor.reason:
             violated = np.flatnonzero(point.oracle.weights > 0)
             for _ in range(self.max_sweeps):

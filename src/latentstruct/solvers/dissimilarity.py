@@ -1,7 +1,7 @@
 """Training with a distribution over unknown latents: the weights and the distribution are improved in turn."""
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,15 +9,13 @@ from sklearn.base import clone
 
 from latentstruct.checks import check_choice
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Result
+from latentstruct.core.protocols import Starts
 from latentstruct.dissimilarity import DissimilarityObjective
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Planes
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.alternation import Alternation, Belief, Reached
-from latentstruct.solvers.auto import choose_solver
-from latentstruct.solvers.base import BaseSolver, run_solver
+from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.latent_search import (
     OutOfTime,
@@ -26,11 +24,14 @@ from latentstruct.solvers.latent_search import (
     descend_by_subgradient,
     first_theta,
 )
+from latentstruct.solvers.selection import choose_solver
+from latentstruct.solvers.starts import GivenPlanes, OneStart
 
 # The share of the tolerance at which L-BFGS stops.
 LATENT_PRECISION = 1e-2
 
 
+@dataclass(eq=False, repr=False)
 class Dissimilarity(Alternation):
     """Block coordinate descent over w and θ, as `ModLat` needs it.
 
@@ -64,25 +65,14 @@ class Dissimilarity(Alternation):
     prints for θ has another sign and no β at its last term.
     """
 
-    def __init__(
-        self,
-        solver: Any = None,
-        latent_solver: str = "lbfgs",
-        tol: float = 1e-3,
-        max_rounds: int = 100,
-        max_seconds: float = float("inf"),
-        restarts: int = 1,
-        random_state: int | None = 0,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.solver = solver
-        self.latent_solver = latent_solver
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.restarts = restarts
-        self.random_state = random_state
-        self.cache_mb = cache_mb
+    solver: Any = None
+    latent_solver: str = "lbfgs"
+    tol: float = 1e-3
+    max_rounds: int = 100
+    max_seconds: float = float("inf")
+    restarts: int = 1
+    random_state: int | None = 0
+    cache_mb: float | None = None
 
     def check(self, objective: Any) -> None:
         """Raise unless the parameters make sense."""
@@ -91,11 +81,11 @@ class Dissimilarity(Alternation):
 
     def _begin(
         self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None
-    ) -> tuple[Belief, Callable[[int], Planes] | None]:
+    ) -> tuple[Belief, Starts | None]:
         if theta is None or len(theta) != objective.model.n_weights:
             theta = np.zeros(objective.model.n_weights) if w is None else first_theta(objective, w)
-        first = objective.first
-        return self._belief(objective, theta), None if first is None else lambda _: first(attempt)
+        starts = objective.starts
+        return self._belief(objective, theta), None if starts is None else OneStart(starts, attempt)
 
     @staticmethod
     def _belief(objective: DissimilarityObjective, theta: Vector) -> Belief:
@@ -121,6 +111,7 @@ class Dissimilarity(Alternation):
         return Reached(at.w, self._belief(objective, search.theta), value)
 
 
+@dataclass(eq=False, repr=False)
 class Imputation(Alternation):
     """Iterative LSVM: impute the latents, then train with a loss measured against them, and so on.
 
@@ -138,23 +129,13 @@ class Imputation(Alternation):
         See `Dissimilarity`.
     """
 
-    def __init__(
-        self,
-        solver: Any = None,
-        inner: str = "cccp",
-        tol: float = 1e-3,
-        max_rounds: int = 100,
-        max_seconds: float = float("inf"),
-        restarts: int = 1,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.solver = solver
-        self.inner = inner
-        self.cache_mb = cache_mb
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.restarts = restarts
+    solver: Any = None
+    inner: str = "cccp"
+    tol: float = 1e-3
+    max_rounds: int = 100
+    max_seconds: float = float("inf")
+    restarts: int = 1
+    cache_mb: float | None = None
 
     def check(self, objective: Any) -> None:
         """Raise unless the parameters make sense."""
@@ -164,7 +145,7 @@ class Imputation(Alternation):
             return
         BaseSolver.check(self, objective)
         self._check_at_least(1, "max_rounds", "restarts")
-        wrong = isinstance(self.solver, type) or "convex" not in getattr(self.solver, "needs", ())
+        wrong = not isinstance(self.solver, BaseSolver) or "convex" not in self.solver.needs
         if self.solver is not None and wrong:
             raise InputError(
                 f"solver must be a convex solver such as Bundle(), or None, found {show(self.solver)}: give one of "
@@ -173,22 +154,22 @@ class Imputation(Alternation):
 
     def _begin(
         self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None
-    ) -> tuple[Belief, Callable[[int], Planes] | None]:
+    ) -> tuple[Belief, Starts | None]:
         task, batch, nothing = objective.model.task, objective.model.batch, np.zeros(0)
-        if w is not None or objective.first is None:
+        if w is not None or objective.starts is None:
             begins = np.zeros(objective.n_features) if w is None else w
             return Belief(objective.model.imputed(begins), nothing, 0.0), None
-        latents = objective.first(attempt)
-        planes = task.completion_planes(batch, latents)
-        return Belief(task.point_distribution(batch, latents), nothing, 0.0), lambda _: planes
+        latents = objective.starts.latents(attempt)
+        planes = GivenPlanes(objective.starts.complete(latents))
+        return Belief(task.point_distribution(batch, latents), nothing, 0.0), planes
 
-    def _solve(self, problem: Objective, at: Reached, limits: dict[str, Any], **more: Any) -> Result:
+    def _prepared(self, problem: Objective, at: Reached) -> tuple[Any, Objective, Vector | None]:
         if self.inner == "cccp":
-            return super()._solve(problem, at, limits, **more)
-        guessed = problem.first if math.isinf(at.value) else None
-        convex = problem.linearized_at(at.w) if guessed is None else problem.linearized_with(guessed(0))
-        solver = bounded(choose_solver(convex) if self.solver is None else clone(self.solver), self.cache_mb)
-        return run_solver(solver.set_params(**limits), convex, at.w, **more)
+            return super()._prepared(problem, at)
+        starts = problem.starts if math.isinf(at.value) else None
+        convex = problem.linearized_at(at.w) if starts is None else problem.linearized_with(starts.planes(0))
+        solver = choose_solver(convex) if self.solver is None else clone(self.solver)
+        return bounded(solver, self.cache_mb), convex, at.w
 
     def _keeps(self) -> bool:
         return self.solver is None if self.inner == "convex" else super()._keeps()

@@ -5,15 +5,25 @@ w(α) = l − Σ c_i α_ip g_ip, D(α) = −½‖w(α)‖² + Σ c_i α_ip b_ip 
 P(w) − D(α) = Σ_i c_i [f_i(w) − Σ_p α_ip (b_ip + g_ip·w)].
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from latentstruct.core.objective import Objective
 from latentstruct.plane_store import PlaneStore
 from latentstruct.planes import Planes
-from latentstruct.ragged import Indices, Vector
+from latentstruct.ragged import Indices, Vector, Weights
+from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
 from latentstruct.solvers.base import Monitor
-from latentstruct.solvers.kept import planes_at_zero, restored_store, store_tree
-from latentstruct.state_trees import Tree
+
+
+@dataclass
+class StoredPoint:
+    """The state of a `DualPoint`."""
+
+    store: PlaneStore
+    w: Weights
+    offset: float
 
 
 class DualPoint:
@@ -63,21 +73,16 @@ class DualPoint:
         if ask_at_start:
             self.ask(self.every, w0)
 
-    def tree(self) -> Tree:
+    def state(self) -> StoredPoint:
         """Return the state, with w as many small updates have left it."""
-        return {"store": store_tree(self.store), "w": self.w, "offset": self.offset}
+        return StoredPoint(self.store, self.w, self.offset)
 
     @classmethod
-    def restored(cls, objective: Objective, monitor: Monitor) -> "DualPoint":
-        """Return the point that `tree` was taken from, where it is "point" of what the solver kept."""
-        nothing = np.zeros(objective.n_features)
-        assert monitor.resumed is not None
-        with monitor.restoring():
-            saved = monitor.resumed.part("point")
-            store = restored_store(saved.part("store"), planes_at_zero(objective), objective.plus.weights)
-            w, offset = saved.vector("w", objective.n_features), saved.real("offset")
+    def restored(cls, objective: Objective, monitor: Monitor, saved: StoredPoint) -> "DualPoint":
+        """Return the point that `state` was taken from."""
+        nothing, store = np.zeros(objective.n_features), saved.store
         point = cls(objective, monitor, nothing, store, store.most, store.most_bytes)
-        point.w, point.offset = w, offset
+        point.w, point.offset = saved.w, saved.offset
         monitor.current = point.w
         return point
 

@@ -1,18 +1,36 @@
 """Block-coordinate Frank-Wolfe."""
 
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from latentstruct.checks import check_choice
 from latentstruct.core.objective import Objective
-from latentstruct.ragged import Indices, Vector
+from latentstruct.ragged import Array, Indices, Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import in_bytes
-from latentstruct.solvers.dual import DualPoint
-from latentstruct.state_trees import Tree, generator_tree, restored_generator
+from latentstruct.solvers.dual import DualPoint, StoredPoint
+from latentstruct.state_trees import state_dict
 
 
+@dataclass
+class Stored:
+    """The state of `FrankWolfe`: dual point, gaps of the examples, and the average of the iterates.
+
+    `due` tells whether the last iteration ended with a certificate.
+    """
+
+    point: StoredPoint
+    rng: np.random.Generator
+    gaps: Annotated[Vector, Array(("n",), finite=False)]
+    due: bool
+    mean_w: Annotated[Vector, Array(("d",), finite=False)]
+    mean_offset: float
+    steps: int
+
+
+@dataclass(eq=False, repr=False)
 class FrankWolfe(BaseSolver):
     """Block-coordinate Frank-Wolfe with exact line search (Lacoste-Julien et al. 2013, Osokin et al. 2016).
 
@@ -43,32 +61,19 @@ class FrankWolfe(BaseSolver):
     """
 
     needs = frozenset({"convex", "planes", "l2"})
+    flags = ("gap_sampling", "average")
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_rounds: int = 2000,
-        max_seconds: float = float("inf"),
-        step: Literal["pairwise", "away", "plain"] = "pairwise",
-        gap_sampling: bool = False,
-        average: bool = False,
-        batches: int = 8,
-        certify_every: int = 10,
-        max_planes: int = 50,
-        random_state: int = 0,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.step = step
-        self.gap_sampling = gap_sampling
-        self.average = average
-        self.batches = batches
-        self.certify_every = certify_every
-        self.max_planes = max_planes
-        self.random_state = random_state
-        self.cache_mb = cache_mb
+    tol: float = 1e-3
+    max_rounds: int = 2000
+    max_seconds: float = float("inf")
+    step: Literal["pairwise", "away", "plain"] = "pairwise"
+    gap_sampling: bool = False
+    average: bool = False
+    batches: int = 8
+    certify_every: int = 10
+    max_planes: int = 50
+    random_state: int = 0
+    cache_mb: float | None = None
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -78,58 +83,41 @@ class FrankWolfe(BaseSolver):
         self._check_at_least(2, "max_planes")
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        rng, due = np.random.default_rng(self.random_state), True
-        if monitor.resumed is None:
+        saved = monitor.resumed_state(Stored)
+        if saved is None:
             point = DualPoint(objective, monitor, w, state, self.max_planes, in_bytes(self.cache_mb))
-            gaps = point.certify()
-            mean_w, mean_offset, steps = point.w.copy(), point.offset, 0
+            gaps, rng = point.certify(), np.random.default_rng(self.random_state)
+            run = Stored(point.state(), rng, gaps, True, point.w.copy(), point.offset, 0)
         else:
-            point = DualPoint.restored(objective, monitor)
-            with monitor.restoring():
-                saved = monitor.resumed
-                rng, due = restored_generator(saved.tree["rng"]), saved.flag("due")
-                gaps = saved.array("gaps", np.float64, len(point.every))
-                mean_w = saved.array("mean_w", np.float64, objective.n_features)
-                mean_offset, steps = saved.real("mean_offset"), saved.whole("steps")
-
-        def snapshot() -> Tree:
-            means = {"mean_w": mean_w, "mean_offset": mean_offset, "steps": steps}
-            return {"point": point.tree(), "rng": generator_tree(rng), "gaps": gaps, "due": due, **means}
-
-        monitor.snapshot = snapshot
+            run, point = saved, DualPoint.restored(objective, monitor, saved.point)
+        gaps, rng = run.gaps, run.rng
+        monitor.snapshot = lambda: state_dict(replace(run, point=point.state()))
         while not monitor.reason:
             point.store.tick()
             for rows in self._parts(point, rng, gaps):
                 point.ask(rows)
                 gaps[rows], _ = point.ascend(rows, self.step)
-                steps += 1
+                run.steps += 1
                 if self.average:
-                    share = 2.0 / (steps + 1)
-                    mean_w += share * (point.w - mean_w)
-                    mean_offset += share * (point.offset - mean_offset)
+                    share = 2.0 / (run.steps + 1)
+                    run.mean_w += share * (point.w - run.mean_w)
+                    run.mean_offset += share * (point.offset - run.mean_offset)
             gap = float(gaps.sum())
             monitor.bound(point.value)
-            due = (len(monitor.history) + 1) % self.certify_every == 0 or gap <= self.tol * abs(point.value + gap)
-            if due:
-                self._certify(objective, monitor, point, gaps, mean_w, mean_offset)
+            run.due = (len(monitor.history) + 1) % self.certify_every == 0 or gap <= self.tol * abs(point.value + gap)
+            if run.due:
+                self._certify(objective, monitor, point, run)
             monitor.close_round()
-        if not due:
-            self._certify(objective, monitor, point, gaps, mean_w, mean_offset)
+        if not run.due:
+            self._certify(objective, monitor, point, run)
 
-    def _certify(
-        self,
-        objective: Objective,
-        monitor: Monitor,
-        point: DualPoint,
-        gaps: Vector,
-        mean_w: Vector,
-        mean_offset: float,
-    ) -> None:
-        gaps[:] = point.certify()
+    def _certify(self, objective: Objective, monitor: Monitor, point: DualPoint, run: Stored) -> None:
+        run.gaps[:] = point.certify()
         if self.average:
             # An average of dual points is a dual point, and w is linear in it.
-            monitor.bound(-0.5 * float(mean_w @ mean_w) + mean_offset - point.linear.offset)
-            monitor.offer(mean_w, objective.value(mean_w))
+            w = run.mean_w
+            monitor.bound(-0.5 * float(w @ w) + run.mean_offset - point.linear.offset)
+            monitor.offer(w, objective.value(w))
             point.refresh()
 
     def _parts(self, point: DualPoint, rng: np.random.Generator, gaps: Vector) -> list[Indices]:

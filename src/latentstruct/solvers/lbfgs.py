@@ -2,7 +2,8 @@
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,11 @@ from scipy.linalg.blas import daxpy
 from latentstruct.checks import is_real
 from latentstruct.core.objective import Objective
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector
+from latentstruct.ragged import Vector, Weights
 from latentstruct.short_repr import show
-from latentstruct.solvers.base import BaseSolver, Monitor, first_weights, least_scale
-from latentstruct.state_trees import Saved, Tree
+from latentstruct.solvers.base import BaseSolver, Monitor, initial_weights, least_scale
+from latentstruct.state_trees import state_dict
 
-Pairs = deque[tuple[Vector, Vector, float]]
-"""Differences s of points and y of gradients with 1/s·y, the oldest first."""
 ARMIJO, CURVATURE = 1e-4, 0.9
 MAX_TRIALS = 40
 # Trials of ordinary steps, and the ratio of two steps between which the right one is looked for by its order only.
@@ -28,15 +27,30 @@ HOPELESS = 1e6
 SMALLEST_TEMPERATURE = 1e-5
 # Rounds between two looks at the hard objective, where no bound says how far a stage has come.
 LOOKS = 5
+# Without a bound it ends when so many iterations lower the objective by less than this share of the tolerance.
+FALL, SPAN = 0.01, 10
+
+
+@dataclass
+class Pair:
+    """Differences s of two points and y of their gradients, with 1/s·y."""
+
+    s: Weights
+    y: Weights
+    inverse: float
+
+
+Pairs = deque[Pair]
+"""The oldest first."""
 
 
 @dataclass
 class Point:
     """A smooth objective at w: value, gradient, and the entropy part of the value."""
 
-    w: Vector
+    w: Weights
     value: float
-    gradient: Vector
+    gradient: Weights
     entropy: float
     exact: bool
 
@@ -61,14 +75,13 @@ def find_direction(gradient: Vector, pairs: Pairs) -> Vector:
     """Return −H∇ by the two-loop recursion."""
     direction = -gradient
     factors = []
-    for s, y, inverse in reversed(pairs):
-        factors.append(inverse * float(s @ direction))
-        daxpy(y, direction, a=-factors[-1])
+    for pair in reversed(pairs):
+        factors.append(pair.inverse * float(pair.s @ direction))
+        daxpy(pair.y, direction, a=-factors[-1])
     if pairs:
-        s, y, inverse = pairs[-1]
-        direction *= 1.0 / (inverse * float(y @ y))
-    for (s, y, inverse), factor in zip(pairs, reversed(factors), strict=True):
-        daxpy(s, direction, a=factor - inverse * float(y @ direction))
+        direction *= 1.0 / (pairs[-1].inverse * float(pairs[-1].y @ pairs[-1].y))
+    for pair, factor in zip(pairs, reversed(factors), strict=True):
+        daxpy(pair.s, direction, a=factor - pair.inverse * float(pair.y @ direction))
     return direction
 
 
@@ -104,73 +117,63 @@ def search_line(objective: Objective, start: Point, direction: Vector, step: flo
     return None
 
 
+@dataclass
 class Descent:
     """Points of a smooth objective, each lower than the one before.
 
-    Parameters
+    Attributes
     ----------
-    objective : Objective
-        What goes down.
-    start : Point or ndarray
-        Where to begin.
+    point : Point
+        The present point.
     memory : int
         Pairs kept.
-    pairs : deque, optional
-        Differences of points and gradients to begin with; new ones are added to them.
+    pairs : deque of Pair
+        Curvature along the last steps.
     """
 
-    def __init__(self, objective: Objective, start: Point | Vector, memory: int, pairs: Pairs | None = None) -> None:
-        self.objective, self.memory = objective, memory
-        self.pairs: Pairs = deque() if pairs is None else pairs
-        self.point = start if isinstance(start, Point) else evaluate(objective, start)
+    point: Point
+    memory: int
+    pairs: Pairs = field(default_factory=deque)
 
-    def advance(self) -> bool:
+    def __post_init__(self) -> None:
+        if len(self.pairs) > self.memory:
+            raise ValueError(f"there are {len(self.pairs)} pairs, more than {self.memory}")
+        if not all(pair.inverse * float(pair.y @ pair.y) > 0 for pair in self.pairs):
+            raise ValueError("there is a pair without curvature")
+
+    def advance(self, objective: Objective) -> bool:
         """Go to the next point; tell whether there is one, which rounding may forbid."""
         point, pairs = self.point, self.pairs
         direction = find_direction(point.gradient, pairs)
         step = 1.0 if pairs else 1.0 / max(1e-12, float(np.linalg.norm(point.gradient)))
-        new = search_line(self.objective, point, direction, step)
+        new = search_line(objective, point, direction, step)
         if new is None:
             return False
         # The oldest pair's memory serves the newest: fresh vectors of this size cost more than the subtraction.
-        room = pairs.popleft() if len(pairs) == self.memory else (None, None, 0.0)
-        s = np.subtract(new.w, point.w, out=room[0])
-        y = np.subtract(new.gradient, point.gradient, out=room[1])
+        oldest = pairs.popleft() if len(pairs) == self.memory else None
+        s = np.subtract(new.w, point.w, out=None if oldest is None else oldest.s)
+        y = np.subtract(new.gradient, point.gradient, out=None if oldest is None else oldest.y)
         curvature = float(s @ y)
         if curvature > 0:
-            pairs.append((s, y, 1.0 / curvature))
+            pairs.append(Pair(s, y, 1.0 / curvature))
         self.point = new
         return True
 
-    def tree(self) -> Tree:
-        """Return where it is."""
-        point = self.point
-        return {
-            "w": point.w,
-            "value": point.value,
-            "gradient": point.gradient,
-            "entropy": point.entropy,
-            "exact": point.exact,
-            "pairs": [{"s": s, "y": y, "inverse": inverse} for s, y, inverse in self.pairs],
-        }
 
-    @classmethod
-    def restored(cls, saved: Saved, objective: Objective, memory: int) -> "Descent":
-        """Undo `tree`."""
-        d = objective.n_features
-        pairs = deque((pair.vector("s", d), pair.vector("y", d), pair.real("inverse")) for pair in saved.parts("pairs"))
-        if len(pairs) > memory:
-            raise ValueError(f"there are {len(pairs)} pairs, more than {memory}")
-        if not all(inverse * float(y @ y) > 0 for _, y, inverse in pairs):
-            raise ValueError("there is a pair without curvature")
-        w, gradient = saved.vector("w", d), saved.vector("gradient", d)
-        point = Point(w, saved.real("value"), gradient, saved.real("entropy"), saved.flag("exact"))
-        return cls(objective, point, memory, pairs)
+@dataclass
+class Smooth:
+    """A descent of a smooth objective, and its last values."""
+
+    descent: Descent
+    recent: deque[float] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self.recent = deque(self.recent, maxlen=SPAN)
 
 
 @dataclass
 class Stage:
-    """A descent at one temperature, and what its rounds have told."""
+    """A descent at one temperature, and what its iterations have found."""
 
     temperature: float
     descent: Descent
@@ -181,20 +184,8 @@ class Stage:
     before: float = math.inf
     price: float = 0.0
 
-    def tree(self) -> Tree:
-        """Return where it is."""
-        names = ("temperature", "number", "looked", "finished", "before", "price")
-        return {"descent": self.descent.tree(), **{name: getattr(self, name) for name in names}}
 
-    @classmethod
-    def restored(cls, saved: Saved, hard: Objective, memory: int) -> "Stage":
-        """Undo `tree` for the same objective."""
-        temperature = saved.real("temperature")
-        descent = Descent.restored(saved.part("descent"), hard.smoothed(temperature), memory)
-        flags = saved.flag("looked"), saved.flag("finished")
-        return cls(temperature, descent, saved.whole("number"), *flags, saved.real("before"), saved.real("price"))
-
-
+@dataclass(eq=False, repr=False)
 class LBFGS(BaseSolver):
     """Limited-memory BFGS on the whole objective, convex or not.
 
@@ -214,7 +205,7 @@ class LBFGS(BaseSolver):
         point of it.
     restarts : int, default=1
         Number of starts where latent variables make the objective non-convex; the best is kept and all are reported.
-        They differ by the first latents (`Objective.first`), so not when w0 is given.
+        They differ by the first latents (`Objective.starts`), so not when w0 is given.
 
     Notes
     -----
@@ -223,22 +214,15 @@ class LBFGS(BaseSolver):
     """
 
     needs = frozenset({"l2"})
+    has_restarts = True
+    warns_if_stalled = True
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_rounds: int = 1000,
-        max_seconds: float = float("inf"),
-        memory: int = 6,
-        smoothing: float = 0.3,
-        restarts: int = 1,
-    ) -> None:
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.memory = memory
-        self.smoothing = smoothing
-        self.restarts = restarts
+    tol: float = 1e-3
+    max_rounds: int = 1000
+    max_seconds: float = float("inf")
+    memory: int = 6
+    smoothing: float = 0.3
+    restarts: int = 1
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -248,7 +232,7 @@ class LBFGS(BaseSolver):
                 "LBFGS needs latents that are summed out or known, but here they are maximised: give the latent "
                 "temperature a value above 0, or use CCCP(LBFGS())"
             )
-        if "convex" in objective.properties and getattr(objective.plus, "half_smooth", False):
+        if "convex" in objective.properties and objective.plus.half_smooth:
             raise InputError(
                 "LBFGS cannot tell how far it is from the minimum of a convex problem in which latents are summed out "
                 "and outputs maximised, or the other way round: use CCCP(), or LBFGS() without CCCP"
@@ -259,8 +243,13 @@ class LBFGS(BaseSolver):
                 f"smoothing must be a temperature above 0, found {show(self.smoothing)}: choose one such as 0.3"
             )
 
+    def ending(self, objective: Objective) -> tuple[str, float, int]:
+        """Return by which rule a run ends."""
+        falls = "smooth" in objective.properties and "convex" not in objective.properties
+        return ("fall", FALL * self.tol, SPAN) if falls else super().ending(objective)
+
     def _start(self, objective: Objective, attempt: int) -> Vector:
-        return first_weights(objective, attempt)
+        return initial_weights(objective, attempt)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         if "smooth" in objective.properties:
@@ -271,18 +260,16 @@ class LBFGS(BaseSolver):
             self._anneal(objective, monitor, w)
 
     def _descend_smooth(self, objective: Objective, monitor: Monitor, w: Vector) -> None:
-        recent: deque[float] = deque(maxlen=10)
-        if monitor.resumed is None:
-            descent = Descent(objective, w, self.memory)
-        else:
-            with monitor.restoring():
-                descent = Descent.restored(monitor.resumed.part("descent"), objective, self.memory)
-                recent.extend(monitor.resumed.numbers("recent"))
-        monitor.snapshot = lambda: {"descent": descent.tree(), "recent": np.array(recent)}
-        if monitor.resumed is None:
+        run = monitor.resumed_state(Smooth)
+        resumed = run is not None
+        if run is None:
+            run = Smooth(Descent(evaluate(objective, w), self.memory))
+        descent, recent = run.descent, run.recent
+        monitor.snapshot = partial(state_dict, run)
+        if not resumed:
             self._close_smooth(objective, monitor, descent.point, recent)
         while not monitor.reason:
-            if not descent.advance():
+            if not descent.advance(objective):
                 # With approximate answers, whose values and slopes need not agree, a search may also fail far from any
                 # minimum.
                 point, convex = descent.point, "convex" in objective.properties
@@ -297,23 +284,17 @@ class LBFGS(BaseSolver):
         monitor.offer(point.w, point.value, copy=False)
         if "convex" in objective.properties:
             monitor.bound(point.bound, point.exact)
-        elif len(recent) == 10 and recent[0] - point.value <= 0.01 * self.tol * abs(point.value):
+        elif len(recent) == SPAN and recent[0] - point.value <= FALL * self.tol * abs(point.value):
             monitor.reason = "converged"
         recent.append(point.value)
         monitor.close_round()
 
-    def _resumed_stage(self, hard: Objective, monitor: Monitor) -> Stage | None:
-        """Return the stage to go on with, if the state of an earlier run is there."""
-        if monitor.resumed is None:
-            return None
-        with monitor.restoring():
-            return Stage.restored(monitor.resumed, hard, self.memory)
-
     def _begin_stage(
         self, hard: Objective, monitor: Monitor, w: Vector, temperature: float, pairs: Pairs | None = None
     ) -> Stage:
-        stage = Stage(temperature, Descent(hard.smoothed(temperature), w, self.memory, pairs))
-        monitor.snapshot = stage.tree
+        point = evaluate(hard.smoothed(temperature), w)
+        stage = Stage(temperature, Descent(point, self.memory, deque() if pairs is None else pairs))
+        monitor.snapshot = partial(state_dict, stage)
         return stage
 
     def _certify_hard(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
@@ -322,14 +303,14 @@ class LBFGS(BaseSolver):
         The soft objective is above the hard one, and without its entropy the soft dual point is a hard one. A stage
         ends when what is left to gain in it is small against the entropy, the price of its smoothness.
         """
-        stage = self._resumed_stage(hard, monitor)
+        stage = monitor.resumed_state(Stage)
         temperature = self.smoothing if stage is None else stage.temperature
         while stage is not None or (not monitor.reason and temperature > SMALLEST_TEMPERATURE):
             if stage is None:
                 stage = self._begin_stage(hard, monitor, w, temperature)
                 self._close_bounded(hard, monitor, stage)
-            monitor.snapshot = stage.tree
-            while not (monitor.reason or stage.finished) and stage.descent.advance():
+            monitor.snapshot, soft = partial(state_dict, stage), hard.smoothed(stage.temperature)
+            while not (monitor.reason or stage.finished) and stage.descent.advance(soft):
                 self._close_bounded(hard, monitor, stage)
             w = stage.descent.point.w
             if not stage.looked:
@@ -363,7 +344,7 @@ class LBFGS(BaseSolver):
 
     def _lower_price(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
         """Make the stages of annealing that are left."""
-        stage = self._resumed_stage(hard, monitor)
+        stage = monitor.resumed_state(Stage)
         pairs: Pairs = deque() if stage is None else stage.descent.pairs
         temperature = self.smoothing if stage is None else stage.temperature
         if stage is None:
@@ -372,8 +353,8 @@ class LBFGS(BaseSolver):
             if stage is None:
                 stage = self._begin_stage(hard, monitor, w, temperature, pairs)
                 self._close_priced(hard, monitor, stage)
-            monitor.snapshot = stage.tree
-            while not (monitor.reason or stage.finished) and stage.descent.advance():
+            monitor.snapshot, soft = partial(state_dict, stage), hard.smoothed(stage.temperature)
+            while not (monitor.reason or stage.finished) and stage.descent.advance(soft):
                 self._close_priced(hard, monitor, stage)
             w = stage.descent.point.w
             if not stage.looked:

@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.protocols import Regularizer
 from latentstruct.planes import Plane
-from latentstruct.ragged import Vector
-from latentstruct.state_trees import Saved, Tree
+from latentstruct.ragged import Array, Vector
+from latentstruct.state_trees import Counts, Numbers, PerExample, Range
 
 # Rounds without dual mass after which a plane is dropped.
 IDLE = 20
@@ -31,6 +33,7 @@ def project_to_simplex(point: Vector) -> Vector:
     return np.maximum(point - highest - excess[last], 0.0)
 
 
+@dataclass
 class PlaneModel:
     """Total planes (g_k, b_k) of the plus side, valid for all w, and multipliers α of the last proximal step.
 
@@ -39,27 +42,16 @@ class PlaneModel:
     whose gradient is b + G w(α). So any Ω with a proximal map serves.
     """
 
-    def __init__(self, most: int, weights: Vector) -> None:
-        self.most, self.weights = most, weights
-        self.slopes: NDArray[np.float64] | None = None
-        self.offsets, self.alpha, self.idle = np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64)
+    most: Annotated[int, Range(1)]
+    weights: PerExample
+    slopes: Annotated[NDArray[np.float64], Array(("k", "d"))] | None = None
+    offsets: Numbers = field(default_factory=lambda: np.zeros(0))
+    alpha: Numbers = field(default_factory=lambda: np.zeros(0))
+    idle: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
-    def tree(self) -> Tree:
-        """Return all planes and multipliers."""
-        names = ("most", "weights", "slopes", "offsets", "alpha", "idle")
-        return {name: getattr(self, name) for name in names}
-
-    @classmethod
-    def restored(cls, saved: Saved, n_examples: int, n_features: int) -> "PlaneModel":
-        """Undo `tree`."""
-        model = cls(saved.whole("most", 1), saved.vector("weights", n_examples))
-        model.offsets = saved.vector("offsets")
-        k = len(model.offsets)
-        model.slopes = saved.finite("slopes", k, n_features) if "slopes" in saved else None
-        if (model.slopes is None) != (k == 0):
-            raise ValueError(f"{k} planes have no slopes")
-        model.alpha, model.idle = saved.vector("alpha", k), saved.array("idle", np.int64, k)
-        return model
+    def __post_init__(self) -> None:
+        if (self.slopes is None) != (len(self.offsets) == 0):
+            raise ValueError(f"{len(self.offsets)} planes have no slopes")
 
     def rescale(self, weights: Vector) -> bool:
         """Follow weights c_i that are a multiple of the earlier ones; tell whether they are."""

@@ -2,24 +2,23 @@
 
 import math
 from collections import deque
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
 from latentstruct.checks import is_ordered, is_real
 from latentstruct.core.objective import Objective
-from latentstruct.core.regularizers import L2, NoRegularizer
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane
-from latentstruct.ragged import Vector
+from latentstruct.ragged import Vector, Weights
 from latentstruct.short_repr import show
-from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
+from latentstruct.solvers.base import BaseSolver, Monitor, initial_weights
 from latentstruct.solvers.caches import dense_planes
-from latentstruct.solvers.kept import plane_tree, restored_plane
 from latentstruct.solvers.plane_model import PlaneModel
 from latentstruct.solvers.spectral import SPAN, Descent, Point, Stage
-from latentstruct.state_trees import Saved, Tree
+from latentstruct.state_trees import CONTEXT, Range, load_state_dict, state_dict
 
 # Share of the temperature that remains after each stage, and where the hard objective takes over.
 COOLING = 1.0 / 3.0
@@ -34,6 +33,7 @@ LOOSEST = 1e-3
 PRECISION = 0.1
 
 
+@dataclass(eq=False, repr=False)
 class Proximal(BaseSolver):
     """Proximal descent: for group norms and other Ω with a proximal map, on any objective, with exact zeros.
 
@@ -60,7 +60,7 @@ class Proximal(BaseSolver):
         Planes kept in the bundle (memory max_planes · d).
     restarts : int, default=1
         Number of starts where the objective is not convex; the best is kept. They differ by the first latents
-        (`Objective.first`), so not when w0 is given.
+        (`Objective.starts`), so not when w0 is given.
     direct : bool, default=True
         Whether a descent by the bundle at once follows the soft ones. It takes the most time, and is seldom the
         one that finds the lowest result where w0 comes from a similar objective.
@@ -74,26 +74,18 @@ class Proximal(BaseSolver):
     """
 
     needs = frozenset({"difference"})
+    flags = ("direct",)
+    has_restarts = True
+    takes_latents = True
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_rounds: int = 2000,
-        max_seconds: float = float("inf"),
-        smoothing: tuple[float, ...] = (1.0, 0.1),
-        max_planes: int = 60,
-        restarts: int = 1,
-        direct: bool = True,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.smoothing = smoothing
-        self.max_planes = max_planes
-        self.restarts = restarts
-        self.direct = direct
-        self.cache_mb = cache_mb
+    tol: float = 1e-3
+    max_rounds: int = 2000
+    max_seconds: float = float("inf")
+    smoothing: tuple[float, ...] = (1.0, 0.1)
+    max_planes: int = 60
+    restarts: int = 1
+    direct: bool = True
+    cache_mb: float | None = None
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -108,7 +100,7 @@ class Proximal(BaseSolver):
             )
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
-        return first_weights(objective, attempt)
+        return initial_weights(objective, attempt)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         if "smooth" in objective.properties:
@@ -119,29 +111,25 @@ class Proximal(BaseSolver):
         fits = isinstance(state, PlaneModel) and state.most <= most
         model = state if fits and state.rescale(objective.plus.weights) else None
         model = PlaneModel(most, objective.plus.weights) if model is None else model
-        _Run(self, objective, monitor, w, model).run()
+        _Run(self, objective, monitor, w, model, self.direct).run()
         if not monitor.reason:
             monitor.finish("stalled" if math.isfinite(monitor.gap) else "converged")
 
     def _bound(self, objective: Objective, monitor: Monitor, slope: Vector, offset: float, exact: bool) -> None:
         """Report what a plane below f⁺ − f⁻ says about the minimum of a convex objective."""
-        bound = getattr(objective.regularizer, "lower_bound", None)
-        if bound is not None and "convex" in objective.properties:
-            monitor.bound(bound(slope, offset), exact)
+        if "convex" in objective.properties:
+            monitor.bound(objective.regularizer.lower_bound(slope, offset), exact)
 
     def _descend_smooth(self, objective: Objective, monitor: Monitor, w: Vector) -> None:
-        recent: deque[float] = deque(maxlen=SPAN)
-        if monitor.resumed is None:
-            descent = Descent.begun(objective, w)
-        else:
-            with monitor.restoring():
-                descent = Descent.restored(monitor.resumed.part("descent"), objective)
-                recent.extend(monitor.resumed.numbers("recent"))
-        monitor.snapshot = lambda: {"descent": descent.tree(), "recent": np.array(recent)}
-        if monitor.resumed is None:
+        run = monitor.resumed_state(Smooth)
+        resumed = run is not None
+        run = Smooth(Descent.begun(objective, w)) if run is None else run
+        descent, recent = run.descent, run.recent
+        monitor.snapshot = partial(state_dict, run)
+        if not resumed:
             self._close_smooth(objective, monitor, descent.point, recent)
         while not monitor.reason:
-            if not descent.advance():
+            if not descent.advance(objective):
                 monitor.finish("converged" if not math.isfinite(monitor.lower_bound) else "stalled")
                 return
             self._close_smooth(objective, monitor, descent.point, recent)
@@ -158,44 +146,45 @@ class Proximal(BaseSolver):
         monitor.close_round()
 
 
+@dataclass
+class Smooth:
+    """A descent of a smooth objective, and its last values."""
+
+    descent: Descent
+    recent: deque[float] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self.recent = deque(self.recent, maxlen=SPAN)
+
+
+@dataclass
 class _Run:
-    """One start on a hard objective: descents through soft ones, the bundle after each, and the bundle at once."""
+    """One start on a hard objective: descents through soft ones, the bundle after each, and the bundle at once.
 
-    def __init__(
-        self, settings: Proximal, objective: Objective, monitor: Monitor, w: Vector, model: PlaneModel
-    ) -> None:
-        self.settings, self.objective, self.monitor = settings, objective, monitor
-        self.w, self.model, self.direct = w, model, settings.direct
-        self.temperatures = () if "convex" in objective.properties else tuple(settings.smoothing)
-        self.place = 0
-        """Which of the first temperatures it is at; past the last one, at the bundle at once."""
-        self.stage: Stage | None = None
-        self.bundle: _BundleDescent | None = None
-        if monitor.resumed is not None:
+    `place` is the number of the present first temperature; past the last one, the bundle begins at once.
+    """
+
+    settings: Proximal = field(metadata=CONTEXT)
+    objective: Objective = field(metadata=CONTEXT)
+    monitor: Monitor = field(metadata=CONTEXT)
+    w: Weights
+    model: PlaneModel
+    direct: bool
+    place: int = 0
+    stage: Stage | None = None
+    bundle: "_BundleDescent | None" = None
+
+    def __post_init__(self) -> None:
+        monitor, smoothing = self.monitor, tuple(self.settings.smoothing)
+        self.temperatures = () if "convex" in self.objective.properties else smoothing
+        if monitor.resumed:
             with monitor.restoring():
-                self._restore(monitor.resumed)
-        monitor.state, monitor.snapshot = self.model, self._tree
-
-    def _tree(self) -> Tree:
-        return {
-            "w": self.w,
-            "model": self.model.tree(),
-            "direct": self.direct,
-            "place": self.place,
-            "stage": None if self.stage is None else self.stage.tree(),
-            "bundle": None if self.bundle is None else self.bundle.tree(),
-        }
-
-    def _restore(self, saved: Saved) -> None:
-        objective, d = self.objective, self.objective.n_features
-        self.w, self.direct = saved.vector("w", d), saved.flag("direct")
-        self.model = PlaneModel.restored(saved.part("model"), objective.n_examples, d)
-        self.place = saved.whole("place", 0, len(self.temperatures))
-        if "stage" in saved:
-            self.stage = Stage.restored(saved.part("stage"), lambda temperature: soft_form(objective, temperature))
-        if "bundle" in saved:
-            self.bundle = _BundleDescent(self.settings, objective, self.monitor, self.model)
-            self.bundle.restore(saved.part("bundle"))
+                load_state_dict(self, monitor.solver, self.objective)
+                if self.place > len(self.temperatures):
+                    raise ValueError(f"place is {self.place}, past the {len(self.temperatures)} temperatures")
+        if self.bundle is not None:
+            self.bundle.join(self)
+        monitor.state, monitor.snapshot = self.model, partial(state_dict, self)
 
     def run(self) -> None:
         """Make all descents that are left."""
@@ -222,7 +211,8 @@ class _Run:
                 soft = softened(hard, temperature)
                 if soft is None:
                     return None
-                self.stage = Stage(temperature, Descent.begun(soft, w, stiffness))
+                descent = Descent.begun(soft, w, stiffness)
+                self.stage = Stage(temperature, descent, descent.point)
                 self.stage.close_round(hard, monitor, self.settings.tol)
             w, stiffness = self._descend_softly(self.stage)
             self.stage = None
@@ -233,7 +223,8 @@ class _Run:
     def _descend_softly(self, stage: Stage) -> tuple[Vector, float]:
         """Descend at one temperature until ten rounds bring little; return the lowest point and the last curvature."""
         hard, monitor = self.objective, self.monitor
-        while not (monitor.reason or stage.finished) and stage.descent.advance():
+        soft = soft_form(hard, stage.temperature)
+        while not (monitor.reason or stage.finished) and stage.descent.advance(soft):
             stage.close_round(hard, monitor, self.settings.tol)
         monitor.offer(stage.best.w, hard.value(stage.best.w))
         return stage.best.w, stage.descent.point.stiffness
@@ -242,7 +233,8 @@ class _Run:
         """Descend the objective itself by a proximal bundle, until the model promises little."""
         if self.bundle is None:
             assert w is not None
-            self.bundle = _BundleDescent(self.settings, self.objective, self.monitor, self.model)
+            self.bundle = _BundleDescent(w)
+            self.bundle.join(self)
             self.bundle.begin(w)
         self.bundle.run()
         self.bundle = None
@@ -250,7 +242,7 @@ class _Run:
 
 def wants_proximal(objective: Objective) -> bool:
     """Tell whether Ω is one that the solvers for ½‖w‖² cannot serve."""
-    return not isinstance(objective.regularizer, L2 | NoRegularizer)
+    return not objective.regularizer.smooth
 
 
 def softened(objective: Objective, temperature: float) -> Objective | None:
@@ -265,15 +257,27 @@ def softened(objective: Objective, temperature: float) -> Objective | None:
 
 def soft_form(objective: Objective, temperature: float) -> Objective:
     """Take hard maxima of both sides at this temperature, whether the task can or not."""
-    minus = objective.minus.smoothed(temperature) if hasattr(objective.minus, "smoothed") else objective.minus
+    minus = objective.minus if objective.minus.linear else objective.minus.smoothed(temperature)
     return replace(objective.smoothed(temperature), minus=minus)
 
 
+@dataclass
 class _BundleDescent:
     """One descent by the bundle: the centre v with its value, and the plane of f⁻ there."""
 
-    def __init__(self, settings: Proximal, objective: Objective, monitor: Monitor, model: PlaneModel) -> None:
-        self.settings, self.objective, self.monitor, self.model = settings, objective, monitor, model
+    centre: Weights
+    minus: Plane | None = None
+    value: float = math.inf
+    exact: bool = True
+    proximity: float = 0.0
+    first: float = 0.0
+    nulls: int = 0
+    quiet: Annotated[int, Range(0, SPAN)] = 0
+    over: bool = False
+
+    def join(self, run: _Run) -> None:
+        """Take the objective, the monitor and the model of a run."""
+        self.settings, self.objective, self.monitor, self.model = run.settings, run.objective, run.monitor, run.model
 
     def _ask(self, w: Vector) -> tuple[float, Plane]:
         """Add the plane of f⁺ at w; return the objective there and the plane of f⁻."""
@@ -286,27 +290,14 @@ class _BundleDescent:
 
     def begin(self, w: Vector) -> None:
         """Begin at w."""
-        self.centre, self.nulls, self.quiet, self.over = w, 0, 0, False
         self.value, self.minus = self._ask(w)
         self.proximity = self.first = max(self._first_proximity(w, self.value, self.minus), 1e-12)
-
-    def tree(self) -> Tree:
-        """Return where it is."""
-        names = ("centre", "nulls", "quiet", "over", "value", "proximity", "first", "exact")
-        return {"minus": plane_tree(self.minus), **{name: getattr(self, name) for name in names}}
-
-    def restore(self, saved: Saved) -> None:
-        """Undo `tree`."""
-        d = self.objective.n_features
-        self.centre, self.minus = saved.vector("centre", d), restored_plane(saved.part("minus"), d)
-        self.nulls, self.quiet = saved.whole("nulls"), saved.whole("quiet", 0, SPAN)
-        self.over, self.exact = saved.flag("over"), saved.flag("exact")
-        self.value, self.proximity, self.first = (saved.real(name) for name in ("value", "proximity", "first"))
 
     def run(self) -> None:
         """Go down until there is a reason to stop, or the model promises little."""
         tol = PRECISION * self.settings.tol
         while not (self.over or self.monitor.reason):
+            assert self.minus is not None
             value = self.value
             w, promised = self._promise(self.centre, value, self.minus, self.proximity, 0.1 * tol * abs(value))
             if self._bound_closes(self.minus):

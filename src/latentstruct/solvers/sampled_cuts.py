@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from latentstruct.checkpoints import Keeper
 from latentstruct.checks import is_real
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Result
+from latentstruct.core.protocols import Callback, Checkpointer, Result
 from latentstruct.exceptions import InputError
 from latentstruct.kernel_maps import KernelRows
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
@@ -173,6 +172,7 @@ def sample_rows(coefficients: Table, count: int, rng: np.random.Generator) -> tu
     return rows, coefficients[rows] * (hits[taken] / expected[taken])[:, None]
 
 
+@dataclass(eq=False, repr=False)
 class SampledCuts(BaseSolver):
     """One-slack cutting planes with a proximal term, each cut made of few sampled rows.
 
@@ -206,25 +206,14 @@ class SampledCuts(BaseSolver):
 
     needs = frozenset({"convex", "l2"})
 
-    def __init__(
-        self,
-        rows: KernelRows,
-        sample: int = 500,
-        constant: float = 0.0,
-        tol: float = 1e-2,
-        max_rounds: int = 1000,
-        max_seconds: float = float("inf"),
-        proximity: float = 30.0,
-        random_state: int | None = 0,
-    ) -> None:
-        self.rows = rows
-        self.sample = sample
-        self.constant = constant
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.proximity = proximity
-        self.random_state = random_state
+    rows: KernelRows
+    sample: int = 500
+    constant: float = 0.0
+    tol: float = 1e-2
+    max_rounds: int = 1000
+    max_seconds: float = float("inf")
+    proximity: float = 30.0
+    random_state: int | None = 0
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
@@ -242,7 +231,7 @@ class SampledCuts(BaseSolver):
         *,
         state: Any = None,
         callback: Callback | None = None,
-        keeper: Keeper | None = None,
+        checkpointer: Checkpointer | None = None,
     ) -> Result:
         """Minimise a function of the scores, from the `Function` that is an earlier result's state; see `descend`.
 
@@ -250,7 +239,7 @@ class SampledCuts(BaseSolver):
         """
         if w0 is not None:
             raise InputError("w0 is given, but sampled cuts go on from a state only: leave it out")
-        if keeper is not None:
+        if checkpointer is not None:
             raise InputError("a checkpoint is given, but sampled cuts cannot keep their state: leave it out")
         return self.descend(objective, state, callback)[1]
 
@@ -403,8 +392,8 @@ def _one_start(
     callback: Callback | None,
 ) -> tuple[Function, Result]:
     """Go down from one start until a convex problem lowers the objective by no more than the tolerance."""
-    assert objective.first is not None
-    planes, best, history, calls = objective.first(start), None, [], 0
+    assert objective.starts is not None
+    planes, best, history, calls = objective.starts.planes(start), None, [], 0
     for _ in range(max_rounds):
         inner = clone(solver).set_params(max_seconds=max(ends - time.perf_counter(), 1e-3))
         convex = objective.linearized_with(planes)

@@ -1,29 +1,30 @@
 """Self-paced learning: easy examples first."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from latentstruct.checkpoints import Keeper, Nested, restoring
 from latentstruct.checks import is_real
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Result, Round
+from latentstruct.core.protocols import Callback, Checkpointer, Result, Round
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import LAST, BaseSolver
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
-from latentstruct.solvers.kept import restored_result, result_tree
-from latentstruct.state_trees import Saved, Tree, history_tree, restored_history
+from latentstruct.solvers.outer_loop import OuterLoop
+from latentstruct.solvers.starts import OneStart
+from latentstruct.state_trees import Numbers, Tree
 
 # What a start does: one loose round with all examples, rounds with some of them, and CCCP with all.
 LOOSE, PACING, WHOLE = PHASES = ("loose", "pacing", "whole")
 
 
+@dataclass(eq=False, repr=False)
 class SelfPaced(BaseSolver):
     """Self-paced learning around `CCCP`: examples enter when their loss has become small.
 
@@ -56,26 +57,18 @@ class SelfPaced(BaseSolver):
     """
 
     needs = frozenset({"difference", "planes"})
+    has_restarts = True
+    takes_latents = True
     # More rounds of self-pacing would come before the last one, so that they lead elsewhere.
     limits = ("max_seconds",)
 
-    def __init__(
-        self,
-        inner: Any = None,
-        tol: float = 1e-3,
-        max_rounds: int = 50,
-        max_seconds: float = float("inf"),
-        first_share: float = 0.5,
-        growth: float = 1.3,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.inner = inner
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.first_share = first_share
-        self.growth = growth
-        self.cache_mb = cache_mb
+    inner: Any = None
+    tol: float = 1e-3
+    max_rounds: int = 50
+    max_seconds: float = float("inf")
+    first_share: float = 0.5
+    growth: float = 1.3
+    cache_mb: float | None = None
 
     def check(self, objective: Objective) -> None:
         """Raise unless the objective has what is needed and the parameters make sense."""
@@ -95,6 +88,16 @@ class SelfPaced(BaseSolver):
         cccp = CCCP() if self.inner is None else clone(self.inner)
         return bounded(cccp, self.cache_mb).set_params(tol=self.tol, max_seconds=self.max_seconds)
 
+    @property
+    def n_starts(self) -> int:
+        """Number of starts: that of the inner CCCP."""
+        return self.inner.restarts if isinstance(self.inner, CCCP) else 1
+
+    def set_restarts(self, restarts: int) -> None:
+        """Set the number of starts of the inner CCCP."""
+        self.set_params(inner=CCCP() if self.inner is None else self.inner)
+        self.set_params(inner__restarts=restarts)
+
     def minimize(
         self,
         objective: Objective,
@@ -102,163 +105,119 @@ class SelfPaced(BaseSolver):
         *,
         state: Any = None,
         callback: Callback | None = None,
-        keeper: Keeper | None = None,
+        checkpointer: Checkpointer | None = None,
     ) -> Result:
-        """Minimise the objective; see `CCCP.minimize`. Each restart of the inner CCCP is paced on its own."""
+        """Minimize the objective; see `CCCP.minimize`. Each restart of the inner CCCP is paced on its own."""
         self.check(objective)
-        cccp = self._cccp()
-        several = w0 is None and objective.first is not None
-        best: Result | None = None
-        past: list[Round] = []
-        reached: list[float] = []
-        begins, saved = 0, None
-        if keeper is not None and keeper.saved is not None:
-            with restoring(keeper):
-                saved = Saved(keeper.saved)
-                best = restored_result(saved.part("best"), objective.n_features) if "best" in saved else None
-                begins, reached = saved.whole("start", 0, cccp.restarts - 1), saved.numbers("reached")
-        n_starts = cccp.restarts if several else 1
-        for start in range(begins, n_starts):
-            run = _Pacing(self, clone(cccp).set_params(restarts=1), past, start, callback)
-            run.keep_in(keeper, best, reached, last=start + 1 == n_starts)
-            if saved is not None and keeper is not None:
-                with restoring(keeper):
-                    run.restore(saved, objective)
-                saved = None
-            found = run.minimize(_only(objective, start), w0, state)
-            past, state = found.history, found.state
-            reached.append(found.objective)
-            if best is None or found.objective < best.objective:
-                best = found
-            if found.reason in LAST:
-                best = replace(best, reason=found.reason)
-                break
-        assert best is not None
-        calls = past[-1].oracle_calls if past else best.oracle_calls
-        return replace(best, history=past, oracle_calls=calls, start_objectives=reached, state=state)
+        return _Pacing(self, objective, callback, checkpointer, state).run(w0)
 
 
-def _only(objective: Objective, start: int) -> Objective:
-    """Return the objective whose only start is the given one."""
-    first = objective.first
-    return objective if first is None else replace(objective, first=lambda _: first(start))
+@dataclass
+class _Pacing(OuterLoop):
+    """One call of `SelfPaced.minimize`, whose iterations are those of CCCP.
 
+    Attributes
+    ----------
+    phase : str
+        What the present start does.
+    paces : int
+        How many times 1/K has grown.
+    limit : float
+        1/K.
+    losses : ndarray of shape (0,) or (n,)
+        Weighted losses of the examples.
+    reached_at : Result
+        What the last run of CCCP reached.
+    rounds_before : int
+        Iterations of all runs of CCCP that are over.
+    """
 
-class _Pacing:
-    """One start of self-paced learning, with the history of the starts before it."""
+    phase: str = LOOSE
+    paces: int = 0
+    limit: float = 0.0
+    losses: Numbers = field(default_factory=lambda: np.zeros(0))
+    reached_at: Result | None = None
+    rounds_before: int = 0
 
-    def __init__(
-        self, settings: SelfPaced, cccp: CCCP, past: list[Round], start: int, callback: Callback | None
-    ) -> None:
-        self.settings, self.cccp, self.start, self.callback = settings, cccp, start, callback
-        self.history = list(past)
-        self.n_rounds = 0
-        self.calls = past[-1].oracle_calls if past else 0
-        self.phase, self.paces, self.limit = LOOSE, 0, 0.0
-        self.found: Result | None = None
-        self.losses = np.zeros(0)
-        self.keeper: Keeper | None = None
-        self.is_last = True
-        self.inner: Tree = None
+    def _restore(self, tree: Tree) -> None:
+        super()._restore(tree)
+        begun = self.phase != LOOSE
+        if self.phase not in PHASES or len(self.losses) != begun * self.objective.n_examples:
+            raise ValueError(f"the phase is {show(self.phase)}, with {len(self.losses)} losses")
+        if begun != (self.reached_at is not None):
+            raise ValueError(f"the phase is {show(self.phase)}, but there are no weights")
 
-    def keep_in(self, keeper: Keeper | None, best: Result | None, reached: list[float], last: bool) -> None:
-        """Offer states to a keeper, together with what earlier starts reached."""
-        self.keeper, self.best, self.reached, self.is_last = keeper, best, list(reached), last
+    def _problem(self) -> Objective:
+        return self.objective
 
-    def _tree(self, inner: Tree) -> Tree:
-        """Return the state while CCCP runs, whose own state is given."""
-        return {
-            "start": self.start,
-            "best": None if self.best is None else result_tree(replace(self.best, history=[])),
-            "reached": np.array(self.reached),
-            "history": history_tree(self.history),
-            "phase": self.phase,
-            "paces": self.paces,
-            "limit": self.limit,
-            "losses": self.losses,
-            "found": None if self.found is None else result_tree(replace(self.found, history=[])),
-            "n_rounds": self.n_rounds,
-            "calls": self.calls,
-            "rounds_before": len(self.history),
-            "inner": inner,
-        }
+    def _begin(self) -> None:
+        self.phase, self.paces, self.limit, self.losses, self.reached_at = LOOSE, 0, 0.0, np.zeros(0), None
 
-    def restore(self, saved: Saved, objective: Objective) -> None:
-        """Undo `_tree`."""
-        self.history = restored_history(saved.part("history"))
-        self.phase, self.paces, self.limit = saved.text("phase"), saved.whole("paces"), saved.real("limit")
-        if self.phase not in PHASES:
-            raise ValueError(f"the phase is {show(self.phase)}")
-        self.losses = saved.vector("losses", 0 if self.phase == LOOSE else objective.n_examples)
-        self.found = None if self.phase == LOOSE else restored_result(saved.part("found"), objective.n_features)
-        self.n_rounds, self.calls, self.inner = saved.whole("n_rounds"), saved.whole("calls"), saved.tree["inner"]
+    def _found(self, reason: str) -> Result | None:
+        objective, found = self.objective, self.reached_at
+        if found is None and self.best is not None:
+            return None
+        if found is None or self.phase != WHOLE:
+            # The objective of the chosen examples only says nothing about all of them.
+            w = np.zeros(objective.n_features) if found is None else found.w
+            value = objective.value(w)
+            if self.rounds:
+                self.history[-1] = replace(self.history[-1], objective=value, lower_bound=-math.inf, gap=math.inf)
+            return Result(w, value, -math.inf, 0, self.rounds, reason, False, [])
+        return replace(found, reason=reason, n_rounds=self.rounds, history=[], start_objectives=[], state=None)
 
-    def minimize(self, objective: Objective, w0: Vector | None, state: Any) -> Result:
-        weights = objective.plus.weights
+    def _reason(self) -> str:
+        return self.solved
+
+    def _round(self) -> None:
+        """Make one start as a whole."""
+        weights = self.objective.plus.weights
         if self.phase == LOOSE:
-            self._call(clone(self.cccp).set_params(max_rounds=1), objective, w0, state)
-            self.losses = self._losses(objective)
+            self._run_cccp(self.objective, self.w0, max_rounds=1)
+            self._measure()
             positive = self.losses[self.losses > 0]
             self.limit = float(np.quantile(positive, self.settings.first_share)) if len(positive) else 0.0
             self.phase = PACING
-        assert self.found is not None
+        assert self.reached_at is not None
         while self.phase == PACING and self.paces < self.settings.max_rounds:
             chosen = self.losses <= self.limit
-            if chosen.all() or self.found.reason in LAST:
+            if chosen.all() or self.reached_at.reason in LAST:
                 break
             if chosen.any() and (weights * chosen).any():
-                self._call(self.cccp, objective.reweighted(weights * chosen), self.found.w, self.found.state)
-                self.losses = self._losses(objective)
+                self._run_cccp(self.objective.reweighted(weights * chosen), self.reached_at.w)
+                self._measure()
             self.limit *= self.settings.growth
             self.paces += 1
-        if self.found.reason not in LAST:
+        if self.reached_at.reason not in LAST:
             self.phase = WHOLE
-            self._call(self.cccp, objective, self.found.w, self.found.state)
-        else:
-            # The objective of the chosen examples only says nothing about all of them.
-            value = objective.value(self.found.w)
-            self.found = replace(self.found, objective=value, lower_bound=-math.inf)
-            if self.history:
-                self.history[-1] = replace(self.history[-1], objective=value, lower_bound=-math.inf, gap=math.inf)
-        return replace(self.found, history=self.history, n_rounds=self.n_rounds)
+            self._run_cccp(self.objective, self.reached_at.w)
+        self.solved = self.reached_at.reason
 
-    def _losses(self, objective: Objective) -> Vector:
-        found = self.found
-        assert found is not None
+    def _save_round(self) -> None:
+        """Do nothing: the last state of CCCP was stored."""
+
+    def _measure(self) -> None:
+        assert self.reached_at is not None
+        objective, w = self.objective, self.reached_at.w
         self.calls += objective.n_examples
-        plus, minus = objective.plus.planes(found.w).values, objective.minus.planes(found.w).values
-        return objective.plus.weights * (plus - minus)
+        self.losses = objective.plus.weights * (objective.plus.planes(w).values - objective.minus.planes(w).values)
 
-    def _call(self, cccp: CCCP, objective: Objective, w: Vector | None, state: Any) -> None:
-        """Let CCCP run, and note what it found."""
-        seconds = self.history[-1].seconds if self.history else 0.0
-        rounds, calls = self.n_rounds, self.calls
-        cccp.set_params(max_seconds=max(self.settings.max_seconds - seconds, 1e-3))
+    def _run_cccp(self, objective: Objective, w: Vector | None, **limits: int) -> None:
+        """Run CCCP, and note what it found."""
+        cccp = self.settings._cccp().set_params(restarts=1, **limits)
+        rounds, calls, lasting = self.rounds, self.calls, self.start + 1 == self.n_starts and self.phase == WHOLE
 
         def renumbered(line: Round) -> Round:
-            return replace(
-                line,
-                round=rounds + line.round,
-                oracle_calls=calls + line.oracle_calls,
-                seconds=seconds + line.seconds,
-                start=self.start,
-                # Objectives of chosen examples say nothing about the weights for all of them.
-                w=None if self.phase == PACING else line.w,
-            )
+            # Objectives of chosen examples say nothing about the weights for all of them.
+            return replace(line, round=rounds + line.round, w=None if self.phase == PACING else line.w)
 
-        callback = self.callback
-        keeper = None
-        if self.keeper is not None:
-            keeper = Nested(self.keeper, self._tree, self.inner, lasting=self.is_last and self.phase == WHOLE)
-        self.inner = None
-        found = cccp.minimize(
-            objective,
-            w,
-            state=state,
-            callback=None if callback is None else lambda line: callback(renumbered(line)),
-            keeper=keeper,
-        )
-        self.history += [renumbered(line) for line in found.history]
-        self.n_rounds = rounds + found.n_rounds
-        self.calls = calls + found.oracle_calls
-        self.found = found
+        if objective.starts is not None:
+            objective = replace(objective, starts=OneStart(objective.starts, self.start))
+        found = self._solve(cccp, objective, w, renumbered, lasting=lasting)
+        # CCCP followed the callback already.
+        self._answer, self.state = None, found.state
+        for line in found.history:
+            n_calls, seconds = calls + line.oracle_calls, self.call_began + line.seconds
+            self.history.append(replace(renumbered(line), start=self.start, oracle_calls=n_calls, seconds=seconds))
+        self.rounds, self.rounds_before = rounds + found.n_rounds, len(self.history)
+        self.reached_at = replace(found, history=[], state=None)

@@ -1,15 +1,11 @@
 """Proximal gradient steps of spectral length for smooth objectives with any regulariser."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from latentstruct.core.objective import Objective
-from latentstruct.ragged import Vector
+from latentstruct.ragged import Vector, Weights
 from latentstruct.solvers.base import Monitor
-from latentstruct.state_trees import Saved, Tree
 
 # A step is accepted if it lowers the highest of the last values by this share of what its length promises.
 SUFFICIENT = 1e-3
@@ -23,9 +19,9 @@ SPAN = 10
 class Point:
     """Ω + f⁺ − f⁻ at w, with the gradient of f⁺ − f⁻ alone."""
 
-    w: Vector
+    w: Weights
     value: float
-    gradient: Vector
+    gradient: Weights
     exact: bool
     stiffness: float = 0.0
     """Curvature met on the way here; a proximal step has the length 1/stiffness."""
@@ -43,6 +39,7 @@ def first_stiffness(point: Point) -> float:
     return max(float(point.gradient @ point.gradient) / max(abs(point.value), 1e-300), 1e-12)
 
 
+@dataclass
 class Descent:
     """Points that proximal steps of spectral length lead to.
 
@@ -50,31 +47,31 @@ class Descent:
     schemes without asking a second point a step. A point may lie above the one before it, not above all of the last
     five (Wright, Nowak & Figueiredo 2009).
 
-    Parameters
+    Attributes
     ----------
-    objective : Objective
-        What goes down.
-    start : Point
-        Where to begin, with the curvature to begin with.
-    recent : iterable of float, optional
-        Values of the last points, by default of the first one alone.
+    point : Point
+        The present point, with the curvature that the next step begins with.
+    recent : deque of float
+        Values of the last points.
     """
 
-    def __init__(self, objective: Objective, start: Point, recent: Iterable[float] | None = None) -> None:
-        self.objective, self.point = objective, start
-        self.recent = deque([start.value] if recent is None else recent, maxlen=REMEMBERED_VALUES)
+    point: Point
+    recent: deque[float]
+
+    def __post_init__(self) -> None:
+        self.recent = deque(self.recent, maxlen=REMEMBERED_VALUES)
 
     @classmethod
     def begun(cls, objective: Objective, w: Vector, stiffness: float | None = None) -> "Descent":
         """Return the descent from w."""
         point = evaluate(objective, w)
         point.stiffness = first_stiffness(point) if stiffness is None else stiffness
-        return cls(objective, point)
+        return cls(point, deque([point.value]))
 
-    def advance(self) -> bool:
+    def advance(self, objective: Objective) -> bool:
         """Go to the next point; tell whether there is one."""
         point = self.point
-        new = _step(self.objective, point, max(self.recent))
+        new = _step(objective, point, max(self.recent))
         if new is None:
             return False
         moved = new.w - point.w
@@ -86,39 +83,30 @@ class Descent:
         self.point = new
         return True
 
-    def tree(self) -> Tree:
-        """Return where it is."""
-        return {"point": dict(vars(self.point)), "recent": np.array(self.recent)}
 
-    @classmethod
-    def restored(cls, saved: Saved, objective: Objective) -> "Descent":
-        """Undo `tree`."""
-        return cls(objective, restored_point(saved.part("point"), objective.n_features), saved.numbers("recent"))
-
-
-def restored_point(saved: Saved, n_features: int) -> Point:
-    """Return the point whose fields were kept."""
-    w, gradient = saved.vector("w", n_features), saved.vector("gradient", n_features)
-    return Point(w, saved.real("value"), gradient, saved.flag("exact"), saved.real("stiffness"))
-
-
+@dataclass
 class Stage:
     """A descent at one temperature, with the lowest point so far.
 
-    Parameters
+    Attributes
     ----------
     temperature : float
-        Of the soft objective.
+        That of the soft objective.
     descent : Descent
-        At its first point.
+        The descent.
+    best : Point
+        The lowest point so far.
+    values : list of float
+        The lowest value after each iteration.
+    finished : bool
+        Whether the last iterations brought little.
     """
 
-    def __init__(self, temperature: float, descent: Descent) -> None:
-        self.temperature, self.descent = temperature, descent
-        self.best = descent.point
-        self.values: list[float] = []
-        """The lowest value after each round."""
-        self.finished = False
+    temperature: float
+    descent: Descent
+    best: Point
+    values: list[float] = field(default_factory=list)
+    finished: bool = False
 
     def close_round(self, hard: Objective, monitor: Monitor, tol: float) -> None:
         """Note the present point; look at the hard objective now and then, and see whether ten rounds brought much."""
@@ -130,28 +118,6 @@ class Stage:
             monitor.offer(self.best.w, hard.value(self.best.w))
         self.finished = len(values) > SPAN and values[-1 - SPAN] - values[-1] <= 10.0 * tol * abs(values[-1])
         monitor.close_round()
-
-    def tree(self) -> Tree:
-        """Return where it is."""
-        return {
-            "temperature": self.temperature,
-            "descent": self.descent.tree(),
-            "best": dict(vars(self.best)),
-            "values": np.array(self.values),
-            "finished": self.finished,
-        }
-
-    @classmethod
-    def restored(cls, saved: Saved, soften: Callable[[float], Objective | None]) -> "Stage":
-        """Undo `tree`; `soften` gives the soft objective of a temperature."""
-        temperature = saved.real("temperature")
-        soft = soften(temperature)
-        if soft is None:
-            raise ValueError("the task has no soft inference")
-        stage = cls(temperature, Descent.restored(saved.part("descent"), soft))
-        stage.best = restored_point(saved.part("best"), soft.n_features)
-        stage.values, stage.finished = saved.numbers("values"), saved.flag("finished")
-        return stage
 
 
 def _step(objective: Objective, point: Point, highest: float) -> Point | None:

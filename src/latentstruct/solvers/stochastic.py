@@ -1,5 +1,8 @@
 """Stochastic subgradient descent and the averaged perceptron."""
 
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -7,12 +10,24 @@ import numpy as np
 from latentstruct.checks import check_choice, is_real
 from latentstruct.core.objective import Objective
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Indices, Vector
+from latentstruct.ragged import Indices, Vector, Weights
 from latentstruct.short_repr import show
-from latentstruct.solvers.base import BaseSolver, Monitor, first_weights
-from latentstruct.state_trees import Tree, generator_tree, restored_generator
+from latentstruct.solvers.base import BaseSolver, Monitor, initial_weights
+from latentstruct.state_trees import state_dict
 
 
+@dataclass
+class Steps:
+    """The state of `Subgradient`: random generator, w, the mean of the iterates, number of steps, best objectives."""
+
+    rng: np.random.Generator
+    w: Weights
+    mean: Weights
+    t: int = 0
+    best_values: deque[float] = field(default_factory=deque)
+
+
+@dataclass(eq=False, repr=False)
 class Subgradient(BaseSolver):
     """Stochastic or full subgradient descent; no bound, so it stops when the objective no longer falls.
 
@@ -37,39 +52,29 @@ class Subgradient(BaseSolver):
         Seed.
     """
 
-    def __init__(
-        self,
-        tol: float = 1e-4,
-        max_rounds: int = 500,
-        max_seconds: float = float("inf"),
-        step: Literal["pegasos", "plain", "fixed"] = "pegasos",
-        learning_rate: float = 1.0,
-        batch_size: int | None = None,
-        average: bool = True,
-        patience: int = 20,
-        random_state: int = 0,
-    ) -> None:
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.step = step
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.average = average
-        self.patience = patience
-        self.random_state = random_state
+    flags = ("average",)
+    bounds = False
+
+    tol: float = 1e-4
+    max_rounds: int = 500
+    max_seconds: float = float("inf")
+    step: Literal["pegasos", "plain", "fixed"] = "pegasos"
+    learning_rate: float = 1.0
+    batch_size: int | None = None
+    average: bool = True
+    patience: int = 20
+    random_state: int = 0
 
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
         check_choice(self.step, ("pegasos", "plain", "fixed"), "step")
+        self._check_at_least(1, "patience")
         if not (is_real(self.learning_rate) and self.learning_rate > 0):
             raise InputError(f"learning_rate must be above 0, found {show(self.learning_rate)}: choose one such as 0.1")
         if self.batch_size is not None:
             self._check_at_least(1, "batch_size")
-        in_parts = "planes" in objective.properties or all(
-            hasattr(side, "part_total") for side in (objective.plus, objective.minus)
-        )
+        in_parts = objective.plus.divisible and objective.minus.divisible
         if self._size(objective) < objective.n_examples and not in_parts:
             raise InputError(
                 f"batch_size is {show(self.batch_size)}, but this objective knows the sum over all "
@@ -77,7 +82,7 @@ class Subgradient(BaseSolver):
             )
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
-        return first_weights(objective, attempt)
+        return initial_weights(objective, attempt)
 
     def _size(self, objective: Objective) -> int:
         """Return how many examples a step asks about."""
@@ -90,28 +95,18 @@ class Subgradient(BaseSolver):
         return 1.0 / t if self.step == "pegasos" else self.learning_rate / np.sqrt(t)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        rng = np.random.default_rng(self.random_state)
-        n, weights = objective.n_examples, objective.plus.weights
-        size = self._size(objective)
-        mean, t = w.copy(), 0
-        best_values: list[float] = []
-        if monitor.resumed is None:
+        n, weights, size = objective.n_examples, objective.plus.weights, self._size(objective)
+        run = monitor.resumed_state(Steps)
+        if run is None:
+            run = Steps(np.random.default_rng(self.random_state), w, w.copy())
             monitor.offer(w, objective.value(w))
-        else:
-            with monitor.restoring():
-                saved, d = monitor.resumed, objective.n_features
-                rng, t = restored_generator(saved.tree["rng"]), saved.whole("t")
-                w, mean, best_values = saved.vector("w", d), saved.vector("mean", d), saved.numbers("best_values")
-
-        def snapshot() -> Tree:
-            values = np.array(best_values[-1 - self.patience :])
-            return {"rng": generator_tree(rng), "t": t, "w": w, "mean": mean, "best_values": values}
-
-        monitor.snapshot = snapshot
+        run.best_values = best_values = deque(run.best_values, maxlen=self.patience + 1)
+        monitor.snapshot = partial(state_dict, run)
         while not monitor.reason:
-            for rows in np.array_split(rng.permutation(n), max(1, n // size)):
-                t += 1
-                rate = self._rate(t)
+            w, mean = run.w, run.mean
+            for rows in np.array_split(run.rng.permutation(n), max(1, n // size)):
+                run.t += 1
+                rate = self._rate(run.t)
                 # The part's planes stand for those of all examples.
                 scale = rate * n / len(rows)
                 gradient = objective.regularizer.gradient(w)
@@ -122,13 +117,13 @@ class Subgradient(BaseSolver):
                     minus.add_to(w, scale * weights[rows])
                 else:
                     w = w - rate * gradient - scale * _slope_of_part(objective, w, rows)
-                mean += (2.0 / (t + 1)) * (w - mean)
-            monitor.current = w
+                mean += (2.0 / (run.t + 1)) * (w - mean)
+            run.w = monitor.current = w
             reported = mean if self.average else w
             monitor.offer(reported, objective.value(reported))
             best_values.append(monitor.objective)
             if len(best_values) > self.patience:
-                before = best_values[-1 - self.patience]
+                before = best_values[0]
                 if before - monitor.objective <= self.tol * abs(before):
                     monitor.reason = "stalled"
             monitor.close_round()
@@ -144,6 +139,17 @@ def _slope_of_part(objective: Objective, w: Vector, rows: Indices) -> Vector:
     return plus.slope - minus.slope
 
 
+@dataclass
+class Passes:
+    """The state of `Perceptron`: random generator, w, and the updates times the steps before each."""
+
+    rng: np.random.Generator
+    w: Weights
+    late: Weights
+    t: int = 0
+
+
+@dataclass(eq=False, repr=False)
 class Perceptron(BaseSolver):
     """Averaged structured perceptron (Collins 2002): online updates w += φ(x_i, y_i) − φ(x_i, ŷ).
 
@@ -163,46 +169,35 @@ class Perceptron(BaseSolver):
     """
 
     needs = frozenset({"planes"})
+    flags = ("average",)
+    bounds = False
 
-    def __init__(
-        self,
-        max_rounds: int = 20,
-        max_seconds: float = float("inf"),
-        average: bool = True,
-        tol: float = 1e-12,
-        random_state: int = 0,
-    ) -> None:
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.average = average
-        self.tol = tol
-        self.random_state = random_state
+    max_rounds: int = 20
+    max_seconds: float = float("inf")
+    average: bool = True
+    tol: float = 1e-12
+    random_state: int = 0
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        rng = np.random.default_rng(self.random_state)
         weights = objective.plus.weights
         # The mean of w over time is w − late/t, where late adds each update times the steps before it.
-        late, t = np.zeros_like(w), 0
+        new = Passes(np.random.default_rng(self.random_state), w, np.zeros_like(w))
         monitor.bound(0.0)
-        if monitor.resumed is not None:
-            with monitor.restoring():
-                saved, d = monitor.resumed, objective.n_features
-                rng, t = restored_generator(saved.tree["rng"]), saved.whole("t")
-                w, late = saved.vector("w", d), saved.vector("late", d)
-        monitor.snapshot = lambda: {"rng": generator_tree(rng), "t": t, "w": w, "late": late}
+        run = monitor.resumed_state(Passes) or new
+        monitor.snapshot = partial(state_dict, run)
         while not monitor.reason:
-            total, before = 0.0, w.copy()
-            for i in rng.permutation(objective.n_examples):
+            w, late, total, before = run.w, run.late, 0.0, run.w.copy()
+            for i in run.rng.permutation(objective.n_examples):
                 rows = np.array([i])
                 plus, minus = objective.plus.planes(w, rows), objective.minus.planes(w, rows)
                 total += weights[i] * float(plus.values[0] - minus.values[0])
                 plus.add_to(w, -weights[rows])
                 minus.add_to(w, weights[rows])
-                plus.add_to(late, -t * weights[rows])
-                minus.add_to(late, t * weights[rows])
-                t += 1
+                plus.add_to(late, -run.t * weights[rows])
+                minus.add_to(late, run.t * weights[rows])
+                run.t += 1
             monitor.current = w
-            self._keep_last(monitor, w - late / t if self.average else w, objective)
+            self._keep_last(monitor, w - late / run.t if self.average else w, objective)
             # Equal scores alone do not make a prediction right (all are equal at w = 0): w must have come to rest.
             if total <= 0.0 and np.array_equal(w, before):
                 monitor.reason = "converged"

@@ -136,6 +136,10 @@ class BaseTask(BaseEstimator):
             return self.planes(batch, w, mode, temperature, rows).total(weights)
         return total_of(self, batch, Query(w, mode, temperature, rows, weights))
 
+    def plane_losses(self, batch: Any) -> Any:
+        """Return the losses that planes found with other losses have now; None, as here, if they are not known."""
+        return None
+
     def random_latents(self, batch: Any, rng: np.random.Generator) -> Sequence[Any]:
         """Return random latents that fit the known outputs."""
         raise TypeError(f"{type(self).__name__} does not define random_latents()")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import RLock
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from latentstruct.inference.structure import Beliefs, FactorGraphs
 from latentstruct.kernels import graph as kernels
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.planes import Slopes, empty_atoms
-from latentstruct.ragged import Indices, Vector, positions
-from latentstruct.state_trees import Saved, Tree
+from latentstruct.ragged import Array, Indices, Vector, Weights, positions
+from latentstruct.state_trees import Tree, from_state_dict
 from latentstruct.unknown import UNKNOWN
 
 NEARBY = 1e-3
@@ -50,6 +50,18 @@ class Kept:
 
     weights: Vector
     messages: Vector
+
+
+@dataclass
+class Remembered:
+    """`Kept` messages as they are stored, with the engine, the mode and the temperatures they belong to."""
+
+    engine: str
+    mode: str
+    output: float
+    latent: float
+    weights: Weights
+    messages: Annotated[Vector, Array(("messages",), finite=False)]
 
 
 @dataclass
@@ -91,8 +103,6 @@ class GraphBatch:
     losses: Vector | None
     limits: dict[str, Any]
     made: dict[str, Any] = field(default_factory=dict)
-    remembers = True
-    """Whether an answer may depend on the answers before it, because messages are kept."""
     kept: dict[tuple[str, Mode, Temperature], Kept] = field(default_factory=dict)
 
     @property
@@ -139,17 +149,17 @@ class GraphBatch:
     def memory(self) -> list[Tree]:
         """Return the messages that later answers begin with."""
         return [
-            {"engine": engine, "mode": mode, "temperature": list(temperature), **vars(kept)}
+            {"engine": engine, "mode": mode, **temperature._asdict(), **vars(kept)}
             for (engine, mode, temperature), kept in self.kept.items()
         ]
 
     def recall(self, memory: list[Tree]) -> None:
         """Put back what `memory` returned; raise LookupError, TypeError or ValueError for anything else."""
         found = {}
-        for part in map(Saved, memory):
-            output, latent = part.tree["temperature"]
-            place: Any = (part.text("engine"), part.text("mode"), Temperature(float(output), float(latent)))
-            found[place] = Kept(part.vector("weights"), part.array("messages", np.float64, None))
+        for part in memory:
+            one = from_state_dict(Remembered, part)
+            place: Any = (one.engine, one.mode, Temperature(one.output, one.latent))
+            found[place] = Kept(one.weights, one.messages)
         self.kept.clear()
         self.kept.update(found)
 

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Result, Round, Solver, Task, Temperature
+from latentstruct.core.oracles import BaseOracle
+from latentstruct.core.protocols import Oracle, Result, Round, Solver, Task, Temperature
 from latentstruct.core.regularizers import NoRegularizer
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
@@ -117,12 +118,16 @@ def problem_of(task: Task, X: Any, Y: Any, weights: Vector, temperature: Tempera
     return build_objective(task, task.prepare(X, Y), weights[: len(Y)], temperature, margin)
 
 
-class _TotalOnly:
+class _TotalOnly(BaseOracle):
     """An oracle that answers with totals only."""
 
-    def __init__(self, oracle: Any) -> None:
+    separable = False
+    divisible = False
+
+    def __init__(self, oracle: Oracle) -> None:
         self.n_examples, self.n_features = oracle.n_examples, oracle.n_features
-        self.weights, self.smooth, self.total = oracle.weights, oracle.smooth, oracle.total
+        self.weights, self.smooth = oracle.weights, oracle.smooth
+        self.total = oracle.total  # type: ignore[method-assign]
 
 
 def without_one_property(objective: Objective) -> dict[str, Objective]:

@@ -1,24 +1,19 @@
-"""The choice of a convex solver, and block ascent that hands over to the bundle where blocks make no progress."""
+"""Block ascent that changes to the bundle where blocks make no progress."""
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-import numpy as np
-
-from latentstruct.checkpoints import Keeper, Nested, restoring
+from latentstruct.checkpoints import NestedCheckpointer, restoring
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Result, Round
+from latentstruct.core.protocols import Callback, Checkpointer, Result, Round
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import GIVEN_UP, BaseSolver, checked_bound
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.bundle import Bundle, PlaneBundle
 from latentstruct.solvers.caches import shared_out
-from latentstruct.solvers.kept import restored_result, result_tree
-from latentstruct.solvers.lbfgs import LBFGS
-from latentstruct.solvers.proximal import Proximal, wants_proximal
-from latentstruct.state_trees import Saved, Tree
+from latentstruct.state_trees import Tree, from_state_dict, state_dict
 
 BUNDLE_BYTES, MOST_PLANES = 1e9, 200
 CACHED_PLANES = 50
@@ -26,6 +21,9 @@ CACHED_PLANES = 50
 MOST_SPELLS = 5
 # Times the patience with more weights than examples, where a bundle may need as many planes as there are weights.
 MORE_PATIENCE = 10
+# Iterations of block ascent in one of many similar problems, and where the dense planes of the bundle are long.
+PATIENCE, LONG_PATIENCE = 40, 1000
+LONG = 50_000
 
 
 def affordable_planes(objective: Objective) -> int:
@@ -33,6 +31,17 @@ def affordable_planes(objective: Objective) -> int:
     return int(min(MOST_PLANES, max(10, BUNDLE_BYTES / (8 * objective.n_features))))
 
 
+@dataclass
+class Handover:
+    """The state of `HingeSolver`: the gaps of block ascent, or what it reached before the bundle took over."""
+
+    gaps: list[float] | None
+    first: Result | None
+    rounds_before: int
+    inner: Any
+
+
+@dataclass(eq=False, repr=False)
 class HingeSolver(BaseSolver):
     """What ``solver="auto"`` uses for the hinge: `BlockAscent`, and `Bundle` where that makes little progress.
 
@@ -61,21 +70,25 @@ class HingeSolver(BaseSolver):
 
     needs = BlockAscent.needs
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_rounds: int = 10000,
-        max_seconds: float = float("inf"),
-        patience: int = 40,
-        hopeless: float = 0.5,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.patience = patience
-        self.hopeless = hopeless
-        self.cache_mb = cache_mb
+    tol: float = 1e-3
+    max_rounds: int = 10000
+    max_seconds: float = float("inf")
+    patience: int = 40
+    hopeless: float = 0.5
+    cache_mb: float | None = None
+
+    def check(self, objective: Objective) -> None:
+        """Raise unless objective and parameters fit."""
+        super().check(objective)
+        self._check_at_least(1, "patience")
+
+    def repeated(self, objective: Objective) -> Self:
+        """Return the solver with parameters for one of many similar problems.
+
+        With kept planes block ascent ends soon; where it does not, the bundle makes more of them.
+        """
+        patience = PATIENCE if objective.n_features <= LONG else LONG_PATIENCE
+        return self.set_params(patience=patience, hopeless=0.0)
 
     def minimize(
         self,
@@ -84,37 +97,37 @@ class HingeSolver(BaseSolver):
         *,
         state: Any = None,
         callback: Callback | None = None,
-        keeper: Keeper | None = None,
+        checkpointer: Checkpointer | None = None,
     ) -> Result:
-        """Minimise the objective; see `BaseSolver.minimize`."""
+        """Minimize the objective; see `BaseSolver.minimize`."""
         self._check_cache()
-        saved = None if keeper is None or keeper.saved is None else self._saved(keeper)
-        if saved is None:
-            handed_on = isinstance(state, PlaneBundle)
-        else:
-            handed_on = "gaps" not in saved and "first" not in saved
-        if handed_on:
-            kept = self._keeper(keeper, saved, dict)
-            return self._bundle(objective).minimize(objective, w0, state=state, callback=callback, keeper=kept)
-        if keeper is not None and saved is not None and "first" in saved:
-            with restoring(keeper):
-                first = restored_result(saved.part("first"), objective.n_features)
-            return self._go_on(objective, first, callback, keeper, saved)
-        first, gave_up = self._block_ascent(objective, w0, state, callback, keeper, saved)
-        return self._go_on(objective, first, callback, keeper, None) if gave_up else first
+        saved = None
+        if checkpointer is not None and checkpointer.saved is not None:
+            with restoring(checkpointer):
+                saved = from_state_dict(Handover, checkpointer.saved, objective)
+        if isinstance(state, PlaneBundle) if saved is None else saved.gaps is None and saved.first is None:
+            nested = self._nested(checkpointer, saved, lambda: None)
+            return self._bundle(objective).minimize(objective, w0, state=state, callback=callback, checkpointer=nested)
+        first = None if saved is None else saved.first
+        if first is not None:
+            return self._go_on(objective, first, callback, checkpointer, saved)
+        first = self._block_ascent(objective, w0, state, callback, checkpointer, saved)
+        return self._go_on(objective, first, callback, checkpointer, None) if first.reason == GIVEN_UP else first
 
     @staticmethod
-    def _saved(keeper: Keeper) -> Saved:
-        with restoring(keeper):
-            return Saved(keeper.saved)
-
-    @staticmethod
-    def _keeper(keeper: Keeper | None, saved: Saved | None, own: Callable[[], Tree]) -> Nested | None:
-        """Return the keeper of one of the two solvers; `own` gives what is kept besides its state."""
-        if keeper is None:
+    def _nested(
+        checkpointer: Checkpointer | None, saved: Handover | None, own: Callable[[], Result | list[float] | None]
+    ) -> NestedCheckpointer | None:
+        """Return the checkpointer of one of the two solvers; `own` gives what is stored with its state."""
+        if checkpointer is None:
             return None
-        inner = None if saved is None else saved.tree.get("inner")
-        return Nested(keeper, lambda tree: {**own(), "inner": tree}, inner, lasting=True)
+
+        def wrap(tree: Tree) -> Tree:
+            more = own()
+            first, gaps = (more, None) if isinstance(more, Result) else (None, more)
+            return state_dict(Handover(gaps, first, 0 if first is None else first.n_rounds, tree))
+
+        return NestedCheckpointer(checkpointer, wrap, None if saved is None else saved.inner, lasting=True)
 
     def _block_ascent(
         self,
@@ -122,15 +135,11 @@ class HingeSolver(BaseSolver):
         w0: Vector | None,
         state: Any,
         callback: Callback | None,
-        keeper: Keeper | None,
-        saved: Saved | None,
-    ) -> tuple[Result, bool]:
-        """Return what block ascent reached, and whether it was given up."""
-        gaps: list[float] = []
-        if saved is not None and keeper is not None:
-            with restoring(keeper):
-                gaps = saved.numbers("gaps")
-
+        checkpointer: Checkpointer | None,
+        saved: Handover | None,
+    ) -> Result:
+        """Return what block ascent reached; its reason is `GIVEN_UP` if the bundle is to continue."""
+        gaps = [] if saved is None or saved.gaps is None else saved.gaps
         bundle_fits = affordable_planes(objective) == MOST_PLANES
         patience = self.patience * (1 if objective.n_features <= objective.n_examples else MORE_PATIENCE)
 
@@ -139,11 +148,10 @@ class HingeSolver(BaseSolver):
             gaps.append(line.gap)
             return answer or (GIVEN_UP if bundle_fits and self._crawls(gaps, abs(line.objective), patience) else False)
 
-        kept = self._keeper(keeper, saved, lambda: {"gaps": np.array(gaps)})
-        room = shared_out(self.cache_mb, objective.n_features, self._most_planes(objective)).store_mb
-        solver = BlockAscent(self.tol, self.max_rounds, self.max_seconds, cache_mb=room)
-        found = solver.minimize(objective, w0, state=state, callback=watch, keeper=kept)
-        return found, found.reason == GIVEN_UP
+        store_mb = shared_out(self.cache_mb, objective.n_features, self._most_planes(objective)).store_mb
+        solver = BlockAscent(self.tol, self.max_rounds, self.max_seconds, cache_mb=store_mb)
+        nested = self._nested(checkpointer, saved, lambda: gaps)
+        return solver.minimize(objective, w0, state=state, callback=watch, checkpointer=nested)
 
     def _crawls(self, gaps: list[float], objective: float, patience: int) -> bool:
         """Return whether to give up block ascent: far from the goal after long, or so slow that it stays far."""
@@ -179,8 +187,8 @@ class HingeSolver(BaseSolver):
         objective: Objective,
         first: Result,
         callback: Callback | None,
-        keeper: Keeper | None,
-        saved: Saved | None,
+        checkpointer: Checkpointer | None,
+        saved: Handover | None,
     ) -> Result:
         """Let the bundle go on from what block ascent reached."""
         rounds, seconds = first.n_rounds, first.history[-1].seconds
@@ -204,7 +212,7 @@ class HingeSolver(BaseSolver):
             first.w,
             state=solver.inheriting(objective, first.state) if saved is None else None,
             callback=None if callback is None else lambda line: callback(renumbered(line)),
-            keeper=self._keeper(keeper, saved, lambda: {"first": result_tree(first), "rounds_before": rounds}),
+            checkpointer=self._nested(checkpointer, saved, lambda: first),
         )
         best = second if second.objective <= first.objective else first
         bound = max(first.lower_bound, second.lower_bound)
@@ -224,18 +232,3 @@ class HingeSolver(BaseSolver):
             certified=first.certified and second.certified,
             history=history,
         )
-
-
-def choose_solver(objective: Objective) -> BaseSolver:
-    """Return the solver that was fastest in measurements for convex objectives of this kind.
-
-    L-BFGS where everything is smooth; block ascent for the hinge (with the bundle in reserve); the bundle where there
-    is one example only, so that blocks mean nothing. `Proximal` for other regularisers than ½‖w‖².
-    """
-    if wants_proximal(objective):
-        return Proximal()
-    if "smooth" in objective.properties:
-        return LBFGS()
-    if objective.n_examples == 1 or "planes" not in objective.properties:
-        return Bundle(max_planes=affordable_planes(objective))
-    return HingeSolver()

@@ -1,0 +1,251 @@
+"""The outer loop of solvers that solve a sequence of simpler problems: CCCP, self-paced learning, ModLat."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from latentstruct.checkpoints import NestedCheckpointer, restoring
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Callback, Checkpointer, Result, Round
+from latentstruct.plane_store import PlaneStore
+from latentstruct.ragged import Vector
+from latentstruct.solvers.base import EARLY_STOPPING, ENDINGS, LAST, memory_of, recall
+from latentstruct.solvers.bundle import PlaneBundle
+from latentstruct.solvers.plane_model import PlaneModel
+from latentstruct.state_trees import CONTEXT, Tree, from_state_dict, load_state_dict, state_dict
+
+
+@dataclass
+class SolverState:
+    """The planes of an inner solver."""
+
+    planes: PlaneStore | PlaneBundle | PlaneModel | None
+
+
+@dataclass
+class OuterLoop:
+    """All starts of one call of `minimize`: history, clock, callback, checkpoints and the best result.
+
+    Subclasses define `_begin`, `_round` and `_found`, and add their own state as fields.
+
+    Attributes
+    ----------
+    settings, objective, callback, checkpointer
+        The solver, and what its `minimize` was given.
+    state : object
+        Planes of inner solvers, passed from one to the next.
+    history, reached, best
+        A line per iteration, the objective each start reached, and the result of the best one so far.
+    start, rounds : int
+        Number of the present start, from 0, and how many iterations of it are over.
+    calls : int
+        Oracle calls of all inner solvers that are over.
+    call_began : float
+        When the present inner solver began, in seconds since training did.
+    solved : str
+        Why the inner solver of the last iteration ended; empty while an iteration is under way.
+    small : bool
+        Whether the last iteration brought so little that it is to be the last of its start.
+    """
+
+    settings: Any = field(metadata=CONTEXT)
+    objective: Any = field(metadata=CONTEXT)
+    callback: Callback | None = field(metadata=CONTEXT)
+    checkpointer: Checkpointer | None = field(metadata=CONTEXT)
+    state: Any = field(default=None, metadata=CONTEXT)
+    history: list[Round] = field(default_factory=list)
+    reached: list[float] = field(default_factory=list)
+    best: Result | None = None
+    start: int = 0
+    rounds: int = 0
+    calls: int = 0
+    call_began: float = 0.0
+    solved: str = ""
+    small: bool = False
+
+    def __post_init__(self) -> None:
+        self._began, self._inner, self._under_way = time.perf_counter(), None, False
+        self._answer: bool | str | None = None
+        saved = None if self.checkpointer is None else self.checkpointer.saved
+        if self.checkpointer is not None and saved is not None:
+            with restoring(self.checkpointer):
+                self._restore(saved)
+
+    def _begin(self) -> None:
+        """Set where the present start begins."""
+        raise TypeError(f"{type(self).__name__} does not define _begin()")
+
+    def _round(self) -> None:
+        """Make one iteration: solve inner problems, call `_close`, set `solved` and `small`."""
+        raise TypeError(f"{type(self).__name__} does not define _round()")
+
+    def _found(self, reason: str) -> Result | None:
+        """Return what the present start has reached; None if it was interrupted before it reached anything."""
+        raise TypeError(f"{type(self).__name__} does not define _found()")
+
+    def _problem(self) -> Objective:
+        """Return an objective of the examples that `state` has planes of."""
+        raise TypeError(f"{type(self).__name__} does not define _problem()")
+
+    def run(self, w0: Vector | None) -> Result:
+        """Make all starts that are left, and return the best result."""
+        self.w0, several = w0, w0 is None and self.objective.starts is not None
+        self.n_starts = self.settings.n_starts if several else 1
+        ended, first = "", self.start
+        for start in range(first, self.n_starts):
+            if start > first:
+                self.start, self.rounds, self.solved, self._under_way, self._answer = start, 0, "", False, None
+            found, ended = self._one_start()
+            if found is not None:
+                self.reached.append(found.objective)
+                if self.best is None or found.objective < self.best.objective:
+                    self.best = found
+            if ended in LAST:
+                break
+        assert self.best is not None
+        return replace(
+            self.best,
+            reason=ended if ended in LAST else self.best.reason,
+            oracle_calls=self.calls,
+            history=self.history,
+            state=self.state,
+            start_objectives=self.reached,
+        )
+
+    def _one_start(self) -> tuple[Result | None, str]:
+        """Go down from one start; return what it reached, and why it ended."""
+        try:
+            if not self._under_way:
+                self._begin()
+                self._under_way = True
+            while True:
+                if not self.solved:
+                    self._round()
+                    self._save_round()
+                reason = self._reason()
+                if reason:
+                    break
+                self.solved = ""
+        except KeyboardInterrupt:
+            reason = "interrupted"
+        return self._found(reason), reason
+
+    def _reason(self) -> str:
+        """Return why the present start ends with the iteration that is over; nothing if it does not."""
+        if self.solved in ENDINGS:
+            return self.solved
+        if self._answer:
+            return EARLY_STOPPING if self._answer == EARLY_STOPPING else "callback"
+        if self.history[-1].seconds >= self.settings.max_seconds:
+            return "max_seconds"
+        if self.small:
+            return self.solved
+        return "max_rounds" if self.rounds >= self.settings.max_rounds else ""
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    def _close(self, value: float, bound: float, w: Vector | None = None) -> None:
+        """Record an iteration with the best objective so far, its bound and its weights, and call the callback."""
+        self.rounds += 1
+        line = Round(self.rounds, value, bound, value - bound, self.calls, self._seconds(), False, self.start)
+        self.history.append(line)
+        answer = None if self.callback is None else self.callback(replace(line, w=w))
+        # An inner solver may end by itself in the very iteration in which the callback asked to stop.
+        self._answer = answer or self._answer
+
+    def _solve(
+        self,
+        solver: Any,
+        problem: Objective,
+        w0: Vector | None,
+        shown: Callable[[Round], Round],
+        with_state: bool = True,
+        **wrapping: Any,
+    ) -> Result:
+        """Run an inner solver in the time that is left.
+
+        Parameters
+        ----------
+        solver : solver
+            With the parameters it is to have, but for `max_seconds`.
+        problem : Objective
+            What it is to minimize.
+        w0 : ndarray of shape (d,), optional
+            Where it is to start.
+        shown : callable
+            Returns the line that the callback is to see for an iteration of the solver; calls, seconds and start are
+            filled in here.
+        with_state : bool
+            Whether the solver is given `state`; if not, that is stored together with the solver's own state.
+        wrapping
+            Further arguments of `NestedCheckpointer`.
+        """
+        resumed, self._inner = self._inner, None
+        if resumed is None:
+            self.call_began = self._seconds()
+        left = max(self.settings.max_seconds - self.call_began, 1e-3)
+        solver.set_params(max_seconds=min(left, solver.max_seconds))
+        checkpointer = None
+        if self.checkpointer is not None:
+            kept = None if with_state else self.state
+            checkpointer = NestedCheckpointer(
+                self.checkpointer, lambda tree: self._state_dict(kept, tree), resumed, **wrapping
+            )
+        callback = None if self.callback is None else self._watch(self.callback, shown)
+        state = self.state if with_state else None
+        found = solver.minimize(problem, w0, state=state, callback=callback, checkpointer=checkpointer)
+        self.calls += found.oracle_calls
+        return found
+
+    def _watch(self, callback: Callback, shown: Callable[[Round], Round]) -> Callback:
+        """Return the callback of an inner solver, so that a long iteration can be watched and stopped."""
+
+        def show(line: Round) -> bool | str | None:
+            calls = self.calls + line.oracle_calls
+            answer = callback(replace(shown(line), oracle_calls=calls, seconds=self._seconds(), start=self.start))
+            self._answer = answer or self._answer
+            return self._answer
+
+        return show
+
+    def _estimate(self, line: Round, value: float, bound: float) -> Round:
+        """Return an iteration of an inner solver as an estimate of the present one."""
+        return replace(
+            line, round=self.rounds + 1, objective=value, lower_bound=bound, gap=value - bound, estimate=True, w=None
+        )
+
+    def _save_round(self) -> None:
+        """Store the state between two iterations."""
+        reason = self._reason()
+        # An inner problem that was cut short was stored as it was then.
+        cut_short = self.solved in LAST and reason in LAST
+        known = self.state is None or isinstance(self.state, PlaneStore | PlaneBundle | PlaneModel)
+        if self.checkpointer is not None and known and not cut_short:
+            last = reason in LAST or self.start + 1 == self.n_starts
+            self.checkpointer.save(lambda: self._state_dict(self.state, None), reason if last else "")
+
+    def _state_dict(self, state: Any, inner: Tree) -> Tree:
+        """Return the state of the loop, with planes and the state of the inner solver that is running."""
+        return {
+            **state_dict(self),
+            **state_dict(SolverState(state)),
+            "memory": memory_of(self.objective),
+            "seconds": self._seconds(),
+            "inner": inner,
+        }
+
+    def _restore(self, tree: Tree) -> None:
+        load_state_dict(self, tree, self.objective)
+        if self.start >= self.settings.n_starts:
+            raise ValueError(f"start is {self.start}, but there are {self.settings.n_starts} starts")
+        seconds = tree["seconds"]
+        if not isinstance(seconds, float) or not math.isfinite(seconds):
+            raise TypeError(f"seconds is {seconds!r}, not a number")
+        self._began, self._under_way = time.perf_counter() - seconds, True
+        if tree["planes"] is not None:
+            self.state = from_state_dict(SolverState, tree, self._problem()).planes
+        recall(self.objective, tree["memory"])
+        self._inner = tree["inner"]

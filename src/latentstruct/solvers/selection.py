@@ -1,0 +1,106 @@
+"""Which solver an objective gets: by name, by default, and by what solvers declare."""
+
+from typing import Any
+
+from latentstruct.checks import copied
+from latentstruct.core.objective import Objective
+from latentstruct.exceptions import InputError
+from latentstruct.short_repr import show
+from latentstruct.solvers.base import BaseSolver
+from latentstruct.solvers.block_ascent import BlockAscent
+from latentstruct.solvers.bundle import Bundle
+from latentstruct.solvers.caches import bounded
+from latentstruct.solvers.cccp import CCCP
+from latentstruct.solvers.cutting_plane import CuttingPlane
+from latentstruct.solvers.frank_wolfe import FrankWolfe
+from latentstruct.solvers.hinge import HingeSolver, affordable_planes
+from latentstruct.solvers.lbfgs import LBFGS
+from latentstruct.solvers.proximal import Proximal
+from latentstruct.solvers.self_paced import SelfPaced
+from latentstruct.solvers.stochastic import Subgradient
+
+SOLVERS: dict[str, type[BaseSolver]] = {
+    "block_ascent": BlockAscent,
+    "bundle": Bundle,
+    "cutting_plane": CuttingPlane,
+    "frank_wolfe": FrankWolfe,
+    "subgradient": Subgradient,
+    "lbfgs": LBFGS,
+    "proximal": Proximal,
+}
+
+
+def choose_solver(objective: Objective) -> BaseSolver:
+    """Return the solver that was fastest in measurements for objectives of this kind.
+
+    `Proximal` for regularizers with kinks. If the objective is convex: L-BFGS where everything is smooth; block ascent
+    for the hinge (with the bundle in reserve); the bundle where there is one example only, so that blocks mean nothing.
+    Otherwise L-BFGS on the difference itself where the latents are summed out, and CCCP where they are maximized, since
+    there f⁻ has kinks that no smoothing of the outputs takes away. CCCP also where outputs are maximized by approximate
+    inference: the planes of the outputs it finds are bounds wherever latents are summed exactly, while soft answers
+    have other minima.
+    """
+    properties = objective.properties
+    if not objective.regularizer.smooth:
+        return Proximal()
+    if "convex" in properties:
+        if "smooth" in properties:
+            return LBFGS()
+        if objective.n_examples == 1 or "planes" not in properties:
+            return Bundle(max_planes=affordable_planes(objective))
+        return HingeSolver()
+    if not objective.minus.smooth:
+        return CCCP()
+    decoded = "smooth" not in properties and "difference" in properties
+    return CCCP() if decoded and objective.plus.approximate else LBFGS()
+
+
+def named_solver(solver: Any, objective: Objective) -> BaseSolver:
+    """Return the solver of a name or a copy of a given one."""
+    if isinstance(solver, str):
+        if solver == "auto":
+            return choose_solver(objective)
+        if solver in SOLVERS:
+            return SOLVERS[solver]()
+        raise InputError(
+            f"unknown solver {show(solver)}: choose 'auto', {', '.join(map(repr, SOLVERS))} or give a solver"
+        )
+    if isinstance(solver, type) or not hasattr(solver, "minimize"):
+        raise InputError(
+            f"solver must be a name or a solver such as BlockAscent(), found {show(solver)}: give one of these, or "
+            "'auto'"
+        )
+    return copied(solver)
+
+
+def select_solver(
+    solver: Any, objective: Objective, restarts: int | None = None, cache_mb: float | None = None, **limits: Any
+) -> BaseSolver:
+    """Return the solver for an objective, with its parameters.
+
+    Parameters
+    ----------
+    solver : str or solver
+        What the user chose. Where the difference of convex functions is beyond it, it is put into CCCP.
+    objective : Objective
+        What is to be minimized.
+    restarts : int, optional
+        Number of starts. A convex objective has one minimum, wherever one starts.
+    cache_mb : float, optional
+        Memory for planes.
+    limits
+        `tol`, `max_rounds` and `max_seconds`; None leaves the solver's own.
+    """
+    found = named_solver(solver, objective)
+    if {"convex", "difference"} & objective.properties == {"difference"}:
+        beyond = "convex" in found.needs or (isinstance(found, LBFGS) and not objective.minus.smooth)
+        found = CCCP(found) if beyond else found
+        if isinstance(found, CCCP | SelfPaced) and not objective.regularizer.smooth:
+            raise InputError(
+                f"solver={show(solver)} trains latent variables by CCCP, which needs the regulariser ½‖w‖², but it is "
+                f"{type(objective.regularizer).__name__}: use solver='auto'"
+            )
+    if restarts is not None and "convex" not in objective.properties:
+        found.set_restarts(restarts)
+    found.set_params(**{name: value for name, value in limits.items() if value is not None})
+    return bounded(found, cache_mb)

@@ -1,0 +1,88 @@
+"""How the planes that solvers keep are stored: plane stores, bundles, and linear sides of objectives."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from latentstruct.checkpoints import task_errors
+from latentstruct.core.objective import Objective
+from latentstruct.core.oracles import FixedTotal
+from latentstruct.kernels.planes import Atoms
+from latentstruct.plane_states import check_atoms
+from latentstruct.plane_store import PlaneStore
+from latentstruct.planes import Plane, Planes
+from latentstruct.ragged import Array, Indices, Vector
+from latentstruct.state_trees import CODECS, Codec, PerExample, Range, Tree, from_state_dict, state_dict
+
+MOST_PLANES = 10**9
+
+
+def planes_at_zero(objective: Objective, rows: Indices | None = None) -> Planes:
+    """Return planes of f⁻ at w = 0, whose layout stored planes of single examples must fit."""
+    if "planes" not in objective.properties:
+        raise ValueError("it has planes of single examples, of which this objective knows the sums only")
+    with task_errors():
+        return objective.minus.planes(np.zeros(objective.n_features), rows)
+
+
+@dataclass
+class StoredPlanes:
+    """A `PlaneStore` as a state."""
+
+    most: Annotated[int, Range(2, MOST_PLANES)] | None
+    bytes: float | None
+    planes: Any
+
+
+def _write_store(store: PlaneStore) -> Tree:
+    return state_dict(StoredPlanes(store.most, store.most_bytes, store.state()))
+
+
+def _read_store(tree: Tree, objective: Objective) -> PlaneStore:
+    found = from_state_dict(StoredPlanes, tree, objective)
+    weights = objective.plus.weights
+    return PlaneStore.restored(found.planes, planes_at_zero(objective), weights, found.most, found.bytes)
+
+
+@dataclass
+class LinearSide:
+    """The planes of a linear side as a state, one per example."""
+
+    pointers: Annotated[Indices, Array(("offsets",), np.int64)]
+    rows: Annotated[Indices, Array(("k",), np.int32)]
+    columns: Annotated[Indices, Array(("k",), np.int32)]
+    slopes: Annotated[Vector, Array(("k",))]
+    offsets: PerExample
+    values: PerExample
+    exact: bool
+
+
+def _write_linear(convex: Objective) -> Tree:
+    """Return the linear side of a convex objective."""
+    side: Any = convex.minus
+    if isinstance(side, FixedTotal):
+        return {"total": state_dict(side.plane)}
+    fixed = side.fixed
+    row, column, value = fixed.atoms
+    return state_dict(LinearSide(fixed.pointers, row, column, value, fixed.offsets, fixed.values, fixed.exact))
+
+
+def _read_linear(tree: Tree, objective: Objective) -> Objective:
+    """Return the objective with a stored linear side in place of f⁻."""
+    if "total" in tree:
+        return objective.linearized_with(from_state_dict(Plane, tree["total"], objective))
+    found = from_state_dict(LinearSide, tree, objective)
+    n = objective.n_examples
+    ends = found.pointers
+    if len(ends) != n + 1 or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != len(found.rows):
+        raise ValueError("pointers of planes do not rise from 0 to the number of atoms")
+    rows = planes_at_zero(objective, np.zeros(min(n, 1), dtype=np.int64)).rows
+    atoms = Atoms(found.rows, found.columns, found.slopes)
+    check_atoms({"rows": atoms.row, "columns": atoms.column}, rows, objective.n_features)
+    values = found.offsets, found.values, objective.n_features, found.exact
+    return objective.linearized_with(Planes(rows, ends, atoms, *values))
+
+
+CODECS[PlaneStore] = Codec(_write_store, _read_store)
+CODECS[Objective] = Codec(_write_linear, _read_linear)

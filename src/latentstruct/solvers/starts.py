@@ -1,0 +1,171 @@
+"""Where training with latent variables begins: initial latents, their planes, and weights derived from them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from latentstruct.checks import check_choice
+from latentstruct.core.objective import Objective, build_objective
+from latentstruct.core.protocols import Oracle, Temperature
+from latentstruct.exceptions import InputError
+from latentstruct.planes import Plane, Planes, checked_planes
+from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
+from latentstruct.solvers.lbfgs import LBFGS
+from latentstruct.tasks.base import require_one_latent_each
+
+INITS = ("task", "random", "marginal")
+# Precision and iterations of the soft problem whose weights complete the latents, and of that of the first shard.
+MARGINAL_TOL, MARGINAL_ROUNDS = 0.1, 50
+SAMPLE_TOL = 0.1
+
+
+@dataclass
+class LatentStarts:
+    """Initial latents of each start.
+
+    Attributes
+    ----------
+    task, batch
+        A task that has learned its data, and examples with their outputs.
+    init : {"task", "random", "marginal"}
+        By the rule of the task, at random, or by weights that were trained with latents summed out.
+    H : sequence of length n, optional
+        Latents of the first start.
+    seed : int, optional
+        Seed of the latents; None for different ones each time.
+    weights : ndarray of shape (n,), optional
+        c_i, needed for "marginal".
+    """
+
+    task: Any
+    batch: Any
+    init: str = "task"
+    H: Any = None
+    seed: int | None = 0
+    weights: Vector | None = None
+
+    def __post_init__(self) -> None:
+        check_choice(self.init, INITS, "init")
+        seed = self.seed
+        if seed is not None and not (isinstance(seed, (int, np.integer)) and seed >= 0):
+            raise InputError(
+                f"random_state must be a whole number, at least 0, or None, found {show(seed)}: choose one such as 0"
+            )
+        if self.H is not None:
+            require_one_latent_each(self.batch, self.H)
+
+    def latents(self, attempt: int) -> Sequence[Any]:
+        """Return the latents that a start begins with."""
+        if attempt == 0 and self.H is not None:
+            return self.H
+        rng = np.random.default_rng(None if self.seed is None else [self.seed, attempt])
+        if self.init == "random":
+            return self.task.random_latents(self.batch, rng)
+        found = self.task.initial_latents(self.batch, rng, attempt)
+        return found if self.init == "task" else self.task.complete(self.batch, self._marginal_weights(found))
+
+    def planes(self, attempt: int) -> Planes:
+        """Return the planes of the latents that a start begins with."""
+        return self.given if attempt == 0 and self.H is not None else self.complete(self.latents(attempt))
+
+    @cached_property
+    def given(self) -> Planes:
+        """The planes of H."""
+        return self.complete(self.H)
+
+    def complete(self, latents: Sequence[Any]) -> Planes:
+        """Return the planes of latents."""
+        found = self.task.completion_planes(self.batch, latents)
+        return checked_planes(found, self.task, "completion_planes", self.batch.n_examples)
+
+    def _marginal_weights(self, latents: Sequence[Any]) -> Vector:
+        """Return weights trained loosely with outputs and latents summed out at temperature 1.
+
+        The descent begins with a step that given latents lead to: at w = 0 latents that are alike would stay so.
+        """
+        assert self.weights is not None
+        try:
+            soft = build_objective(self.task, self.batch, self.weights, Temperature(1.0, 1.0))
+            soft.minus.total(np.zeros(self.task.n_features))
+        except InputError as error:
+            raise InputError(
+                f"init must be 'task' or 'random' for {type(self.task).__name__}, which has no soft inference, found "
+                "'marginal': leave it out"
+            ) from error
+        soft.starts = GivenPlanes(self.complete(latents))
+        return LBFGS(MARGINAL_TOL, MARGINAL_ROUNDS).minimize(soft).w
+
+
+@dataclass
+class GivenPlanes:
+    """The same initial planes for each start."""
+
+    given: Planes | Plane
+
+    def planes(self, attempt: int) -> Planes | Plane:
+        """Return the planes."""
+        return self.given
+
+
+@dataclass
+class OneStart:
+    """One of several starts as the only one."""
+
+    starts: Any
+    number: int
+
+    def planes(self, attempt: int) -> Planes | Plane:
+        """Return the planes of this start."""
+        return self.starts.planes(self.number)
+
+
+@dataclass
+class SummedStarts:
+    """Initial latents of examples in shards, of which all are in this process too: the sum of their planes."""
+
+    starts: LatentStarts
+    side: Oracle
+
+    def planes(self, attempt: int) -> Plane:
+        """Return the sum of the planes of the latents that a start begins with."""
+        known = attempt == 0 and self.starts.H is not None
+        return self.given if known else self.side.latents_total(self.starts.latents(attempt))
+
+    @cached_property
+    def given(self) -> Plane:
+        """The sum of the planes of H."""
+        return self.side.latents_total(self.starts.H)
+
+
+@dataclass
+class SampledStarts:
+    """Initial planes of examples in shards that are nowhere together.
+
+    The rule is applied to the first shard only: its problem is solved loosely, and the weights found complete all
+    shards.
+
+    Attributes
+    ----------
+    objective : Objective
+        That of all shards.
+    first : Objective
+        That of the first shard, with its own starts.
+    """
+
+    objective: Objective
+    first: Callable[[], Objective]
+
+    def planes(self, attempt: int) -> Plane:
+        """Return the sum of the planes of the latents that a start begins with."""
+        # The module that knows all solvers knows those that start here too.
+        from latentstruct.solvers.selection import choose_solver
+
+        sample = self.first()
+        assert sample.starts is not None
+        guessed = sample.linearized_with(sample.starts.planes(attempt))
+        found = choose_solver(guessed).set_params(tol=SAMPLE_TOL).minimize(guessed)
+        return self.objective.minus.total(found.w)
