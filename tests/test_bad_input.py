@@ -467,7 +467,7 @@ def test_candidate_losses(loss):
         def output_loss(self, y, y_hat, h_hat):
             return 0.0 if y == y_hat else loss
 
-    message = "the losses of example 0 must be finite and ≥ 0"
+    message = "output_loss of example 0 must return a finite number ≥ 0, got"
     refuse(message, StructuralSVM(Wrong()), X, [-1, 1, 1, 1])
 
 

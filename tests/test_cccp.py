@@ -440,10 +440,10 @@ def test_self_paced_learning_may_be_ended_before_its_first_round(monkeypatch):
         asked.append(1)
         if len(asked) == 1:
             raise KeyboardInterrupt
-        return planes(*arguments, **rest)
+        return pool_batch(*arguments, **rest)
 
-    planes = task.planes
-    monkeypatch.setattr(task, "planes", interrupted)
+    pool_batch = task.pool_batch
+    monkeypatch.setattr(task, "pool_batch", interrupted)
     result = SelfPaced().minimize(with_first(objective, task, batch, 8))
     assert (result.reason, result.history) == ("interrupted", [])
     assert np.isfinite(result.objective)

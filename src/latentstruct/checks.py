@@ -70,9 +70,9 @@ def _is_masked(values: Any) -> bool:
 
 
 def as_reals(values: Any) -> NDArray[np.float64]:
-    """Return numbers as float64; raise TypeError or ValueError for complex numbers, text and masked values."""
-    if _is_masked(values):
-        raise TypeError("masked values")
+    """Return numbers as float64; raise TypeError or ValueError for None, complex numbers, text and masked values."""
+    if values is None or _is_masked(values):
+        raise TypeError("None" if values is None else "masked values")
     found = np.asarray(values)
     if found.dtype.kind == "c":
         raise TypeError("complex numbers")

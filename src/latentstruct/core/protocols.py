@@ -273,11 +273,14 @@ class Task(Protocol):
     def decode(self, batch: Any, w: Vector, temperature: Temperature) -> Sequence[Prediction]:
         """Return the best output of each example."""
 
+    def decode_augmented(self, batch: Any, w: Vector) -> Sequence[Prediction] | None:
+        """Return the outputs that maximize s + Δ, or None if they are not decoded."""
+
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
         """Return Δ(y_i, ŷ_i) for each example."""
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
-        """Return a quality in [0, 1] that people of the field expect (accuracy for labels)."""
+        """Return a quality that is 1 at best, by the convention of the field (accuracy for labels)."""
 
 
 class LatentTask(Task, Protocol):

@@ -6,6 +6,7 @@ No `data` means that all values are 1.
 import numpy as np
 
 from latentstruct.kernels.jit import inlined, njit
+from latentstruct.kernels.planes import row_dot
 
 
 @inlined
@@ -27,6 +28,13 @@ def rows_times_weights(indptr, indices, data, selected, weights, out):
     for k in range(selected.shape[0]):
         row_times_weights(indptr, indices, data, selected[k], weights, sums)
         out[k] = sums
+
+
+@njit
+def rows_dot(rows, selected, vector, out):
+    """out[k] = x_{selected[k]} · vector, for `Rows` that are not scaled to several labels."""
+    for k in range(selected.shape[0]):
+        out[k] = row_dot(rows.indptr, rows.places, rows.data, selected[k], 0, vector)
 
 
 @njit

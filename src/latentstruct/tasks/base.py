@@ -9,13 +9,21 @@ from sklearn.base import BaseEstimator
 
 from latentstruct.checks import check_sparse, check_unmasked, is_ordered
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
-from latentstruct.core.protocols import Mode, Pooled, Query, TaskTags, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 
-__all__ = ["BaseTask", "by_rows", "check_examples", "require_hard_max", "require_labels", "require_one_latent_each"]
+__all__ = [
+    "BaseTask",
+    "by_rows",
+    "check_examples",
+    "require_hard_max",
+    "require_labels",
+    "require_methods",
+    "require_one_latent_each",
+]
 
 
 def check_examples(X: Any, Y: Any, rows: bool = False) -> None:
@@ -48,6 +56,13 @@ def check_examples(X: Any, Y: Any, rows: bool = False) -> None:
 def by_rows(X: Any) -> Any:
     """Return a collection of examples; the rows of a sparse matrix in a format in which they can be taken."""
     return X.tocsr() if issparse(X) else X
+
+
+def require_methods(task: Any, kind: type, *names: str) -> None:
+    """Raise TypeError for the first of the named methods of `kind` that its subclass does not define."""
+    for name in names:
+        if getattr(type(task), name) is getattr(kind, name):
+            raise TypeError(f"{type(task).__name__} does not define {name}(), which every {kind.__name__} needs")
 
 
 def require_one_latent_each(batch: Any, latents: Sequence[Any]) -> None:
@@ -140,6 +155,14 @@ class BaseTask(BaseEstimator):
         """Return the losses that planes found with other losses have now; None, as here, if they are not known."""
         return None
 
+    def decode_augmented(self, batch: Any, w: Vector) -> Sequence[Prediction] | None:
+        """Return the outputs, and latents, that maximize s + Δ, with this value as score.
+
+        None, as here, means that they are not decoded: then `check_task` cannot compare their losses with `loss`. If
+        the task has latents, `loss` takes those of the predictions as its third argument.
+        """
+        return None
+
     def random_latents(self, batch: Any, rng: np.random.Generator) -> Sequence[Any]:
         """Return random latents that fit the known outputs."""
         raise TypeError(f"{type(self).__name__} does not define random_latents()")
@@ -153,5 +176,5 @@ class BaseTask(BaseEstimator):
         raise TypeError(f"{type(self).__name__} does not define loss()")
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
-        """Return 1 − the mean loss."""
+        """Return 1 − the mean loss: 1 is perfect, and a mean loss above 1 makes it negative."""
         return 1.0 - float(np.average(self.loss(Y_true, Y_pred), weights=sample_weight))

@@ -7,26 +7,33 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from latentstruct.checks import is_ordered
+from latentstruct.core.pooling import PooledParts, as_planes, pool_linear
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.candidates import pool_candidates, pool_renyi
-from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.planes import Plane, Planes, Slopes
+from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import BaseTask, by_rows, check_examples, require_labels, require_one_latent_each
-from latentstruct.tasks.inputs import as_slice, check_matrix
-from latentstruct.tasks.latent_losses import CandidateLatentLosses, PairLosses
+from latentstruct.tasks.base import (
+    BaseTask,
+    by_rows,
+    check_examples,
+    require_labels,
+    require_methods,
+    require_one_latent_each,
+)
+from latentstruct.tasks.inputs import InputRows, check_matrix
+from latentstruct.tasks.latent_losses import CandidateLatentLosses, PairLosses, highest
+from latentstruct.tasks.row_parts import RowLoss, RowParts, RowStack, checked_losses
 
 
 @dataclass
 class CandidateBatch:
     """Candidates of all examples, flat: features, groups of equal y, losses."""
 
-    features: sparse.csr_array
-    rows: Rows
+    inputs: InputRows
     groups: Indices
     examples: Indices
     losses: Vector
@@ -41,26 +48,34 @@ class CandidateBatch:
         """Number of examples."""
         return len(self.examples) - 1
 
-    def select(self, rows: Indices | None) -> tuple[Indices, Indices, Indices]:
-        """Return the chosen candidates, and groups and examples among them."""
-        if rows is None:
-            return np.arange(self.groups[-1]), self.groups, self.examples
-        chosen_groups, examples = positions(self.examples, rows)
-        candidates, groups = positions(self.groups, chosen_groups)
-        return candidates, groups, examples
+    @property
+    def offsets(self) -> Indices:
+        """The candidates of example i are offsets[i] … offsets[i + 1]."""
+        return self.groups[self.examples]
 
-    def scores(self, w: Vector, candidates: Indices) -> Vector:
-        """Return φ·w of the chosen candidates."""
-        some, features = as_slice(candidates), self.features
-        if not isinstance(some, slice):
-            return features[candidates] @ w
-        if len(candidates) == features.shape[0]:
-            return features @ w
-        # Scipy would copy the rows of a slice; a matrix made of views does not.
-        indptr = features.indptr[some.start : some.stop + 1]
-        entries = slice(indptr[0], indptr[-1])
-        views = features.data[entries], features.indices[entries], indptr - indptr[0]
-        return sparse.csr_array(views, shape=(len(candidates), features.shape[1])) @ w
+    def parts(self, rows: Indices | None = None) -> "CandidateParts":
+        """Return the candidates of some examples, by default of all."""
+        if rows is None:
+            return CandidateParts(self.inputs, None, self.offsets, self, self.groups, self.examples)
+        chosen_groups, examples = positions(self.examples, rows)
+        chosen, groups = positions(self.groups, chosen_groups)
+        return CandidateParts(self.inputs, chosen, groups[examples], self, groups, examples)
+
+
+@dataclass
+class CandidateParts(RowParts):
+    """Candidates of the examples of a query: groups of equal y and examples are numbered among them."""
+
+    batch: CandidateBatch
+    groups: Indices
+    examples: Indices
+
+
+def one_each(chosen: Sequence[int] | Indices, n: int) -> Vector:
+    """Return counts of 1 for the chosen candidates and 0 for the others of n."""
+    counts = np.zeros(n)
+    counts[chosen] = 1.0
+    return counts
 
 
 class CandidateTask(CandidateLatentLosses, BaseTask):
@@ -103,11 +118,26 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
         """Return Δ(y, ŷ, ĥ) ≥ 0; by default 0 if y == ŷ, else 1."""
         return float(y != y_hat)
 
+    def _listed(self, x: Any, i: int) -> tuple[Sequence[Any], Sequence[Any] | None, Any]:
+        """Return the candidates of example i, three values."""
+        found = self.candidates(x)
+        if not (isinstance(found, tuple | list) and len(found) == 3 and is_ordered(found[0])):
+            raise InputError(
+                f"candidates of example {i} must return three values (outputs, latents or None, features), got "
+                f"{show(found)}: correct {type(self).__name__}.candidates"
+            )
+        ys, hs, _ = found
+        if hs is not None and not (is_ordered(hs) and len(hs) == len(ys)):
+            shown = f"{len(hs)} latents" if is_ordered(hs) else f"{show(hs)} as latents"
+            raise InputError(f"example {i} lists {len(ys)} outputs but {shown}: give one for each candidate")
+        return found
+
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features and whether anything is latent from the first example."""
+        require_methods(self, CandidateTask, "candidates")
         check_examples(X, Y, rows=True)
         X = by_rows(X)
-        _, latents, features = self.candidates(X[0])
+        _, latents, features = self._listed(X[0], 0)
         self.n_features = check_matrix(features, "features of example 0").shape[1]
         self.latent = latents is not None
 
@@ -124,108 +154,114 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
     def prepare(self, X: Any, Y: Any = None) -> CandidateBatch:
         """List the candidates of all examples and lay them out group by group."""
         check_examples(X, Y, rows=True)
-        X = by_rows(X)
+        X, truth = list(by_rows(X)), None if Y is None else list(Y)
         outputs: list[Any] = []
         latents: list[Any] = []
-        matrices, group_sizes, groups_per_example = [], [], []
+        losses: list[Any] = []
+        group_sizes: list[int] = []
+        true_groups: list[int] = []
+        groups_per_example, stack = [], RowStack(self.n_features, "features")
         for i, x in enumerate(X):
-            ys, hs, features = self.candidates(x)
-            matrix = sparse.csr_array(check_matrix(features, f"features of example {i}"))
-            if matrix.shape != (len(ys), self.n_features) or len(ys) == 0:
+            ys, hs, features = self._listed(x, i)
+            rows = stack.rows(features)
+            if rows.shape != (len(ys), self.n_features) or len(ys) == 0:
                 raise InputError(
-                    f"example {i} lists {len(ys)} candidates with features of shape {matrix.shape}; expected at least "
+                    f"example {i} lists {len(ys)} candidates with features of shape {rows.shape}; expected at least "
                     f"one candidate and shape ({len(ys)}, {self.n_features}): give one line for each candidate, with "
                     "the same features for all examples"
                 )
-            if hs is not None and len(hs) != len(ys):
-                raise InputError(
-                    f"example {i} lists {len(ys)} outputs but {len(hs)} latents: give one for each candidate"
-                )
-            order, sizes = self._grouped(ys)
-            if (hs is not None) != self.latent or (hs is None and len(sizes) < len(ys)):
+            members = self._grouped(ys)
+            if (hs is not None) != self.latent or (hs is None and len(members) < len(ys)):
                 raise InputError(
                     f"the candidates of example {i} are ambiguous: outputs must be distinct where latents is None, "
                     "and latents must be given for all examples or for none: give each candidate a latent, or make "
                     "the outputs differ"
                 )
-            matrices.append(matrix[order])
-            outputs.extend(ys[j] for j in order)
-            latents.extend(None if hs is None else hs[j] for j in order)
-            group_sizes.extend(sizes)
-            groups_per_example.append(len(sizes))
-        features = sparse.vstack(matrices, format="csr")
+            order = [j for group in members.values() for j in group]
+            in_order = order == list(range(len(ys)))
+            stack.append(rows if in_order else check_matrix(rows, f"features of example {i}")[order])
+            listed = [ys[j] for j in order]
+            hidden = [None] * len(ys) if hs is None else [hs[j] for j in order]
+            if truth is not None:
+                true_groups.append(len(group_sizes) + self._true_group(members, truth[i], i))
+                losses += [self.output_loss(truth[i], y, h) for y, h in zip(listed, hidden, strict=True)]
+            outputs += listed
+            latents += hidden
+            group_sizes += map(len, members.values())
+            groups_per_example.append(len(members))
         groups, examples = offsets_from_lengths(group_sizes), offsets_from_lengths(groups_per_example)
-        rows = Rows(features.indptr.astype(np.int64), features.indices.astype(np.uint32), np.array(features.data))
-        losses, known = self._losses(Y, outputs, latents, groups, examples)
-        pairs = PairLosses(list(X), [] if Y is None else list(Y))
-        return CandidateBatch(features, rows, groups, examples, losses, known, outputs, latents, Y is not None, pairs)
+        known = np.zeros(len(group_sizes), dtype=bool)
+        known[true_groups] = True
+        owners = np.repeat(np.arange(len(X)), stack.lengths).tolist()
+        return CandidateBatch(
+            stack.inputs(),
+            groups,
+            examples,
+            np.zeros(len(outputs)) if truth is None else checked_losses(losses, "output_loss", owners),
+            np.repeat(known, group_sizes),
+            outputs,
+            latents,
+            truth is not None,
+            PairLosses(X, truth or []),
+        )
 
     @staticmethod
-    def _grouped(ys: Sequence[Any]) -> tuple[list[int], list[int]]:
+    def _grouped(ys: Sequence[Any]) -> dict[Any, list[int]]:
+        """Return the candidates of each distinct output."""
         members: dict[Any, list[int]] = {}
         try:
             for j, y in enumerate(ys):
                 members.setdefault(y, []).append(j)
         except TypeError as error:
             raise InputError(f"outputs must be hashable ({error}): use numbers, strings or tuples") from error
-        return [j for group in members.values() for j in group], [len(group) for group in members.values()]
+        return members
 
-    def _losses(
-        self, Y: Any, outputs: list[Any], latents: list[Any], groups: Indices, examples: Indices
-    ) -> tuple[Vector, NDArray[np.bool_]]:
-        losses, known = np.zeros(len(outputs)), np.zeros(len(outputs), dtype=bool)
-        for i, y in enumerate([] if Y is None else Y):
-            for c in range(groups[examples[i]], groups[examples[i + 1]]):
-                losses[c] = self.output_loss(y, outputs[c], latents[c])
-                known[c] = outputs[c] == y
-            span = slice(groups[examples[i]], groups[examples[i + 1]])
-            if not known[span].any():
-                raise InputError(
-                    f"the output {show(y)} of example {i} is not among its candidates; expected one of them: list it "
-                    "in candidates(), or correct Y"
-                )
-            if not np.isfinite(losses[span]).all() or (losses[span] < 0).any():
-                raise InputError(
-                    f"the losses of example {i} must be finite and ≥ 0, found {losses[span]}: correct "
-                    "output_loss() of the task"
-                )
-        return losses, known
+    @staticmethod
+    def _true_group(members: dict[Any, list[int]], y: Any, i: int) -> int:
+        """Return the number of the known output of example i among its distinct outputs."""
+        try:
+            if y in members:
+                return list(members).index(y)
+        except TypeError as error:
+            raise InputError(
+                f"the output {show(y)} of example {i} must be hashable ({error}): give it as the candidates have it"
+            ) from error
+        raise InputError(
+            f"the output {show(y)} of example {i} is not among its candidates; expected one of them: list it in "
+            "candidates(), or correct Y"
+        )
 
-    def _pooled(
-        self, batch: CandidateBatch, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None
-    ) -> tuple[Indices, Indices, Indices, Vector, Vector]:
-        require_labels(batch, mode)
-        candidates, groups, examples = batch.select(rows)
-        scores = batch.scores(w, candidates)
-        if mode == "augmented":
-            scores = scores + batch.losses[candidates]
-        elif mode == "clamped":
-            scores = np.where(batch.true_candidates[candidates], scores, -np.inf)
-        values, shares = np.empty(len(examples) - 1), np.empty(len(candidates))
-        pool_candidates(scores, groups, examples, temperature.output, temperature.latent, values, shares)
-        return candidates, groups, examples, values, shares
+    def _pooled(self, parts: CandidateParts, scores: Vector, query: Query) -> PooledParts:
+        """Pool scores; counts are the probabilities of candidates."""
+        if query.mode == "clamped":
+            scores[~parts.of_all(parts.batch.true_candidates)] = -np.inf
+        values, shares = np.empty(len(parts.offsets) - 1), np.empty(len(scores))
+        pool_candidates(scores, parts.groups, parts.examples, *query.temperature, values, shares)
+        pooled = query.temperature if query.mode != "clamped" else query.temperature[1:]
+        return PooledParts(values, shares, soft=any(pooled))
 
-    def planes(
-        self,
-        batch: CandidateBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return one supporting plane for each asked example: its mean candidate."""
-        candidates, groups, examples, values, shares = self._pooled(batch, w, mode, temperature, rows)
-        kept = shares > 0.0
-        counts = np.add.reduceat(kept.astype(np.int64), groups[examples[:-1]])
-        atoms = Atoms(candidates[kept].astype(np.int32), np.zeros(kept.sum(), dtype=np.int32), shares[kept].copy())
-        planes = Planes(batch.rows, offsets_from_lengths(counts), atoms, values, values, self.n_features)
-        if temperature == Temperature() and mode == "augmented":
-            planes.offsets = batch.losses[candidates[kept]]
-        elif temperature == Temperature():
-            planes.offsets = np.zeros(len(values))
-        else:
-            planes.offsets = values - planes.dot(w)
-        return planes
+    def pool_batch(self, batch: CandidateBatch, query: Query) -> Pooled:
+        """Pool the candidates of the examples of a query."""
+        parts = batch.parts(query.rows)
+        loss = RowLoss(parts, parts.of_all(batch.losses))
+        return pool_linear(parts, loss, query, lambda scores: self._pooled(parts, scores, query))
+
+    def renyi_pool(self, batch: CandidateBatch, query: Query, order: float) -> Pooled:
+        """Pool Δ_i(y) + G_α(y) over outputs, where latents are pooled by Rényi entropy of order α: tangents only."""
+        parts = batch.parts(query.rows)
+        scores, candidate_losses = parts.scores(query), parts.of_all(batch.losses)
+        first = parts.groups[:-1]
+        losses = np.zeros(len(first))
+        if query.augmented:
+            losses = candidate_losses[first]
+            if (np.repeat(losses, np.diff(parts.groups)) != candidate_losses).any():
+                raise InputError("the loss depends on the latent, which Rényi pooling has no place for: use LatentSSVM")
+        elif query.mode == "clamped":
+            losses = np.where(parts.of_all(batch.true_candidates)[first], 0.0, -np.inf)
+        values, shares = np.empty(len(parts.offsets) - 1), np.empty(len(scores))
+        pool_renyi(scores, losses, parts.groups, parts.examples, query.temperature.output, order, values, shares)
+        expected = parts.sums(shares * candidate_losses) if query.augmented else np.zeros(len(values))
+        return Pooled(values, parts.slopes(shares, query), expected, soft=True, exact=False)
 
     def renyi_planes(
         self,
@@ -238,28 +274,12 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
     ) -> Planes:
         """Return the tangents of smax over y of Δ_i(y) + G_α(y), latents pooled by Rényi entropy of order α."""
         require_labels(batch, mode)
-        candidates, groups, examples = batch.select(rows)
-        scores = batch.scores(w, candidates)
-        first = candidates[groups[:-1]]
-        losses = np.zeros(len(first))
-        if mode == "augmented":
-            losses = batch.losses[first]
-            if (np.repeat(losses, np.diff(groups)) != batch.losses[candidates]).any():
-                raise InputError("the loss depends on the latent, which Rényi pooling has no place for: use LatentSSVM")
-        elif mode == "clamped":
-            losses = np.where(batch.true_candidates[first], 0.0, -np.inf)
-        values, shares = np.empty(len(examples) - 1), np.empty(len(candidates))
-        pool_renyi(scores, losses, groups, examples, output_temperature, order, values, shares)
-        kept = shares != 0.0
-        counts = np.add.reduceat(kept.astype(np.int64), groups[examples[:-1]])
-        atoms = Atoms(candidates[kept].astype(np.int32), np.zeros(kept.sum(), dtype=np.int32), shares[kept])
-        planes = Planes(batch.rows, offsets_from_lengths(counts), atoms, values, values, self.n_features, exact=False)
-        planes.offsets = values - planes.dot(w)
-        return planes
+        query = Query(w, mode, Temperature(output_temperature, 1.0), rows)
+        return as_planes(self, batch, query, self.renyi_pool(batch, query, order), "renyi_pool")
 
     def renyi_decode(self, batch: CandidateBatch, w: Vector, order: float) -> list[Prediction]:
         """Return argmax_y G_α(y) of each example, and its best h."""
-        scores = batch.features @ w
+        scores = batch.parts().times(w)
         groups, n_groups = batch.groups, len(batch.groups) - 1
         values, nothing = np.empty(n_groups), np.zeros(n_groups)
         pool_renyi(scores, nothing, groups, np.arange(n_groups + 1), 0.0, order, values, np.empty(len(scores)))
@@ -272,79 +292,69 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
 
     def work(self, batch: CandidateBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each example takes, shape (n,)."""
-        ends = batch.groups[batch.examples]
         softness = 10.0 if temperature == Temperature() else 40.0
-        return softness * np.diff(ends) + 2.0 * np.diff(batch.features.indptr[ends])
-
-    def total(
-        self,
-        batch: CandidateBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        weights: Vector,
-        rows: Indices | None = None,
-    ) -> Plane:
-        """Return the weighted sum of the asked examples' planes."""
-        plane = self.planes(batch, w, mode, temperature, rows).total(weights)
-        if temperature != Temperature() and mode == "augmented":
-            candidates, groups, examples, _, shares = self._pooled(batch, w, mode, temperature, rows)
-            expected = np.add.reduceat(shares * batch.losses[candidates], groups[examples[:-1]])
-            plane.entropy = plane.offset - float(weights @ expected)
-        elif temperature != Temperature():
-            plane.entropy = plane.offset
-        return plane
+        return (softness + batch.inputs.product_time) * np.diff(batch.offsets)
 
     def slack(self, batch: CandidateBatch, query: Query) -> Pooled:
         """Return the candidates that maximize Δ·(1 + s − s_i)."""
-        rows = query.examples(batch)
-        candidates, groups, examples = batch.select(rows)
-        starts = groups[examples[:-1]]
-        scores = batch.features[candidates] @ query.w
-        true_scores = scores[batch.true_candidates[candidates]]
-        sizes = np.diff(groups[examples])
-        product = batch.losses[candidates] * (1.0 + scores - np.repeat(true_scores, sizes))
-        values, shares = np.empty(len(rows)), np.empty(len(candidates))
-        whole = np.append(starts, len(candidates))
-        pool_candidates(product, whole, np.arange(len(rows) + 1), 0.0, 0.0, values, shares)
-        best = candidates[shares > 0.0]
-        atoms = Atoms(best.astype(np.int32), np.zeros(len(best), dtype=np.int32), np.ones(len(best)))
-        return Pooled(values, Slopes(batch.rows, np.arange(len(rows) + 1), atoms), batch.losses[best])
+        parts = batch.parts(query.rows)
+        scores, losses = parts.scores(query), parts.of_all(batch.losses)
+        true_scores = scores[parts.of_all(batch.true_candidates)]
+        values, best = highest(losses * (1.0 + scores - np.repeat(true_scores, np.diff(parts.offsets))), parts.offsets)
+        return Pooled(values, parts.slopes(one_each(best, len(scores)), query), losses[best])
+
+    def _best(self, batch: CandidateBatch, query: Query) -> tuple[Vector, list[int]]:
+        """Return the pooled value and the likeliest candidate of each example of a batch."""
+        parts = batch.parts()
+        scores = parts.scores(query)
+        if query.augmented:
+            scores += batch.losses
+        values, shares, *_ = self._pooled(parts, scores, query)
+        return values, highest(shares, batch.offsets)[1].tolist()
+
+    def _predictions(self, batch: CandidateBatch, query: Query) -> list[Prediction]:
+        found = zip(*self._best(batch, query), strict=True)
+        return [Prediction(batch.outputs[c], batch.latents[c], float(value)) for value, c in found]
 
     def decode(self, batch: CandidateBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best y of each example (latents pooled at ε_h), and its best h."""
-        hard_y = Temperature(0.0, temperature.latent)
-        _, groups, examples, values, shares = self._pooled(batch, w, "free", hard_y, None)
-        starts = groups[examples]
-        best = [int(a + shares[a:b].argmax()) for a, b in pairwise(starts)]
+        return self._predictions(batch, Query(w, "free", Temperature(0.0, temperature.latent)))
+
+    def decode_augmented(self, batch: CandidateBatch, w: Vector) -> list[Prediction]:
+        """Return the candidate of each example that maximizes s + Δ."""
+        return self._predictions(batch, Query(w, "augmented"))
+
+    def marginals(self, batch: CandidateBatch, w: Vector, temperature: Temperature) -> list[dict[Any, float]]:
+        """Return the probability of each output y of each example, latents summed out."""
+        parts, query = batch.parts(), Query(w, "free", temperature)
+        shares = self._pooled(parts, parts.scores(query), query).counts
+        probabilities, first = np.add.reduceat(shares, batch.groups[:-1]).tolist(), batch.groups.tolist()
         return [
-            Prediction(batch.outputs[c], batch.latents[c], float(value)) for c, value in zip(best, values, strict=True)
+            {batch.outputs[first[g]]: probabilities[g] for g in range(begin, end)}
+            for begin, end in pairwise(batch.examples.tolist())
         ]
 
     def complete(self, batch: CandidateBatch, w: Vector) -> list[Any]:
         """Return the best latent of each example's known output."""
-        *_, groups, examples, _, shares = self._pooled(batch, w, "clamped", Temperature(), None)
-        starts = groups[examples]
-        return [batch.latents[a + int(shares[a:b].argmax())] for a, b in pairwise(starts)]
+        require_labels(batch, "clamped")
+        return [batch.latents[c] for c in self._best(batch, Query(w, "clamped"))[1]]
 
     def completion_planes(self, batch: CandidateBatch, latents: Sequence[Any]) -> Planes:
         """Return the features of the known outputs with the given latents as planes."""
         require_labels(batch, "clamped")
         require_one_latent_each(batch, latents)
-        starts = batch.groups[batch.examples]
-        chosen = np.empty(batch.n_examples, dtype=np.int32)
-        for i, h in enumerate(latents):
-            span = range(starts[i], starts[i + 1])
-            fitting = [c for c in span if batch.true_candidates[c] and batch.latents[c] == h]
-            if not fitting:
+        chosen = []
+        for i, (h, (a, b)) in enumerate(zip(latents, pairwise(batch.offsets.tolist()), strict=True)):
+            fitting = (c for c in range(a, b) if batch.true_candidates[c] and batch.latents[c] == h)
+            chosen.append(next(fitting, -1))
+            if chosen[-1] < 0:
                 raise InputError(
                     f"the latent {show(h)} of example {i} is not among the candidates of its output; expected one of "
                     "them: take those of candidates()"
                 )
-            chosen[i] = fitting[0]
-        atoms = Atoms(chosen, np.zeros_like(chosen), np.ones(len(chosen)))
-        nothing = np.zeros(len(chosen))
-        return Planes(batch.rows, np.arange(len(chosen) + 1), atoms, nothing, nothing, self.n_features)
+        query, nothing = Query(np.zeros(self.n_features), "clamped"), np.zeros(len(chosen))
+        slopes = batch.parts().slopes(one_each(chosen, len(batch.outputs)), query)
+        return Planes(*slopes, nothing, nothing, self.n_features)
 
     def random_latents(self, batch: CandidateBatch, rng: np.random.Generator) -> list[Any]:
         """Return for each example a latent drawn uniformly among the candidates of its output."""
@@ -356,4 +366,5 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
         """Return Δ(y_i, ŷ_i, ĥ_i) for each example; latents that are not given are None."""
         latents = [None] * len(Y_true) if H_pred is None else H_pred
-        return np.array([self.output_loss(*triple) for triple in zip(Y_true, Y_pred, latents, strict=True)])
+        found = [self.output_loss(*triple) for triple in zip(Y_true, Y_pred, latents, strict=True)]
+        return checked_losses(found, "output_loss")

@@ -287,7 +287,7 @@ class CandidateLatentLosses(ListedLatentLosses):
     def _tables(self, batch: Any) -> list[NDArray[np.float64]]:
         pairs: PairLosses = _labelled(batch).pairs
         if pairs.tables is None:
-            starts = batch.groups[batch.examples]
+            starts = batch.offsets
             pairs.tables = [self._table(batch, i, range(a, b)) for i, (a, b) in enumerate(pairwise(starts))]
         return pairs.tables
 
@@ -322,15 +322,15 @@ class CandidateLatentLosses(ListedLatentLosses):
         return table
 
     def _true_candidates(self, batch: Any) -> TrueCandidates:
-        sizes = np.diff(batch.groups[batch.examples])
+        sizes = np.diff(batch.offsets)
         example = np.repeat(np.arange(batch.n_examples), sizes)
         return TrueCandidates.of(batch.true_candidates, example, batch.n_examples)
 
     def _candidate_scores(self, batch: Any, w: Vector) -> Vector:
-        return batch.features @ w
+        return batch.parts().times(w)
 
     def _candidate_total(self, batch: Any, coefficients: Vector) -> Vector:
-        return batch.features.T @ coefficients
+        return batch.parts().transposed_times(coefficients)
 
     def _n_candidates(self, batch: Any) -> int:
         return len(batch.outputs)
@@ -345,7 +345,7 @@ class CandidateLatentLosses(ListedLatentLosses):
         true = self._true_candidates(batch)
         if not transposed:
             return self._expected_losses(batch, P)[true.places]
-        starts, parts = batch.groups[batch.examples], []
+        starts, parts = batch.offsets, []
         for i, (a, b) in enumerate(pairwise(true.offsets)):
             parts.append(self._tables(batch)[i][:, true.places[a:b] - starts[i]] @ P[a:b])
         return np.concatenate(parts)
@@ -356,7 +356,7 @@ class CandidateLatentLosses(ListedLatentLosses):
 
     def worst_losses(self, batch: Any, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
         """Return the function P → max_{y,h} [s(y, h) + Δ_i(y, h; P)]: values (n,), derivatives by P (M,)."""
-        scores, starts, tables = self._candidate_scores(batch, w), batch.groups[batch.examples], self._tables(batch)
+        scores, starts, tables = self._candidate_scores(batch, w), batch.offsets, self._tables(batch)
 
         def worst(P: Vector) -> tuple[Vector, Vector]:
             values, places = highest(scores + self._expected_losses(batch, P), starts)
