@@ -177,7 +177,10 @@ def test_soft_maxima_are_refused_where_there_are_none():
     [
         ({"parts": lambda self, x: x.reshape(-1, 4)[:, : 3 + len(x) % 2]}, "parts of example . have"),
         ({"best": lambda self, x, scores: np.ones(1 + len(scores))}, r"best of example 0 returned shape .*expected"),
-        ({"best": lambda self, x, scores: ["a"] * len(scores)}, "best of example 0 must return numbers"),
+        (
+            {"best": lambda self, x, scores: ["a"] * len(scores)},
+            r"best of example 0 returned \['a'.*expected 9 numbers",
+        ),
         (
             {
                 "counts": lambda self, x, y: np.full(len(x) ** 2, np.nan),
@@ -185,7 +188,10 @@ def test_soft_maxima_are_refused_where_there_are_none():
             },
             "counts of example 0 returned numbers that are not finite",
         ),
-        ({"part_losses": lambda self, x, y: (np.inf, np.zeros(len(x) ** 2))}, "has the constant inf; expected"),
+        (
+            {"part_losses": lambda self, x, y: (np.inf, np.zeros(len(x) ** 2))},
+            "part_losses of example 0 returned inf; expected a finite number",
+        ),
         ({"part_losses": lambda self, x, y: (0.0, np.zeros(3))}, "part_losses of example 0 returned shape"),
     ],
 )

@@ -1,23 +1,29 @@
 """A structure whose outputs are made of parts that are scored one by one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from latentstruct.checks import as_reals
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.pooling import PooledParts, pool_linear
+from latentstruct.core.protocols import Pooled, Prediction, Query, Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.planes import Plane, Planes
+from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import BaseTask, by_rows, check_examples, require_labels, require_one_latent_each
-from latentstruct.tasks.inputs import check_matrix
-
-HARD = Temperature()
+from latentstruct.tasks.base import (
+    BaseTask,
+    by_rows,
+    check_examples,
+    require_labels,
+    require_methods,
+    require_one_latent_each,
+)
+from latentstruct.tasks.inputs import InputRows, check_matrix, is_finite_number
+from latentstruct.tasks.row_parts import RowLoss, RowParts, RowStack, checked_losses, is_plain
 
 
 @dataclass
@@ -26,9 +32,8 @@ class PartsBatch:
 
     X: list[Any]
     Y: list[Any] | None
-    features: sparse.csr_array
-    rows: Rows
-    bounds: Indices
+    inputs: InputRows
+    offsets: Indices
     constants: Vector
     losses: Vector
 
@@ -43,13 +48,57 @@ class PartsBatch:
         return self.Y is not None
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What inference returns for one example: its value, the (expected) counts of its parts, and their loss."""
+class _Vectors:
+    """Vectors (P_i,) that a method of a task returns for one example after the other, copied into one."""
 
-    value: float
-    counts: Vector
-    loss: float
+    def __init__(self, task: BaseTask, source: str, offsets: Indices, rows: Sequence[int]) -> None:
+        self.task, self.source, self.rows = task, source, rows
+        self.bounds, self.n = offsets.tolist(), 0
+        self.flat = np.empty(self.bounds[-1])
+
+    @classmethod
+    def of(cls, given: Iterable[Any], task: BaseTask, source: str, offsets: Indices, rows: Sequence[int]) -> Vector:
+        """Return one vector per example as one."""
+        vectors = cls(task, source, offsets, rows)
+        for one in given:
+            vectors.append(one)
+        return vectors.values()
+
+    def _error(self, fault: str, wanted: str, k: int) -> InputError:
+        return InputError(
+            f"{self.source} of example {self.rows[k]} returned {fault}; expected {wanted}: correct "
+            f"{type(self.task).__name__}.{self.source}"
+        )
+
+    def append(self, given: Any) -> None:
+        """Copy the vector of the next example."""
+        begin, end = self.bounds[self.n], self.bounds[self.n + 1]
+        if not is_plain(given):
+            try:
+                given = as_reals(given)
+            except (TypeError, ValueError) as error:
+                raise self._error(f"{show(given)} ({error})", f"{end - begin} numbers", self.n) from error
+        if given.shape != (end - begin,):
+            wanted = f"shape ({end - begin},), one number for each part"
+            raise self._error(show(given) if given.ndim == 0 else f"shape {given.shape}", wanted, self.n)
+        self.flat[begin:end] = given
+        self.n += 1
+
+    def number_and_vector(self, given: Any) -> tuple[float, Any]:
+        """Return the number and the vector that the method returned for the next example."""
+        if not (isinstance(given, tuple | list) and len(given) == 2):
+            raise self._error(show(given), "two values, a number and one number for each part", self.n)
+        number = given[0][()] if isinstance(given[0], np.ndarray) and given[0].ndim == 0 else given[0]
+        if not is_finite_number(number):
+            raise self._error(show(given[0]), "a finite number as the first of two values", self.n)
+        return float(number), given[1]
+
+    def values(self) -> Vector:
+        """Return all numbers, which must be finite."""
+        if not np.isfinite(self.flat).all():
+            k = int(np.searchsorted(self.bounds, np.flatnonzero(~np.isfinite(self.flat))[0], side="right")) - 1
+            raise self._error("numbers that are not finite", "finite numbers", k)
+        return self.flat
 
 
 class PartsTask(BaseTask):
@@ -139,6 +188,9 @@ class PartsTask(BaseTask):
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features from the first example."""
+        hidden = ("best_completion", "random_latent") if self.latent else ()
+        written = ("parts", "counts", "best", "output", "output_loss", "part_losses", *hidden)
+        require_methods(self, PartsTask, *written)
         check_examples(X, Y, rows=True)
         X = by_rows(X)
         self.n_features = check_matrix(self.parts(X[0]), "parts of example 0").shape[1]
@@ -154,143 +206,66 @@ class PartsTask(BaseTask):
     def prepare(self, X: Any, Y: Any = None) -> PartsBatch:
         """List the parts of all examples, and what they cost."""
         check_examples(X, Y, rows=True)
-        X = by_rows(X)
-        matrices = []
+        X, truth = list(by_rows(X)), None if Y is None else list(Y)
+        stack = RowStack(self.n_features, "parts")
         for i, x in enumerate(X):
-            matrix = sparse.csr_array(check_matrix(self.parts(x), f"parts of example {i}"))
-            if matrix.shape[1] != self.n_features:
+            rows = stack.rows(self.parts(x))
+            if rows.shape[1] != self.n_features:
                 raise InputError(
-                    f"the parts of example {i} have {matrix.shape[1]} features; expected {self.n_features} as those "
+                    f"the parts of example {i} have {rows.shape[1]} features; expected {self.n_features} as those "
                     "of the first example: give all parts the same features"
                 )
-            matrices.append(matrix)
-        features = sparse.csr_array(sparse.vstack(matrices, format="csr"))
-        bounds = offsets_from_lengths([matrix.shape[0] for matrix in matrices])
-        rows = Rows(features.indptr.astype(np.int64), features.indices.astype(np.uint32), np.array(features.data))
-        constants, losses = np.zeros(len(matrices)), np.zeros(bounds[-1])
-        for i, y in enumerate([] if Y is None else Y):
-            constant, costs = self.part_losses(X[i], y)
-            constants[i] = constant
-            losses[bounds[i] : bounds[i + 1]] = self._vector(costs, bounds[i + 1] - bounds[i], "part_losses", i)
-            if not np.isfinite(constants[i]):
-                raise InputError(
-                    f"part_losses of example {i} has the constant {show(constant)}; expected a finite number: correct "
-                    "part_losses of the task"
-                )
-        return PartsBatch(list(X), None if Y is None else list(Y), features, rows, bounds, constants, losses)
+            stack.append(rows)
+        offsets = offsets_from_lengths(stack.lengths)
+        constants, losses = np.zeros(len(X)), np.zeros(offsets[-1])
+        if truth is not None:
+            given = _Vectors(self, "part_losses", offsets, range(len(X)))
+            for i, y in enumerate(truth):
+                constants[i], costs = given.number_and_vector(self.part_losses(X[i], y))
+                given.append(costs)
+            losses = given.values()
+        return PartsBatch(X, truth, stack.inputs(), offsets, constants, losses)
 
-    def _vector(self, given: Any, n_parts: int, source: str, i: int) -> Vector:
-        """Return numbers for the parts of an example, checked."""
-        try:
-            vector = as_reals(given)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{source} of example {i} must return numbers ({error}): correct {type(self).__name__}.{source}"
-            ) from error
-        if vector.shape != (n_parts,) or not np.isfinite(vector).all():
-            shown = f"shape {vector.shape}" if vector.shape != (n_parts,) else "numbers that are not finite"
-            raise InputError(
-                f"{source} of example {i} returned {shown}; expected {n_parts} finite numbers, one for each part: "
-                f"correct {type(self).__name__}.{source}"
-            )
-        return vector
-
-    def _counts(self, batch: PartsBatch, i: int, *latent: Any) -> Vector:
-        assert batch.Y is not None
-        n_parts = int(batch.bounds[i + 1] - batch.bounds[i])
-        return self._vector(self.counts(batch.X[i], batch.Y[i], *latent), n_parts, "counts", i)
-
-    def _answer(self, batch: PartsBatch, i: int, scores: Vector, mode: Mode, temperature: float) -> Answer:
-        """Return the best or expected parts of one example."""
-        x, n_parts = batch.X[i], len(scores)
-        if mode == "clamped":
-            if self.latent:
-                assert batch.Y is not None
-                counts = self._vector(self.best_completion(x, batch.Y[i], scores), n_parts, "best_completion", i)
-            else:
-                counts = self._counts(batch, i)
-            return Answer(float(scores @ counts), counts, 0.0)
-        constant, losses = 0.0, np.zeros(n_parts)
-        if mode == "augmented":
-            constant, losses = float(batch.constants[i]), batch.losses[batch.bounds[i] : batch.bounds[i + 1]]
-        if temperature:
-            value, expected = self.pool(x, scores + losses, temperature)
-            counts = self._vector(expected, n_parts, "pool", i)
-            return Answer(constant + float(value), counts, constant + float(losses @ counts))
-        counts = self._vector(self.best(x, scores + losses), n_parts, "best", i)
-        loss = constant + float(losses @ counts)
-        return Answer(loss + float(scores @ counts), counts, loss)
-
-    def _answers(
-        self, batch: PartsBatch, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None
-    ) -> tuple[Indices, list[Answer]]:
-        require_labels(batch, mode)
-        if self.latent and temperature != HARD:
-            raise InputError(
-                f"{type(self).__name__} has latents and knows the hard max only, but temperature {tuple(temperature)} "
-                "was asked: use LatentSSVM"
-            )
-        asked = np.arange(batch.n_examples) if rows is None else np.asarray(rows)
-        scores = self._scores(batch, w, rows)
-        return asked, [self._answer(batch, int(i), scores[int(i)], mode, temperature.output) for i in asked]
-
-    def _scores(self, batch: PartsBatch, w: Vector, rows: Indices | None) -> dict[int, Vector]:
-        """Return the scores of the parts of the asked examples."""
-        b = batch.bounds
-        if rows is None:
-            scores = batch.features @ w
-            return {i: scores[b[i] : b[i + 1]] for i in range(batch.n_examples)}
-        return {int(i): batch.features[b[i] : b[i + 1]] @ w for i in rows}
-
-    def planes(
-        self, batch: PartsBatch, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None
-    ) -> Planes:
-        """Return one supporting plane for each asked example: the counts of its parts."""
-        asked, answers = self._answers(batch, w, mode, temperature, rows)
-        planes = self._planes(batch, asked, [answer.counts for answer in answers])
-        planes.values = np.array([answer.value for answer in answers])
-        if temperature.output and mode != "clamped":
-            planes.offsets = planes.values - planes.dot(w)
+    def _pooled(self, batch: PartsBatch, parts: RowParts, scores: Vector, query: Query) -> PooledParts:
+        """Pool scores, to which losses of parts are added in augmented mode."""
+        rows, bounds, truth = query.examples(batch).tolist(), parts.offsets.tolist(), batch.Y or []
+        # The methods of the user may overwrite what they are given.
+        given = scores.copy()
+        views = [given[a:b] for a, b in pairwise(bounds)]
+        pairs = [(batch.X[i], view) for i, view in zip(rows, views, strict=True)]
+        temperature = query.temperature.output
+        constants = batch.constants[rows] if query.augmented else np.zeros(len(rows))
+        if query.mode != "clamped" and temperature:
+            expected, values = _Vectors(self, "pool", parts.offsets, rows), np.empty(len(rows))
+            for k, (x, view) in enumerate(pairs):
+                values[k], counts = expected.number_and_vector(self.pool(x, view, temperature))
+                expected.append(counts)
+            return PooledParts(constants + values, expected.values(), soft=True, exact=self.exact)
+        if query.mode != "clamped":
+            source, found = "best", (self.best(x, view) for x, view in pairs)
+        elif self.latent:
+            known = zip(rows, pairs, strict=True)
+            source, found = "best_completion", (self.best_completion(x, truth[i], view) for i, (x, view) in known)
         else:
-            planes.offsets = np.array([answer.loss for answer in answers])
-        return planes
+            source, found = "counts", (self.counts(batch.X[i], truth[i]) for i in rows)
+        counts = _Vectors.of(found, self, source, parts.offsets, rows)
+        return PooledParts(constants + parts.sums(scores * counts), counts, soft=False, exact=self.exact)
 
-    def _planes(self, batch: PartsBatch, asked: Sequence[int] | Indices, counts: Sequence[Vector]) -> Planes:
-        """Return planes through the origin that have these counts of parts as slopes."""
-        parts = [np.flatnonzero(count) for count in counts]
-        row = [batch.bounds[i] + part for i, part in zip(asked, parts, strict=True)]
-        value = [count[part] for count, part in zip(counts, parts, strict=True)]
-        pointers = offsets_from_lengths([len(part) for part in parts])
-        atoms = Atoms(
-            np.concatenate([np.zeros(0, dtype=np.int64), *row]).astype(np.int32),
-            np.zeros(pointers[-1], dtype=np.int32),
-            np.concatenate([np.zeros(0), *value]),
-        )
-        nothing = np.zeros(len(counts))
-        return Planes(batch.rows, pointers, atoms, nothing, nothing, self.n_features, exact=self.exact)
-
-    def total(
-        self,
-        batch: PartsBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        weights: Vector,
-        rows: Indices | None = None,
-    ) -> Plane:
-        """Return the weighted sum of the asked examples' planes."""
-        asked, answers = self._answers(batch, w, mode, temperature, rows)
-        planes = self._planes(batch, asked, [answer.counts for answer in answers])
-        plane = planes.total(weights)
-        values = np.array([answer.value for answer in answers])
-        losses = float(weights @ [answer.loss for answer in answers])
-        soft = bool(temperature.output) and mode != "clamped"
-        plane.offset = float(weights @ (values - planes.dot(w))) if soft else losses
-        plane.entropy = plane.offset - losses if soft else 0.0
-        return plane
+    def pool_batch(self, batch: PartsBatch, query: Query) -> Pooled:
+        """Pool the outputs of the examples of a query."""
+        if self.latent and query.temperature != Temperature():
+            raise InputError(
+                f"{type(self).__name__} has latents and knows the hard max only, but temperature "
+                f"{tuple(query.temperature)} was asked: use LatentSSVM"
+            )
+        parts = RowParts.of(batch.inputs, batch.offsets, query.rows)
+        loss = RowLoss(parts, parts.of_all(batch.losses), batch.constants[query.examples(batch)])
+        return pool_linear(parts, loss, query, lambda scores: self._pooled(batch, parts, scores, query))
 
     def _pair(self, answer: Any) -> tuple[Any, Any]:
         """Return y and h, which is None without latents."""
+        if answer is None:
+            raise InputError(f"{type(self).__name__}.output returned None; expected an output: add a return statement")
         if not self.latent:
             return answer, None
         if not (isinstance(answer, tuple) and len(answer) == 2):
@@ -300,28 +275,47 @@ class PartsTask(BaseTask):
             )
         return answer
 
+    def _predictions(self, batch: PartsBatch, query: Query) -> list[Prediction]:
+        """Return the best outputs of all examples."""
+        parts = RowParts.of(batch.inputs, batch.offsets, None)
+        scores = parts.scores(query)
+        if query.augmented:
+            scores += batch.losses
+        values, counts, *_ = self._pooled(batch, parts, scores, query)
+        found = zip(batch.X, pairwise(batch.offsets.tolist()), values.tolist(), strict=True)
+        return [Prediction(*self._pair(self.output(x, counts[a:b])), value) for x, (a, b), value in found]
+
     def decode(self, batch: PartsBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best output of each example, and its latent."""
-        _, answers = self._answers(batch, w, "free", HARD, None)
-        return [
-            Prediction(*self._pair(self.output(x, answer.counts)), answer.value)
-            for x, answer in zip(batch.X, answers, strict=True)
-        ]
+        return self._predictions(batch, Query(w, "free"))
 
-    def marginals(self, batch: PartsBatch, w: Vector, temperature: Temperature) -> list[Vector]:
-        """Return the expected counts (P,) of each example's parts, which for counts of 0 or 1 are probabilities."""
-        return [answer.counts for answer in self._answers(batch, w, "free", temperature, None)[1]]
+    def decode_augmented(self, batch: PartsBatch, w: Vector) -> list[Prediction]:
+        """Return the output of each example, and its latent, that maximizes s + Δ."""
+        return self._predictions(batch, Query(w, "augmented"))
 
     def complete(self, batch: PartsBatch, w: Vector) -> list[Any]:
         """Return the best latent of each known output."""
-        _, answers = self._answers(batch, w, "clamped", HARD, None)
-        return [self._pair(self.output(x, answer.counts))[1] for x, answer in zip(batch.X, answers, strict=True)]
+        require_labels(batch, "clamped")
+        return [prediction.h for prediction in self._predictions(batch, Query(w, "clamped"))]
+
+    def marginals(self, batch: PartsBatch, w: Vector, temperature: Temperature) -> list[Vector]:
+        """Return the expected counts (P,) of each example's parts, which for counts of 0 or 1 are probabilities."""
+        parts, query = RowParts.of(batch.inputs, batch.offsets, None), Query(w, "free", temperature)
+        counts = self._pooled(batch, parts, parts.scores(query), query).counts
+        return [counts[a:b] for a, b in pairwise(batch.offsets.tolist())]
 
     def completion_planes(self, batch: PartsBatch, latents: Sequence[Any]) -> Planes:
         """Return the counts of the known outputs with the given latents as planes."""
         require_labels(batch, "clamped")
         require_one_latent_each(batch, latents)
-        return self._planes(batch, range(batch.n_examples), [self._counts(batch, i, h) for i, h in enumerate(latents)])
+        known = zip(batch.X, batch.Y or [], latents, strict=True)
+        found = (self.counts(x, y, h) for x, y, h in known)
+        counts = _Vectors.of(found, self, "counts", batch.offsets, range(batch.n_examples))
+        nothing = np.zeros(batch.n_examples)
+        slopes = RowParts.of(batch.inputs, batch.offsets, None).slopes(
+            counts, Query(np.zeros(self.n_features), "clamped")
+        )
+        return Planes(*slopes, nothing, nothing, self.n_features, exact=self.exact)
 
     def random_latents(self, batch: PartsBatch, rng: np.random.Generator) -> list[Any]:
         """Return what `random_latent` gives for each example."""
@@ -331,7 +325,7 @@ class PartsTask(BaseTask):
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
         """Return Δ(y_i, ŷ_i[, ĥ_i]) for each example; latents that are not given are None."""
-        if not self.latent:
-            return np.array([float(self.output_loss(*pair)) for pair in zip(Y_true, Y_pred, strict=True)])
-        latents = [None] * len(Y_true) if H_pred is None else H_pred
-        return np.array([float(self.output_loss(*triple)) for triple in zip(Y_true, Y_pred, latents, strict=True)])
+        hidden = [[None] * len(Y_true) if H_pred is None else H_pred] if self.latent else []
+        return checked_losses(
+            [self.output_loss(*one) for one in zip(Y_true, Y_pred, *hidden, strict=True)], "output_loss"
+        )
