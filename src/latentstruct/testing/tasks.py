@@ -14,6 +14,7 @@ from latentstruct.core.protocols import Mode, Query, Task, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes
 from latentstruct.ragged import Vector
+from latentstruct.short_repr import show
 from latentstruct.testing.common import HARD, MODES, PRECISION, SCALES, fail, first_beyond, rounding
 
 
@@ -50,14 +51,15 @@ def check_task(
 
     Notes
     -----
-    Checked are, in this order: planes are well formed, the same when asked twice, and leave w as it was; each
-    is tight (value = offset + slope·w) and, where the task calls itself exact, below the function at all
-    other weights; a task without latents has a linear clamped side; clamped ≤ free ≤ augmented, and no output
-    of the augmented mode scores above the free value; the planes of some rows are those of the full call;
-    `total` is their weighted sum, its slope agrees with finite differences where the function is smooth, and
-    without its entropy it is below the hard function; `decode` reaches the free value; losses are ≥ 0, zero
-    between equal outputs, and part of the augmented value; `slack`, if it has an answer, is at least as
-    good as the answers of the augmented mode; with latents, `complete` reaches the clamped value, and the
+    Checked are, in this order: planes are well formed, the same when asked twice, and leave w as it was; each is
+    tight (value = offset + slope·w) and, where the task calls itself exact, below the function at all other
+    weights; a task without latents has a linear clamped side; clamped ≤ free ≤ augmented, and no output of the
+    augmented mode scores above the free value; the planes of some rows are those of the full call; `total` is their
+    weighted sum, its slope agrees with finite differences where the function is smooth, and without its entropy it
+    is below the hard function; `decode` reaches the free value; losses are ≥ 0, zero between equal outputs, and
+    part of the augmented value, with equality where `decode_augmented` returns the answers of the augmented mode;
+    no output that was found elsewhere has a larger sum of score and loss; `slack`, if it has an answer, is at least
+    as good as the answers of the augmented mode; with latents, `complete` reaches the clamped value, and the
     completions of random and initial latents are below it.
 
     Examples
@@ -146,6 +148,8 @@ class TaskCheck:
             if temperature.output == 0 and not needs_outputs:
                 self._check_decode(answers["free"])
         self._check_loss()
+        self._check_augmented_losses()
+        self._check_search()
         self._check_slack()
         if self.task.latent:
             self._check_completions()
@@ -459,8 +463,78 @@ class TaskCheck:
                     "loss() and the loss of the augmented mode: they must be the same Δ",
                 )
 
-    def _losses(self, truth: Any, outputs: Any) -> NDArray[np.float64]:
-        losses = np.asarray(self.task.loss(truth, outputs), dtype=float)
+    def _check_augmented_losses(self) -> None:
+        """Compare the losses that the augmented mode adds with `loss`, where its answers can be decoded."""
+        for k, (w, planes) in enumerate(zip(self.points, self.hard["augmented"].planes, strict=True)):
+            decoded = self.task.decode_augmented(self.batch, w)
+            if decoded is None:
+                return
+            scores = np.array([prediction.score for prediction in decoded], dtype=float)
+            if scores.shape != planes.values.shape:
+                fail(
+                    self.task,
+                    f"decode_augmented() returned {len(scores)} predictions for {len(planes)} examples",
+                    "decode_augmented()",
+                )
+            i = first_beyond(np.abs(scores - planes.values), rounding(planes.values))
+            if i is not None:
+                fail(
+                    self.task,
+                    f"decode_augmented() scores example {i} with {scores[i]:.10g}, but its augmented value is "
+                    f"{planes.values[i]:.10g} (point {k})",
+                    "decode_augmented() must return what the augmented mode finds, with score + loss as score",
+                )
+            latents = ([prediction.h for prediction in decoded],) if self.task.latent else ()
+            losses = self._losses(self.Y, [prediction.y for prediction in decoded], *latents)
+            i = first_beyond(np.abs(losses - planes.offsets), rounding(losses, planes.offsets))
+            if i is not None:
+                fail(
+                    self.task,
+                    f"the augmented mode takes {planes.offsets[i]:.10g} for the loss of the output "
+                    f"{show(decoded[i].y)} of example {i}, but loss() is {losses[i]:.10g} (point {k})",
+                    "output_loss() and the loss in the search (part_losses() of a PartsTask): sign, normalization "
+                    "and the order of arguments; counts() and output() must be inverse to each other",
+                )
+
+    def _balanced_points(self) -> list[Vector]:
+        """Return weights at which differences of scores are about as large as losses."""
+        nothing = np.zeros(self.task.n_features)
+        loss = float(self.task.planes(self.batch, nothing, "augmented", HARD).values.mean())
+        points = []
+        for _ in range(4):
+            w = self.rng.normal(size=len(nothing))
+            free, clamped = (self.task.planes(self.batch, w, mode, HARD).values for mode in ("free", "clamped"))
+            margin = float((free - clamped).mean())
+            if loss > 0 and margin > 0:
+                points += [scale * loss / margin * w for scale in (0.3, 0.6, 1.2, 2.4)]
+        return points
+
+    def _check_search(self) -> None:
+        """Look for outputs that are better than the answers of the augmented mode."""
+        if not self.hard["augmented"].exact:
+            return
+        points = self._balanced_points()
+        asked = [self.task.planes(self.batch, w, "augmented", HARD) for w in points]
+        rivals = [(planes, planes.offsets) for planes in asked]
+        if not self.task.latent and self.task.decode_augmented(self.batch, self.points[0]) is not None:
+            for w in points:
+                outputs = [prediction.y for prediction in self.task.decode(self.batch, w, HARD)]
+                known = self.task.planes(self.task.prepare(self.X, outputs), w, "clamped", HARD)
+                rivals.append((known, self._losses(self.Y, outputs)))
+        for w, planes in zip(points, asked, strict=True):
+            for rival, losses in rivals:
+                scores = rival.dot(w)
+                i = first_beyond(scores + losses - planes.values, rounding(scores, losses, planes.values))
+                if i is not None:
+                    fail(
+                        self.task,
+                        f"an output of example {i} with score {scores[i]:.10g} and loss {losses[i]:.10g} is above the "
+                        f"augmented value {planes.values[i]:.10g}",
+                        "the search of the augmented mode must maximize score + loss, with the loss of loss()",
+                    )
+
+    def _losses(self, truth: Any, outputs: Any, *latents: Any) -> NDArray[np.float64]:
+        losses = np.asarray(self.task.loss(truth, outputs, *latents), dtype=float)
         if losses.shape != (self.batch.n_examples,):
             fail(self.task, f"loss() has shape {losses.shape}, expected ({self.batch.n_examples},)", "loss()")
         return losses
