@@ -25,6 +25,7 @@ SUITES = (
     "measures",
     "alignment",
     "parsing",
+    "own_tasks",
     "startup",
     "threads",
     "peers",
