@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
-from latentstruct import CRF, CandidateTask, LatentSSVM, PartsTask, StructuralSVM, load
+from latentstruct import CRF, CandidateTask, HiddenCRF, LatentSSVM, PartsTask, StructuralSVM, load
 from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.testing import check_task
@@ -91,6 +91,15 @@ class Sides(PartsTask):
     def random_latent(self, x, y, rng):
         return tuple((rng.integers(0, 2, len(y)) * np.array(y)).tolist())
 
+    def pool(self, x, scores, temperature):
+        heights = np.hstack([np.zeros((len(x), 1)), scores.reshape(-1, 2)]) / temperature
+        return temperature * logsumexp(heights, axis=1).sum(), softmax(heights, axis=1)[:, 1:].ravel()
+
+    def pool_completion(self, x, y, scores, temperature):
+        heights, taken = scores.reshape(-1, 2) / temperature, np.array(y)
+        shares = softmax(heights, axis=1) * taken[:, None]
+        return temperature * (logsumexp(heights, axis=1) @ taken), shares.ravel()
+
 
 def matchings(n_examples, seed, d=4):
     rng = np.random.default_rng(seed)
@@ -168,8 +177,14 @@ def test_soft_maxima_are_refused_where_there_are_none():
     task = Sides()
     task.learn([np.ones((1, 2, 3))], [(1,)])
     batch = task.prepare([np.ones((1, 2, 3))], [(1,)])
-    with pytest.raises(InputError, match="has latents and knows the hard max only"):
-        task.planes(batch, np.zeros(3), "free", Temperature(1.0, 1.0))
+    with pytest.raises(InputError, match="at one temperature"):
+        task.planes(batch, np.zeros(3), "free", Temperature(1.0, 0.0))
+
+    class HardSides(Sides):
+        pool_completion = PartsTask.pool_completion
+
+    with pytest.raises(InputError, match=r"HardSides defines no pool_completion\(\).*LatentSSVM"):
+        HiddenCRF(HardSides()).fit([np.ones((1, 2, 3))], [(1,)])
 
 
 @pytest.mark.parametrize(

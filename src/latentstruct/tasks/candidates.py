@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latentstruct.checks import is_ordered
 from latentstruct.core.pooling import PooledParts, as_planes, pool_linear
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.planes import Planes
@@ -99,6 +99,16 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
     >>> StructuralSVM(NearestRank(), C=10.0).fit(X, [0, 2, 0, 2]).predict(X)
     [0, 2, 0, 2]
     """
+
+    tags = TaskTags(
+        latent="possible",
+        soft=True,
+        two_temperatures=True,
+        exact_slack=True,
+        renyi=True,
+        latent_loss=True,
+        marginals=True,
+    )
 
     def candidates(self, x: Any) -> tuple[Sequence[Any], Sequence[Any] | None, Any]:
         """List the candidates of one example.

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from latentstruct.checks import is_ordered
-from latentstruct.core.protocols import Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Planes, Slopes, no_rows
@@ -106,6 +106,8 @@ class ExampleTask(BaseTask):
     >>> StructuralSVM(Sign(), C=10.0).fit(X, [1, -1, 1]).predict(X)
     [1, -1, 1]
     """
+
+    tags = TaskTags(latent="possible")
 
     exact: bool = True
 

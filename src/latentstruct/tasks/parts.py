@@ -9,7 +9,7 @@ import numpy as np
 
 from latentstruct.checks import as_reals
 from latentstruct.core.pooling import PooledParts, pool_linear
-from latentstruct.core.protocols import Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
@@ -114,7 +114,8 @@ class PartsTask(BaseTask):
     bounds are then reported as estimates.
 
     With ``latent = True`` `output` returns pairs (y, h), `counts` takes h as a last argument, and `best_completion` and
-    `random_latent` are defined besides; only the hard max is then available.
+    `random_latent` are defined too. Soft maxima then pool pairs (y, h) at one temperature, and also need
+    `pool_completion`.
 
     Examples
     --------
@@ -145,6 +146,8 @@ class PartsTask(BaseTask):
     >>> [sorted(y) for y in StructuralSVM(Pick(), C=10.0).fit(X, Y).predict(X)]
     [[0, 2], [1]]
     """
+
+    tags = TaskTags(latent="possible", soft=True, marginals=True)
 
     exact: bool = True
 
@@ -184,6 +187,13 @@ class PartsTask(BaseTask):
         """Return ε log Σ_y exp(Σ_p u_p s_p / ε) and the expected counts (P,) under this distribution."""
         raise InputError(
             f"{type(self).__name__} defines no pool(), so it knows the hard max only: define it, or use StructuralSVM"
+        )
+
+    def pool_completion(self, x: Any, y: Any, scores: Vector, temperature: float) -> tuple[float, Any]:
+        """Return ε log Σ_h exp(Σ_p u_p s_p / ε) over the latents of the known y, and the expected counts (P,)."""
+        raise InputError(
+            f"{type(self).__name__} defines no pool_completion(), so it knows the hard max only where there are "
+            "latents: define it, or use LatentSSVM"
         )
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -235,10 +245,15 @@ class PartsTask(BaseTask):
         pairs = [(batch.X[i], view) for i, view in zip(rows, views, strict=True)]
         temperature = query.temperature.output
         constants = batch.constants[rows] if query.augmented else np.zeros(len(rows))
-        if query.mode != "clamped" and temperature:
-            expected, values = _Vectors(self, "pool", parts.offsets, rows), np.empty(len(rows))
-            for k, (x, view) in enumerate(pairs):
-                values[k], counts = expected.number_and_vector(self.pool(x, view, temperature))
+        if temperature and (query.mode != "clamped" or self.latent):
+            source = "pool_completion" if query.mode == "clamped" else "pool"
+            expected, values = _Vectors(self, source, parts.offsets, rows), np.empty(len(rows))
+            for k, (i, (x, view)) in enumerate(zip(rows, pairs, strict=True)):
+                if query.mode == "clamped":
+                    pooled = self.pool_completion(x, truth[i], view, temperature)
+                else:
+                    pooled = self.pool(x, view, temperature)
+                values[k], counts = expected.number_and_vector(pooled)
                 expected.append(counts)
             return PooledParts(constants + values, expected.values(), soft=True, exact=self.exact)
         if query.mode != "clamped":
@@ -253,10 +268,10 @@ class PartsTask(BaseTask):
 
     def pool_batch(self, batch: PartsBatch, query: Query) -> Pooled:
         """Pool the outputs of the examples of a query."""
-        if self.latent and query.temperature != Temperature():
+        if self.latent and query.temperature.output != query.temperature.latent:
             raise InputError(
-                f"{type(self).__name__} has latents and knows the hard max only, but temperature "
-                f"{tuple(query.temperature)} was asked: use LatentSSVM"
+                f"{type(self).__name__} pools outputs and latents at one temperature, but temperature is "
+                f"{tuple(query.temperature)}: use LatentSSVM or HiddenCRF"
             )
         parts = RowParts.of(batch.inputs, batch.offsets, query.rows)
         loss = RowLoss(parts, parts.of_all(batch.losses), batch.constants[query.examples(batch)])
