@@ -72,6 +72,19 @@ class TwoClasses:
         coefficients[self.positives], coefficients[self.negatives] = positive, negative
         return coefficients
 
+    def sorted(self, scores: Vector) -> "TwoClasses":
+        """Return the rows of each class in descending order of their scores."""
+        positives, negatives = (rows[np.argsort(scores[rows])[::-1]] for rows in (self.positives, self.negatives))
+        return TwoClasses(positives, negatives, self.listed)
+
+    def pair_coefficients(self, before: Indices, after: Indices) -> Vector:
+        """Return the coefficients (n,) of a ranking.
+
+        Each positive has `before` negatives before it, and each negative `after` positives after it.
+        """
+        pairs = self.p * self.q
+        return self.spread(0.5 / self.p - before / pairs, after / pairs - 0.5 / self.q)
+
 
 class SetLoss:
     """A loss Δ of a whole set.
@@ -313,15 +326,10 @@ class RocArea(SetLoss):
     ranks = True
 
     def _coefficients(self, classes: TwoClasses, scores: Vector, margin: float) -> tuple[Vector, int]:
-        p, q = classes.p, classes.q
-        orders = [np.argsort(scores[rows])[::-1] for rows in (classes.positives, classes.negatives)]
-        rows = [classes.positives[orders[0]], classes.negatives[orders[1]]]
-        before, after = np.empty(p, dtype=np.int64), np.empty(q, dtype=np.int64)
-        swapped = count_swapped(scores[rows[0]], scores[rows[1]], margin, before, after)
-        coefficients = np.empty(classes.n)
-        coefficients[rows[0]] = 0.5 / p - before / (p * q)
-        coefficients[rows[1]] = after / (p * q) - 0.5 / q
-        return coefficients, swapped
+        ranked = classes.sorted(scores)
+        before, after = np.empty(ranked.p, dtype=np.int64), np.empty(ranked.q, dtype=np.int64)
+        swapped = count_swapped(scores[ranked.positives], scores[ranked.negatives], margin, before, after)
+        return ranked.pair_coefficients(before, after), swapped
 
     def augmented(self, classes: TwoClasses, scores: Vector) -> tuple[Vector, float]:
         """Swap each pair that is apart by less than 1: O(n log n)."""
@@ -330,7 +338,11 @@ class RocArea(SetLoss):
 
     def free(self, classes: TwoClasses | None, scores: Vector) -> Vector:
         """Return the coefficients of the order by scores."""
-        return self._coefficients(_known(classes), scores, 0.0)[0]
+        if classes is None:
+            raise InputError(
+                "the batch has no classes, but the pairs of examples are known from them only: prepare the batch with Y"
+            )
+        return self._coefficients(classes, scores, 0.0)[0]
 
     def clamped(self, classes: TwoClasses) -> Vector:
         """Return the coefficients of all positives before all negatives."""
@@ -349,22 +361,15 @@ class RocArea(SetLoss):
 class AveragePrecision(RocArea):
     """Δ = 1 − average precision, with the features of `RocArea`."""
 
-    def _ranked(self, classes: TwoClasses, scores: Vector, loss_weight: float) -> tuple[Vector, float]:
-        p, q = classes.p, classes.q
-        rows = [part[np.argsort(scores[part])[::-1]] for part in (classes.positives, classes.negatives)]
-        places, before = np.empty(q, dtype=np.int64), np.empty(p, dtype=np.int64)
-        # Summed in more digits, because differences of harmonic numbers are multiplied by up to n.
-        harmonic = np.append(0.0, np.cumsum(1.0 / np.arange(1, classes.n + 1, dtype=np.longdouble))).astype(np.float64)
-        best_places(scores[rows[0]], scores[rows[1]], harmonic, loss_weight, places)
-        precision = count_placed(places, before)
-        coefficients = np.empty(classes.n)
-        coefficients[rows[0]] = 0.5 / p - before / (p * q)
-        coefficients[rows[1]] = (p - places) / (p * q) - 0.5 / q
-        return coefficients, 1.0 - precision
-
     def augmented(self, classes: TwoClasses, scores: Vector) -> tuple[Vector, float]:
         """Place each negative best among the positives: O(n log n)."""
-        return self._ranked(classes, scores, 1.0 / classes.p)
+        ranked = classes.sorted(scores)
+        places, before = np.empty(ranked.q, dtype=np.int64), np.empty(ranked.p, dtype=np.int64)
+        # Summed in more digits, because differences of harmonic numbers are multiplied by up to n.
+        harmonic = np.append(0.0, np.cumsum(1.0 / np.arange(1, classes.n + 1, dtype=np.longdouble))).astype(np.float64)
+        best_places(scores[ranked.positives], scores[ranked.negatives], harmonic, 1.0 / ranked.p, places)
+        precision = count_placed(places, before)
+        return ranked.pair_coefficients(before, ranked.p - places), 1.0 - precision
 
     def quality(self, truth: Truth, found: Any) -> float:
         """Return the average precision."""
@@ -373,11 +378,3 @@ class AveragePrecision(RocArea):
     def lost(self, truth: Truth, found: Any) -> float:
         """Return Δ; there is none if nothing is positive, so that no order is better than another."""
         return 1.0 - self.quality(truth, found) if truth.any() else 0.0
-
-
-def _known(classes: TwoClasses | None) -> TwoClasses:
-    if classes is None:
-        raise InputError(
-            "the batch has no classes, but the pairs of examples are known from them only: prepare the batch with Y"
-        )
-    return classes

@@ -22,36 +22,18 @@ LOOKED_AT = 33
 TOGETHER = 100_000
 
 
-@dataclass(frozen=True)
-class Rectangles:
-    """Tables with `a` from a_low to a_high and b from b_low to b_high, both included; four arrays (m,)."""
+def halves(rectangles: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Cut rectangles of tables in two, along their longer sides.
 
-    a_low: Indices
-    a_high: Indices
-    b_low: Indices
-    b_high: Indices
-
-    def __len__(self) -> int:
-        return len(self.a_low)
-
-    def take(self, chosen: Any) -> "Rectangles":
-        """Return the chosen rectangles."""
-        return Rectangles(self.a_low[chosen], self.a_high[chosen], self.b_low[chosen], self.b_high[chosen])
-
-    def __add__(self, other: "Rectangles") -> "Rectangles":
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Rectangles(*(np.concatenate(pair) for pair in pairs))
-
-    def halves(self) -> "Rectangles":
-        """Cut each rectangle of more than one table in two, along its longer side."""
-        wide = self.a_high - self.a_low >= self.b_high - self.b_low
-        a_cut = np.where(wide, (self.a_low + self.a_high) // 2, self.a_high)
-        b_cut = np.where(wide, self.b_high, (self.b_low + self.b_high) // 2)
-        first = Rectangles(self.a_low, a_cut, self.b_low, b_cut)
-        second = Rectangles(
-            np.where(wide, a_cut + 1, self.a_low), self.a_high, np.where(wide, self.b_low, b_cut + 1), self.b_high
-        )
-        return first + second
+    A rectangle is a column (4,): tables with `a` from a_low to a_high and b from b_low to b_high, both included.
+    """
+    a_low, a_high, b_low, b_high = rectangles
+    wide = a_high - a_low >= b_high - b_low
+    a_cut = np.where(wide, (a_low + a_high) // 2, a_high)
+    b_cut = np.where(wide, b_high, (b_low + b_high) // 2)
+    first = np.stack([a_low, a_cut, b_low, b_cut])
+    second = np.stack([np.where(wide, a_cut + 1, a_low), a_high, np.where(wide, b_low, b_cut + 1), b_high])
+    return np.concatenate([first, second], axis=1)
 
 
 @dataclass(frozen=True)
@@ -154,27 +136,25 @@ class TableLoss(TableBased):
         p, q = classes.p, classes.q
         a_peak, b_peak = int(positive_sums.argmax()), int(negative_sums.argmax())
         best, table = -np.inf, (0, 0)
-        waiting = Rectangles(*(np.array([side]) for side in (0, p, 0, q)))
-        bounds = np.array([np.inf])
-        while len(waiting):
+        waiting, bounds = np.array([[0], [p], [0], [q]]), np.array([np.inf])
+        while len(bounds):
             order = np.argsort(-bounds)
-            now, later = waiting.take(order[:TOGETHER]), waiting.take(order[TOGETHER:])
-            later_bounds = bounds[order[TOGETHER:]]
-            a, b = np.clip(a_peak, now.a_low, now.a_high), np.clip(b_peak, now.b_low, now.b_high)
+            now, later = waiting[:, order[:TOGETHER]], waiting[:, order[TOGETHER:]]
+            later_bounds, (a_low, a_high, b_low, b_high) = bounds[order[TOGETHER:]], now
+            a, b = np.clip(a_peak, a_low, a_high), np.clip(b_peak, b_low, b_high)
             sums = positive_sums[a] + negative_sums[b]
-            highest = self.values(now.a_low, now.b_high, p, q)
+            highest = self.values(a_low, b_high, p, q)
             # Two tables of each rectangle are tried: that of the highest loss and that of the highest sums.
-            for loss, i, j in ((highest, now.a_low, now.b_high), (self.values(a, b, p, q), a, b)):
+            for loss, i, j in ((highest, a_low, b_high), (self.values(a, b, p, q), a, b)):
                 reached = loss + positive_sums[i] + negative_sums[j]
                 top = int(reached.argmax())
                 if reached[top] > best:
                     best, table = float(reached[top]), (int(i[top]), int(j[top]))
             open_ones = highest + sums > best + 1e-13 * (1.0 + abs(best))
-            split = now.take(open_ones).halves()
-            bounds = np.tile((highest + sums)[open_ones], 2)
-            waiting, bounds = split + later, np.append(bounds, later_bounds)
+            waiting = np.concatenate([halves(now[:, open_ones]), later], axis=1)
+            bounds = np.append(np.tile((highest + sums)[open_ones], 2), later_bounds)
             kept = bounds > best + 1e-13 * (1.0 + abs(best))
-            waiting, bounds = waiting.take(kept), bounds[kept]
+            waiting, bounds = waiting[:, kept], bounds[kept]
         return table
 
     def quality(self, truth: Truth, found: Any) -> float:
