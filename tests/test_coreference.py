@@ -113,7 +113,7 @@ def compare(task, batch, listed, w, rows=None, ties=False):
         expected = [reference.pool(listed[i], w, mode) for i in chosen]
         np.testing.assert_allclose(planes.values, [e.value for e in expected], atol=1e-9)
         np.testing.assert_allclose(planes.offsets + planes.dot(w), planes.values, atol=1e-9)
-        assert planes.exact
+        assert planes.all_exact
         # Where several are best, any of them will do, but it must be one that exists.
         for i, slope, offset in zip(chosen, planes.slopes().toarray(), planes.offsets, strict=True):
             example = listed[i]
@@ -367,9 +367,10 @@ def test_augmented_clustering_is_never_below_the_truth(seed, scale):
     batch = task.prepare(X, Y)
     w = scale * rng.normal(size=4)
     augmented = task.planes(batch, w, "augmented", HARD)
-    assert not augmented.exact
-    assert task.planes(batch, w, "augmented", HARD, np.array([1])).exact
-    assert task.planes(batch, w, "clamped", HARD).exact
+    assert not augmented.all_exact
+    assert task.planes(batch, w, "augmented", HARD, np.array([1])).all_exact
+    assert task.planes(batch, w, "clamped", HARD).all_exact
+    assert augmented.each_exact.tolist() == [False, True, False]
     assert (augmented.values >= task.planes(batch, w, "clamped", HARD).values - 1e-9).all()
     np.testing.assert_allclose(augmented.offsets + augmented.dot(w), augmented.values, atol=1e-9)
 

@@ -65,7 +65,7 @@ def test_branch_and_bound_finds_what_enumeration_finds(query, w, mode):
     task._set()
     batch = task.prepare([matrix], [subtopics])
     planes = task.planes(batch, w, mode, HARD)
-    assert planes.exact
+    assert planes.all_exact
     choices = list(combinations(range(len(matrix)), k))
     scores = [choice_feature(matrix, y) @ w for y in choices]
     losses = [subtopic_loss(subtopics, np.array(y)) for y in choices]
@@ -133,7 +133,7 @@ def test_greedy_training_is_never_below_the_truth(query, w):
     batch = task.prepare([matrix], [subtopics])
     assert batch.is_approximate(HARD)
     augmented, clamped = (task.planes(batch, w, mode, HARD) for mode in ("augmented", "clamped"))
-    assert (augmented.exact, clamped.exact) == (False, True)
+    assert (augmented.all_exact, clamped.all_exact) == (False, True)
     own = subtopic_loss(subtopics, batch.truth[0])
     assert augmented.values[0] >= clamped.values[0] + own - 1e-12
 
@@ -256,7 +256,7 @@ def test_a_search_that_gives_up_says_so(monkeypatch):
         task = DiverseSubset(3)
         task.learn(X, Y)
         found[most] = task.planes(task.prepare(X, Y), w, "augmented", HARD)
-    assert (found[1].exact, found[1000].exact) == (False, True)
+    assert (found[1].all_exact, found[1000].all_exact) == (False, True)
     assert (found[1].values <= found[1000].values + 1e-12).all()
 
 
@@ -279,7 +279,7 @@ def test_a_search_in_portions_goes_on_where_it_was_left(mode, monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(kernels, "go_on", noted)
             parts = task.planes(batch, w, mode, HARD)
-        assert parts.exact
+        assert parts.all_exact
         assert_allclose(parts.values, whole.values, rtol=1e-12)
     # Ctrl-C is heard between calls, so that many short ones are needed.
     assert len(asked) > 3 * len(X)

@@ -38,7 +38,7 @@ class FalseObjective(BlockAscent):
 
     def _run(self, objective, monitor, w, state):
         super()._run(objective, monitor, w, state)
-        monitor.best = monitor.best + 0.1
+        monitor.best += 0.1
 
 
 class Forgetful(BlockAscent):

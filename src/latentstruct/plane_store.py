@@ -76,6 +76,8 @@ class PlaneStore:
     tables: Tables = field(init=False, repr=False)
     scratch: Scratch = field(init=False, repr=False)
     budget: Budget = field(init=False, repr=False)
+    below: bool = field(init=False, default=True, repr=False)
+    """Whether all planes are known to be below their functions."""
 
     def __post_init__(self) -> None:
         self._lay_out()
@@ -223,6 +225,7 @@ class PlaneStore:
         Only a store with a bound on its bytes gives up planes with dual mass for them. `w` follows then, and the change
         of Σ c_i α_ip b_ip is returned.
         """
+        self.below = self.below and planes.below
         if len(np.unique(examples)) == len(examples):
             return self._append(examples, planes, w)
         # Space is made for one plane per example.
@@ -305,7 +308,7 @@ class PlaneStore:
         """Return Σ_i c_i Σ_p α_ip (b_ip + g_ip·w) as one plane, computed afresh."""
         slope = np.zeros(self.first.n_features)
         offset = kernels.combine(self.weights, self.rows, self.tables, self.slots, slope)
-        return Plane(slope, offset, exact=self.first.exact)
+        return Plane(slope, offset, exact=False, below=self.below)
 
     def mean_heights(self, examples: Indices, w: Vector) -> Vector:
         """Return Σ_p α_p (b_p + g_p·w) for the listed examples."""
@@ -317,4 +320,4 @@ class PlaneStore:
         """Return the weighted sum of each example's highest kept plane, and their heights (n,)."""
         slope, values = np.zeros(self.first.n_features), np.empty(self.n_examples)
         offset = kernels.add_highest(self.weights, w, self.rows, self.tables, self.slots, self.scratch, slope, values)
-        return Plane(slope, offset, exact=self.first.exact), values
+        return Plane(slope, offset, exact=False, below=self.below), values

@@ -81,13 +81,16 @@ class Plane:
         both are maximised. Without it the plane supports the function that maximises both, because a mean of hard
         planes remains.
     exact : bool
-        False if approximate inference gave the answer, so that it may not be a bound.
+        Whether the plane is tight: its height at w is the value of the function. False after approximate inference.
+    below : bool
+        Whether the plane is known to be below the function everywhere, tight or not. Oracles set it.
     """
 
     slope: Weights
     offset: float
     entropy: float = 0.0
     exact: bool = True
+    below: bool = True
 
     __repr__ = short_repr
 
@@ -101,10 +104,11 @@ class Plane:
             self.offset + other.offset,
             self.entropy + other.entropy,
             self.exact and other.exact,
+            self.below and other.below,
         )
 
     def __mul__(self, factor: float) -> "Plane":
-        return Plane(factor * self.slope, factor * self.offset, factor * self.entropy, self.exact)
+        return Plane(factor * self.slope, factor * self.offset, factor * self.entropy, self.exact, self.below)
 
     __rmul__ = __mul__
 
@@ -127,8 +131,10 @@ class Planes:
         f_p(w) at the weights the planes were asked at.
     n_features : int
         d.
-    exact : bool
-        False if approximate inference gave the answers.
+    exact : bool or ndarray of bool of shape (k,)
+        Whether the planes are tight, for all of them or each: see `Plane`.
+    below : bool
+        Whether all planes are known to be below their functions everywhere, tight or not. Oracles set it.
     """
 
     rows: Rows
@@ -137,12 +143,26 @@ class Planes:
     offsets: Vector
     values: Vector
     n_features: int
-    exact: bool = True
+    exact: bool | NDArray[np.bool_] = True
+    below: bool = True
 
     __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def all_exact(self) -> bool:
+        """Whether all planes are tight."""
+        return bool(np.all(self.exact))
+
+    @property
+    def each_exact(self) -> NDArray[np.bool_]:
+        """Whether each plane is tight, shape (k,)."""
+        return np.broadcast_to(self.exact, len(self))
+
+    def _exact_of(self, chosen: Indices | slice) -> bool | NDArray[np.bool_]:
+        return self.exact[chosen] if isinstance(self.exact, np.ndarray) else self.exact
 
     @classmethod
     def from_matrix(
@@ -150,7 +170,7 @@ class Planes:
         slopes: NDArray[np.float64] | sparse.csr_array,
         offsets: Vector,
         values: Vector,
-        exact: bool = True,
+        exact: bool | NDArray[np.bool_] = True,
     ) -> "Planes":
         """Make planes from a dense or sparse matrix of slopes (k, d)."""
         return cls(*Slopes.from_matrix(slopes), offsets, values, slopes.shape[1], exact)
@@ -171,7 +191,8 @@ class Planes:
             np.concatenate([part.offsets for part in parts]),
             np.concatenate([part.values for part in parts]),
             parts[0].n_features,
-            all(part.exact for part in parts),
+            all(part.all_exact for part in parts) or np.concatenate([part.each_exact for part in parts]),
+            all(part.below for part in parts),
         )
 
     def between(self, begin: int, end: int) -> "Planes":
@@ -181,6 +202,7 @@ class Planes:
             pointers=self.pointers[begin : end + 1],
             offsets=self.offsets[begin:end],
             values=self.values[begin:end],
+            exact=self._exact_of(slice(begin, end)),
         )
 
     def take(self, chosen: Indices) -> "Planes":
@@ -193,8 +215,15 @@ class Planes:
             self.offsets[chosen],
             self.values[chosen],
             self.n_features,
-            self.exact,
+            self._exact_of(chosen),
+            self.below,
         )
+
+    def replaced(self, places: Indices, others: "Planes") -> "Planes":
+        """Return the planes with those at some places replaced by others of the same batch."""
+        order = np.arange(len(self))
+        order[places] = len(self) + np.arange(len(places))
+        return Planes.joined([self, others]).take(order)
 
     def dot(self, w: Vector) -> Vector:
         """Return the products g_p·w, shape (k,)."""
@@ -208,7 +237,7 @@ class Planes:
         """Return the weighted sum of the planes as one dense plane."""
         slope = np.zeros(self.n_features)
         self.add_to(slope, weights)
-        return Plane(slope, float(weights @ self.offsets), exact=self.exact)
+        return Plane(slope, float(weights @ self.offsets), exact=self.all_exact, below=self.below)
 
     def slopes(self) -> sparse.csr_array:
         """Return the slopes as a CSR matrix (k, d): for inspection and tests, not for training."""
@@ -223,15 +252,7 @@ class Planes:
         """Return the planes with plane p multiplied by factors[p]."""
         counts = np.diff(self.pointers)
         atoms = self.atoms._replace(value=self.atoms.value * np.repeat(factors, counts))
-        return Planes(
-            self.rows,
-            self.pointers,
-            atoms,
-            self.offsets * factors,
-            self.values * factors,
-            self.n_features,
-            self.exact,
-        )
+        return replace(self, atoms=atoms, offsets=self.offsets * factors, values=self.values * factors)
 
     def __add__(self, other: "Planes") -> "Planes":
         """Add plane by plane; both must come from the same batch."""
@@ -254,7 +275,8 @@ class Planes:
             self.offsets + other.offsets,
             self.values + other.values,
             self.n_features,
-            self.exact and other.exact,
+            self.exact & other.exact,
+            self.below and other.below,
         )
 
 

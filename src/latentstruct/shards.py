@@ -346,7 +346,8 @@ def short_weights(weights: Vector) -> Any:
 
 
 def _total(task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, weights: Any) -> Plane:
-    return task.total(batch, w, mode, temperature, np.broadcast_to(weights, batch.n_examples).copy())
+    weights = np.broadcast_to(weights, batch.n_examples).copy()
+    return TaskOracle(task, batch, weights, mode, temperature)._total(w, None)
 
 
 def _divided_total(
@@ -359,7 +360,7 @@ def _divided_total(
 def _part_total(
     task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices, weights: Any
 ) -> Plane:
-    planes = checked_planes(task.planes(batch, w, mode, temperature, rows), task, "planes", len(rows))
+    planes = TaskOracle(task, batch, np.zeros(batch.n_examples), mode, temperature)._planes(w, rows)
     return planes.total(np.broadcast_to(weights, len(rows)).copy())
 
 

@@ -75,8 +75,13 @@ class Objective:
 
     def value(self, w: Vector) -> float:
         """Return the objective at w."""
+        return self.evaluate(w)[0]
+
+    def evaluate(self, w: Vector) -> tuple[float, bool]:
+        """Return the objective at w, and whether inference was exact."""
+        plus, minus = self.plus.total(w), self.minus.total(w)
         # The sides first: both may be so large that Ω would be lost in one of them.
-        return self.regularizer.value(w) + (self.plus.total(w)(w) - self.minus.total(w)(w))
+        return self.regularizer.value(w) + (plus(w) - minus(w)), plus.exact and minus.exact
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
         """Return the objective and a (sub)gradient of it at w."""

@@ -259,16 +259,53 @@ class TaskOracle(DividedOracle):
     def _chunked_planes(self, w: Vector, rows: Indices | None, chunks: Chunks) -> Planes | None:
         if not self.task.chunked(self.batch, self.mode, self.temperature):
             return None
-        return planes_of(self.task, self.batch, Query(w, self.mode, self.temperature, rows, chunks=chunks))
+        query = Query(w, self.mode, self.temperature, rows, chunks=chunks)
+        return self._at_least_truth(planes_of(self.task, self.batch, query), w, rows)
+
+    @property
+    def _hard(self) -> bool:
+        """Whether outputs and latents are maximized, so that even the plane of a missed maximum is below."""
+        hard_outputs = self.temperature.output == 0 or self.mode == "clamped"
+        return hard_outputs and (self.temperature.latent == 0 or not self.task.latent)
+
+    @property
+    def _floored(self) -> bool:
+        """Whether the true output may be better than an inexact answer, and is known."""
+        return self._hard and self.mode != "clamped" and self.batch.labelled and not self.task.tags.above_truth
+
+    def _marked(self, found: Any) -> Any:
+        """Return a plane or planes with the knowledge of whether they are below."""
+        if self.mode == "clamped" and not self.task.latent:
+            return replace(found, exact=True)
+        return replace(found, below=self._hard or bool(np.all(found.exact)))
 
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
+        size = self.n_examples if rows is None else len(rows)
         found = self.task.planes(self.batch, w, self.mode, self.temperature, rows)
-        return checked_planes(found, self.task, "planes", self.n_examples if rows is None else len(rows))
+        return self._at_least_truth(checked_planes(found, self.task, "planes", size), w, rows)
+
+    def _at_least_truth(self, found: Planes, w: Vector, rows: Indices | None) -> Planes:
+        """Replace inexact answers by the plane of the true output where that is higher."""
+        found = self._marked(found)
+        if found.all_exact or not self._floored:
+            return found
+        inexact = np.flatnonzero(~found.each_exact)
+        asked = inexact if rows is None else rows[inexact]
+        truth = self.task.planes(self.batch, w, "clamped", self.temperature, asked)
+        checked_planes(truth, self.task, "planes", len(asked))
+        higher = np.flatnonzero(truth.values > found.values[inexact])
+        if not len(higher):
+            return found
+        return found.replaced(inexact[higher], replace(truth.take(higher), exact=False))
 
     def _total(self, w: Vector, rows: Indices | None) -> Plane:
-        if rows is None:
-            return self.task.total(self.batch, w, self.mode, self.temperature, self.weights)
-        return self.task.total(self.batch, w, self.mode, self.temperature, self.weights[rows], rows)
+        weights = self.weights if rows is None else self.weights[rows]
+        if self.task.tags.exact or not self._floored:
+            args = () if rows is None else (rows,)
+            found = self.task.total(self.batch, w, self.mode, self.temperature, weights, *args)
+            if found.exact or not self._floored:
+                return self._marked(found)
+        return self._planes(w, rows).total(weights)
 
 
 def _home(task: Any, name: str) -> type | None:
@@ -310,13 +347,10 @@ class RenyiOracle(DividedOracle):
         return Temperature(self.output_temperature, 1.0)
 
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
-        if hasattr(self.task, "renyi_planes"):
-            found = self.task.renyi_planes(self.batch, w, self.mode, self.order, self.output_temperature, rows)
-            return checked_planes(found, self.task, "renyi_planes", self.n_examples if rows is None else len(rows))
         query = Query(w, self.mode, self._temperatures(), rows)
-        return as_planes(
-            self.task, self.batch, query, self.task.renyi_pool(self.batch, query, self.order), "renyi_pool"
-        )
+        pooled = self.task.renyi_pool(self.batch, query, self.order)
+        found = as_planes(self.task, self.batch, query, pooled, "renyi_pool")
+        return replace(found, exact=False, below=False)
 
 
 @dataclass
@@ -325,7 +359,8 @@ class SlackOracle(DividedOracle):
 
     A plane of f_i is Δ·(1 + (φ(y) − φ(y_i))·w). A task may find the maximizer ŷ itself, see `BaseTask.slack`.
     Otherwise it is searched among the answers of the margin oracle for scaled losses, argmax_y s(y) + λΔ(y). These
-    cover only the convex hull of the pairs (Δ, s), so the answers are then marked inexact.
+    cover only the convex hull of the pairs (Δ, s), so the answers are then marked inexact: their planes are below f_i,
+    but may not be tight.
     """
 
     task: Task
@@ -353,13 +388,10 @@ class SlackOracle(DividedOracle):
             found = self.task.planes(self.batch, w / scale, "augmented", HARD, rows)
             checked_planes(found, self.task, "planes", len(rows))
             product = found.offsets * (1.0 + found.dot(w) - true_score)
-            better = product > best_product
-            # A sum of the kept and the newly found planes, each with a factor of 0 or 1, chooses row by row.
-            chosen = better.astype(np.float64)
-            best = found.scaled(chosen) + best.scaled(1.0 - chosen)
-            best_product = np.where(better, product, best_product)
-        best.exact = False
-        return best
+            better = np.flatnonzero(product > best_product)
+            best = best.replaced(better, found.take(better))
+            best_product[better] = product[better]
+        return replace(best, exact=False)
 
     def _temperatures(self) -> Temperature:
         return HARD
@@ -367,7 +399,8 @@ class SlackOracle(DividedOracle):
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
         rows = np.arange(self.n_examples) if rows is None else rows
         found, truth = self._argmax(w, rows), self.truth.take(rows)
-        loss = found.offsets
+        # The true output, whose loss is 0, is at least as good as outputs with a negative product.
+        loss = np.where(1.0 + found.dot(w) - truth.dot(w) > 0.0, found.offsets, 0.0)
         slack = found.scaled(loss) + truth.scaled(-loss)
         slack.offsets = loss.copy()
         slack.values = slack.offsets + slack.dot(w)
@@ -514,6 +547,11 @@ class CachedOracle(BaseOracle):
             store = PlaneStore(first, oracle.weights, most, most_bytes=most_bytes)
         self.store = store
         self.store.weights = oracle.weights
+
+    def total(self, w: Vector) -> Plane:
+        """Ask the oracle and remember its answers; return the highest planes known where these are not exact."""
+        planes = self.planes(w)
+        return planes.total(self.weights) if planes.all_exact else self.remembered_total(w)
 
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Ask the exact oracle and remember its answers."""

@@ -45,7 +45,7 @@ def as_planes(task: Task, batch: Batch, query: Query, found: Pooled, method: str
     """Return the planes of an answer that has one slope per example."""
     assert isinstance(found.slopes, Slopes)
     assert isinstance(found.losses, np.ndarray)
-    planes = Planes(*found.slopes, found.losses, found.values, task.n_features, found.all_exact)
+    planes = Planes(*found.slopes, found.losses, found.values, task.n_features, found.exact)
     checked_planes(planes, task, method, len(query.examples(batch)))
     if found.soft:
         planes.offsets = found.values - planes.dot(query.w)

@@ -131,7 +131,8 @@ class Pooled:
     soft : bool
         Whether the pool is soft. The value of a hard pool is the score and the loss of one output.
     exact : bool or ndarray of bool of shape (k,)
-        Whether each answer is exact.
+        Whether each answer is the maximum or sum itself. Inexact answers of a hard pool are the score and loss of some
+        output, so that their planes are below the function; those of a soft pool may be anything.
     """
 
     values: Vector
@@ -187,6 +188,8 @@ class TaskTags:
         Whether ε_y and ε_h may differ.
     exact : bool
         Whether answers are maxima or sums, not approximations, for every input.
+    above_truth : bool
+        Whether inexact answers are never below those of the true output; else the oracle takes the larger of both.
     exact_slack : bool
         Whether `slack` finds the maximizer of the slack-rescaled loss; see `BaseTask.slack`.
     renyi : bool
@@ -213,6 +216,7 @@ class TaskTags:
     soft: bool = False
     two_temperatures: bool = False
     exact: bool = True
+    above_truth: bool = False
     exact_slack: bool = False
     renyi: bool = False
     latent_loss: bool = False
@@ -239,8 +243,11 @@ class Task(Protocol):
 
     latent: bool
     """Whether something stays hidden when y is known, so that the clamped side is not linear."""
-    tags: TaskTags
     n_features: int
+
+    @property
+    def tags(self) -> TaskTags:
+        """What the task can do."""
 
     def learn(self, X: Any, Y: Any) -> None:
         """Look at the training data; raise InputError if it cannot be used."""
@@ -360,8 +367,10 @@ class LatentLossTask(LatentTask, Protocol):
 class Oracle(Protocol):
     """One side of an objective: a weighted sum of convex functions, answered by planes.
 
-    Requires w of shape (n_features,), finite. Ensures planes that are tight at w, and below everywhere unless they
-    are marked inexact. `latentstruct.core.oracles.BaseOracle` has defaults.
+    Requires w of shape (n_features,), finite. Ensures planes that are tight at w and below everywhere, except for
+    those marked otherwise: ``exact`` is False where inference may have missed the maximum, ``below`` where a plane may
+    exceed the function somewhere. Maxima that were missed leave planes that are below, and still bound the minimum.
+    `latentstruct.core.oracles.BaseOracle` has defaults.
 
     Attributes
     ----------
@@ -525,19 +534,21 @@ class Result:
     w : ndarray of shape (d,)
         The best weights found.
     objective : float
-        Their true objective.
+        Their objective. If inference was inexact, a value that their objective is not below.
     lower_bound : float
         A value no weights can go below, −inf if the solver has none. For a non-convex objective it is that of the last
-        convex problem, which lies above the objective: the gap then says how precisely that problem was solved.
+        convex problem, which lies above the objective: the gap then says how precisely that problem was solved. If sums
+        over outputs or latents were approximated, it is an estimate. Never above the objective.
     oracle_calls : int
         How many times an example was put to the augmented oracle.
     n_rounds : int
         Rounds of the solver.
     reason : str
-        Why it stopped: "converged", "max_rounds", "max_seconds", "stalled", "interrupted", "callback",
-        "early_stopping".
+        Why it stopped: "converged" (the gap met the tolerance, which is a proof only if certified), "max_rounds",
+        "max_seconds", "stalled", "interrupted", "callback", "early_stopping".
     certified : bool
-        Whether the bound is one: inference was exact throughout, and the objective is convex.
+        Whether the minimum lies between bound and objective: the problem is convex, the objective was found by exact
+        inference, and the bound by planes that are all below.
     history : list of Round
         A line for each round.
     state : object

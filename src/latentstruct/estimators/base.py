@@ -60,11 +60,13 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
     objective_, lower_bound_ : float
         The objective at w, and a value no weights can go below (−inf if the solver has none). With latent variables
         there is no such value: the bound is that of the last convex problem, which lies above the objective, and the
-        gap says how precisely it was solved.
+        gap says how precisely it was solved. If inference may have missed maxima, `objective_` is a value that the
+        objective at w is not below; if it approximated sums, both are estimates.
     gap_, relative_gap_ : float
-        Their difference, absolute and divided by the objective.
+        Their difference, absolute and divided by the objective. Never negative.
     certified_ : bool
-        Whether the bound is one: inference was exact, and the objective is convex.
+        Whether the minimum is proven to lie between both: the objective is convex, inference at w was exact, and the
+        bound rests on planes that are below.
     n_rounds_, n_oracle_calls_ : int
         Rounds of the solver, and how many times an example was put to the augmented oracle.
     stop_reason_ : str

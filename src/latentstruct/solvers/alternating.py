@@ -78,7 +78,7 @@ class AlternatingSubgradient(BaseSolver):
         while not monitor.reason:
             run.w = w = run.w - self.learning_rate / (run.rises + 1) * run.gradient
             value, run.gradient = objective.value_and_gradient(w)
-            monitor.offer(w, value)
+            monitor.offer(w, value, exact=False)
             monitor.current = w
             run.rises += int(value > run.before)
             if abs(value - run.before) < self.tol * abs(value):

@@ -84,8 +84,12 @@ class Monitor:
     best: Weights | None = None
     current: Weights | None = None
     objective: float = math.inf
+    proven: float = math.inf
+    """The lowest objective found by exact inference."""
+    proven_at: Weights | None = None
     lower_bound: float = -math.inf
-    certified: bool = True
+    bounded: bool = True
+    """Whether `lower_bound` is one: it rests on planes that are below their functions."""
     history: list[Round] = field(default_factory=list)
     found: str = ""
     """Why to stop, as the solver has found; `reason` also knows limits and tolerance."""
@@ -100,6 +104,8 @@ class Monitor:
 
     def __post_init__(self) -> None:
         self.counted: Any = self.asked.plus
+        self.model: Callable[[Vector], float] | None = None
+        """Returns a value below the objective at any weights, from the planes that a solver keeps."""
         self.reason = ""
         self.state: Any = None
         self.closing: Callable[[], Any] | None = None
@@ -122,7 +128,8 @@ class Monitor:
     def state_dict(self) -> Tree:
         """Return the state after the last round, with that of the solver."""
         self.seconds, self.calls, self.memory = self._seconds(), self.counted.tally.calls, memory_of(self.asked)
-        return {**state_dict(self), "solver": self.snapshot()}
+        proven_at = None if self.exact else self.proven_at
+        return {**state_dict(self), "proven_at": proven_at, "solver": self.snapshot()}
 
     @property
     def resumed(self) -> bool:
@@ -145,6 +152,8 @@ class Monitor:
         """Continue from the state that was loaded."""
         if self.best is None and math.isfinite(self.objective):
             raise ValueError(f"the objective is {self.objective:g}, but there are no weights that reach it")
+        if self.proven_at is None and self.proven == self.objective:
+            self.proven_at = self.best
         if any(start.rounds > len(self.history) for start in self.earlier):
             raise ValueError(f"a start ended after more than {len(self.history)} rounds")
         checked_dict(self.solver)
@@ -155,8 +164,13 @@ class Monitor:
     def begin_next_start(self) -> None:
         """Put what this start has reached aside, and count from zero again."""
         self.earlier.append(Earlier(self.objective, self.best, len(self.history)))
-        self.best, self.objective, self.reason = None, math.inf, ""
-        self.solver = None
+        self.forget_best()
+        self.solver, self.reason = None, ""
+
+    def forget_best(self) -> None:
+        """Keep the next weights offered, whatever their objective."""
+        self.best = self.proven_at = None
+        self.objective = self.proven = math.inf
 
     def require_finite(self, objective: float) -> None:
         """Raise if an objective, or a model of it, overflowed."""
@@ -166,15 +180,61 @@ class Monitor:
                 "standardise the features"
             )
 
-    def offer(self, w: Vector, objective: float, copy: bool = True) -> None:
-        """Report the true objective at w; the best w is kept (`copy=False` if w will never change)."""
-        self.require_finite(objective)
-        if objective < self.objective:
-            self.objective, self.best = objective, w.copy() if copy else w
+    def offer(self, w: Vector, objective: float, exact: bool, copy: bool = True) -> None:
+        """Report the objective at w; the best w is kept (`copy=False` if w will never change).
 
-    def bound(self, value: float, exact: bool = True) -> None:
-        """Report a value below the minimum."""
-        self.certified = self.certified and exact
+        If inference was not exact, the objective is only known not to be below the value found. It is then compared
+        by the largest value known: that of the answers, or of the planes that the solver keeps.
+        """
+        self.require_finite(objective)
+        if not exact and self.model is not None:
+            objective = max(objective, self.model(w))
+        self._revalue()
+        if objective >= min(self.objective, self.proven if exact else math.inf):
+            return
+        w = w.copy() if copy else w
+        if exact and objective < self.proven:
+            self.proven, self.proven_at = objective, w
+        if objective < self.objective:
+            self.objective, self.best = objective, w
+
+    @property
+    def exact(self) -> bool:
+        """Whether the best objective was found by exact inference."""
+        return self.best is not None and self.best is self.proven_at
+
+    @property
+    def certified(self) -> bool:
+        """Whether the minimum is proven to lie between the bound and the best objective."""
+        return self.bounded and self.exact and math.isfinite(self.lower_bound)
+
+    def _revalue(self) -> None:
+        """Raise an inexact best objective to what planes found since then say."""
+        if self.best is not None and not self.exact and self.model is not None:
+            self.objective = max(self.objective, self.model(self.best))
+
+    def _settle(self) -> None:
+        """Prefer weights that are proven to be as good as the tolerance asks to those that only seem so.
+
+        Inexact weights are asked for once more before they are called good: answers may be better by now.
+        """
+        self._revalue()
+        if self.exact or not self.bounded:
+            return
+        if self.best is not None and not self._is_proven() and self.is_small(self.gap):
+            value, exact = self.asked.evaluate(self.best)
+            self.objective = max(self.objective, value)
+            if exact and value < self.proven:
+                self.proven, self.proven_at = value, self.best
+        if self._is_proven():
+            self.objective, self.best = self.proven, self.proven_at
+
+    def _is_proven(self) -> bool:
+        return self._meets(self.proven - self.lower_bound, abs(self.proven))
+
+    def bound(self, value: float, below: bool = True) -> None:
+        """Report a value below the minimum, or an estimate of one if it rests on planes that may not be below."""
+        self.bounded = self.bounded and below
         self.lower_bound = max(self.lower_bound, value)
 
     @property
@@ -184,8 +244,10 @@ class Monitor:
 
     def is_small(self, gap: float) -> bool:
         """Tell whether a gap meets the tolerance at the present objective."""
-        scale = abs(self.objective) if math.isfinite(self.objective) else abs(self.lower_bound) + gap
-        return gap <= self.tol * max(scale, least_scale(self.counted.weights))
+        return self._meets(gap, abs(self.objective) if math.isfinite(self.objective) else abs(self.lower_bound) + gap)
+
+    def _meets(self, gap: float, scale: float) -> bool:
+        return math.isfinite(gap) and gap <= self.tol * max(scale, least_scale(self.counted.weights))
 
     def close_round(self, estimate: tuple[float, float] | None = None) -> bool:
         """Record a round and tell whether to stop.
@@ -193,8 +255,11 @@ class Monitor:
         `estimate` is an objective and a bound to show while the true ones are not known.
         """
         seconds = self._seconds()
+        self._settle()
         shown, bound = (self.objective, self.lower_bound) if estimate is None else estimate
         bound = max(bound, self.lower_bound)
+        if not self.certified:
+            bound = min(bound, shown)
         calls = self.counted.tally.calls
         gap, start = shown - bound, len(self.earlier)
         line = Round(self._rounds() + 1, shown, bound, gap, calls, seconds, estimate is not None, start=start)
@@ -242,8 +307,9 @@ class Monitor:
     def result(self) -> Result:
         """Return what was reached; the last line of the history is made to say so."""
         assert self.best is not None
-        reached = [start.objective for start in self.earlier] + [self.objective]
+        self._settle()
         self._check()
+        reached = [start.objective for start in self.earlier] + [self.objective]
         if self.history:
             self.history[-1] = replace(
                 self.history[-1],
@@ -263,15 +329,22 @@ class Monitor:
             self.counted.tally.calls,
             len(self.history),
             self.reason or "stalled",
-            self.certified and math.isfinite(self.lower_bound),
+            self.certified,
             self.history,
             self.state,
             reached if self.earlier else [],
         )
 
     def _check(self) -> None:
-        """Raise if the bound, or 0 for Ω = ½‖w‖², is above the objective; a bound above it by rounding is lowered."""
-        if not (self.certified and math.isfinite(self.lower_bound)):
+        """Raise if the bound, or 0 for Ω = ½‖w‖², is above the objective; a bound above it by rounding is lowered.
+
+        Without a certificate one of both is wrong where they cross: the objective, if inference missed maxima, and
+        else the bound.
+        """
+        if not self.certified:
+            if self.bounded:
+                self.objective = max(self.objective, self.lower_bound)
+            self.lower_bound = min(self.lower_bound, self.objective)
             return
         if self.lower_bound >= self.objective and self.reason not in LAST:
             self.reason = "converged"
@@ -532,7 +605,7 @@ class BaseSolver(BaseEstimator):
                 monitor.closing()
         if monitor.best is None:
             last = begins if monitor.current is None else monitor.current
-            monitor.offer(last, counted.value(last))
+            monitor.offer(last, *counted.evaluate(last))
         return monitor.result()
 
     def _start(self, objective: Objective, attempt: int) -> Vector:

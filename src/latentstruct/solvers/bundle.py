@@ -101,6 +101,8 @@ class PlaneBundle:
         self.gram = np.empty((size, size))
         self.remembered: PlaneStore | None = None
         """Planes of single examples, if the solver keeps these too."""
+        self.below = True
+        """Whether all planes are known to be below the plus side."""
         self.far = Multipliers(np.zeros(0), 0.0)
         self.near = Multipliers(np.zeros(0), proximity)
 
@@ -150,6 +152,7 @@ class PlaneBundle:
 
     def add(self, plane: Plane) -> None:
         """Add a plane; when the bundle is full the one idle for longest goes."""
+        self.below = self.below and plane.below
         if self.size == self.most and self.idle[: self.size].max() == 0:
             self._aggregate()
         if self.size < self.most:
@@ -347,6 +350,7 @@ class _Descent:
     bundle: PlaneBundle
     centre: Weights
     value: float = math.inf
+    centre_exact: bool = True
     w: Weights = field(default_factory=lambda: np.zeros(0))
     progress: Progress = field(default_factory=Progress)
     n_cached: int = 0
@@ -358,7 +362,7 @@ class _Descent:
         if monitor.resumed:
             with monitor.restoring():
                 load_state_dict(self, monitor.solver, objective)
-        monitor.state, monitor.snapshot = self.bundle, partial(state_dict, self)
+        monitor.state, monitor.snapshot, monitor.model = self.bundle, partial(state_dict, self), self._model
         most, bundle = settings.cached_planes, self.bundle
         if most:
             first, most_bytes = objective.minus.planes(self.centre), in_bytes(settings._shares(objective).store_mb)
@@ -367,19 +371,31 @@ class _Descent:
 
     def begin(self) -> None:
         """Query at the first weights."""
-        w, plane = self.centre, self.oracle.total(self.centre)
-        self.value = self._value(plane, w)
-        self.monitor.offer(w, self.value)
+        plane, self.value = self._ask(self.centre)
+        self.centre_exact = plane.exact
         self._improve(plane)
+
+    def _ask(self, w: Vector) -> tuple[Plane, float]:
+        """Return the plane at w and the objective there, by the model if that is higher than an inexact answer."""
+        plane = self.oracle.total(w)
+        value = self._value(plane, w) if plane.exact else max(self._value(plane, w), self._model(w))
+        self.monitor.offer(w, value, plane.exact)
+        return plane, value
+
+    def _model(self, w: Vector) -> float:
+        """Return the highest value below the objective that follows from the kept planes."""
+        value = self.bundle.model(w) if self.bundle.size else -math.inf
+        if self.bundle.remembered is None:
+            return value
+        return max(value, self._value(self.bundle.remembered.highest(w)[0], w))
 
     def _improve(self, plane: Plane) -> None:
         """Close a round: add a plane and find the next point."""
         bundle, monitor = self.bundle, self.monitor
-        monitor.certified = monitor.certified and plane.exact
         bundle.add(plane)
         bundle.solve(self.centre, QP_SHARE * self.settings.tol * abs(monitor.objective))
         monitor.current = self.w = bundle.point(self.centre)
-        monitor.bound(bundle.bound())
+        monitor.bound(bundle.bound(), bundle.below)
         if self.progress.stalled(monitor.gap):
             monitor.reason = "stalled"
         monitor.close_round()
@@ -388,6 +404,8 @@ class _Descent:
         """Ask at the next point, and move the centre there if that keeps enough of what the model promised."""
         w, expected = self.w, self.bundle.model(self.w)
         self.monitor.require_finite(expected)
+        if not self.centre_exact:
+            self.value = max(self.value, self._model(self.centre))
         if self.settings.cached_planes and self.n_cached < MOST_CACHED_ROUNDS:
             plane = self.oracle.remembered_total(w)
             if self._value(plane, w) - expected >= 0.1 * self.monitor.gap:
@@ -395,14 +413,12 @@ class _Descent:
                 self._improve(plane)
                 return
         self.n_cached = 0
-        plane = self.oracle.total(w)
-        reached = self._value(plane, w)
-        self.monitor.offer(w, reached)
+        plane, reached = self._ask(w)
         promised, serious = self.value - expected, self.value - reached >= 0.1 * (self.value - expected)
         if self.adaptive:
             self.bundle.adapt(promised / max(self.value - self.monitor.lower_bound, 1e-300), serious)
         if serious:
-            self.centre, self.value = w, reached
+            self.centre, self.value, self.centre_exact = w, reached, plane.exact
         self._improve(plane)
 
     def _value(self, plane: Plane, w: Vector) -> float:

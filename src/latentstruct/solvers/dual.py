@@ -69,7 +69,7 @@ class DualPoint:
         self.store = monitor.state = store
         self.w = np.empty(0)
         self.refresh()
-        monitor.closing = self.certify
+        monitor.closing, monitor.model = self.certify, self.model
         if ask_at_start:
             self.ask(self.every, w0)
 
@@ -98,10 +98,14 @@ class DualPoint:
         """D(α)."""
         return -0.5 * float(self.w @ self.w) + self.offset - self.linear.offset
 
+    def model(self, w: Vector) -> float:
+        """Return the objective at w with the highest kept plane of each example in place of f⁺."""
+        heights = self.store.highest(w)[1]
+        return 0.5 * float(w @ w) + (float(self.oracle.weights @ heights) - self.linear(w))
+
     def ask(self, rows: Indices, at: Vector | None = None) -> Planes:
         """Query the oracle for planes of the listed examples, by default at w, and keep them."""
         planes = self.oracle.planes(self.w if at is None else at, rows)
-        self.monitor.certified = self.monitor.certified and planes.exact
         self.offset += self.store.append(rows, planes, self.w)
         return planes
 
@@ -115,21 +119,23 @@ class DualPoint:
         """Query the oracle for all examples at any w, keep their planes, and report P(w) and D(α)."""
         size = 0.5 * float(w @ w)
         self.monitor.require_finite(size)
-        values = self.ask(self.every, w).values
-        total = float(self.oracle.weights @ values)
-        self.monitor.offer(w, size + (total - self.linear(w)))
+        planes = self.ask(self.every, w)
+        total = float(self.oracle.weights @ planes.values)
+        self.monitor.offer(w, size + (total - self.linear(w)), planes.all_exact)
         if self.monitor.is_small(self.monitor.objective - self.value):
             self.refresh()
-        self.monitor.bound(self.value)
+        self.monitor.bound(self.value, self.store.below)
 
     def certify(self) -> Vector:
         """Ask all examples at one w: true objective and bound; return the examples' weighted gaps."""
         self.refresh()
         bound, heights = self.value, self.store.mean_heights(self.every, self.w)
         w = self.w.copy()
-        gaps = self.oracle.weights * (self.ask(self.every).values - heights)
-        self.monitor.bound(bound)
-        self.monitor.offer(w, bound + float(gaps.sum()))
+        planes = self.ask(self.every)
+        values = planes.values if planes.all_exact else np.maximum(planes.values, self.store.highest(w)[1])
+        gaps = self.oracle.weights * (values - heights)
+        self.monitor.bound(bound, self.store.below)
+        self.monitor.offer(w, bound + float(gaps.sum()), planes.all_exact)
         return gaps
 
     def shuffled_parts(self, rng: np.random.Generator, parts: int) -> list[Indices]:

@@ -103,7 +103,7 @@ class FrankWolfe(BaseSolver):
                     run.mean_w += share * (point.w - run.mean_w)
                     run.mean_offset += share * (point.offset - run.mean_offset)
             gap = float(gaps.sum())
-            monitor.bound(point.value)
+            monitor.bound(point.value, point.store.below)
             run.due = (len(monitor.history) + 1) % self.certify_every == 0 or gap <= self.tol * abs(point.value + gap)
             if run.due:
                 self._certify(objective, monitor, point, run)
@@ -116,8 +116,8 @@ class FrankWolfe(BaseSolver):
         if self.average:
             # An average of dual points is a dual point, and w is linear in it.
             w = run.mean_w
-            monitor.bound(-0.5 * float(w @ w) + run.mean_offset - point.linear.offset)
-            monitor.offer(w, objective.value(w))
+            monitor.bound(-0.5 * float(w @ w) + run.mean_offset - point.linear.offset, point.store.below)
+            monitor.offer(w, *objective.evaluate(w))
             point.refresh()
 
     def _parts(self, point: DualPoint, rng: np.random.Generator, gaps: Vector) -> list[Indices]:

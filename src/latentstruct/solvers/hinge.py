@@ -194,7 +194,9 @@ class HingeSolver(BaseSolver):
         rounds, seconds = first.n_rounds, first.history[-1].seconds
 
         def renumbered(line: Round) -> Round:
-            value, bound = min(first.objective, line.objective), max(first.lower_bound, line.lower_bound)
+            value, bound = line.objective, line.lower_bound
+            if first.certified:
+                value, bound = min(first.objective, value), max(first.lower_bound, bound)
             return replace(
                 line,
                 objective=value,
@@ -203,7 +205,7 @@ class HingeSolver(BaseSolver):
                 round=rounds + line.round,
                 oracle_calls=first.oracle_calls + line.oracle_calls,
                 seconds=seconds + line.seconds,
-                w=line.w if line.w is None or line.objective <= first.objective else first.w,
+                w=line.w if line.w is None or line.objective <= value else first.w,
             )
 
         solver = self._bundle(objective, seconds)
@@ -214,21 +216,23 @@ class HingeSolver(BaseSolver):
             callback=None if callback is None else lambda line: callback(renumbered(line)),
             checkpointer=self._nested(checkpointer, saved, lambda: first),
         )
-        best = second if second.objective <= first.objective else first
-        bound = max(first.lower_bound, second.lower_bound)
-        if first.certified and second.certified:
-            bound = checked_bound(objective, best.w, best.objective, bound)
+        best = second
+        if first.certified:
+            # Where the first objective is not exact, the bundle has begun with the planes and weights that say more.
+            bound = max(first.lower_bound, second.lower_bound)
+            best = (
+                second if second.objective <= first.objective else replace(second, w=first.w, objective=first.objective)
+            )
+            if second.certified:
+                bound = checked_bound(objective, best.w, best.objective, bound)
+            best = replace(best, objective=max(best.objective, bound), lower_bound=bound)
         history = first.history + [renumbered(line) for line in second.history]
         history[-1] = replace(
-            history[-1], objective=best.objective, lower_bound=bound, gap=best.objective - bound, estimate=False
+            history[-1], objective=best.objective, lower_bound=best.lower_bound, gap=best.gap, estimate=False
         )
         return replace(
-            second,
-            w=best.w,
-            objective=best.objective,
-            lower_bound=bound,
+            best,
             oracle_calls=first.oracle_calls + second.oracle_calls,
             n_rounds=rounds + second.n_rounds,
-            certified=first.certified and second.certified,
             history=history,
         )

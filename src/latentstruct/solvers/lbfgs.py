@@ -281,7 +281,7 @@ class LBFGS(BaseSolver):
 
     def _close_smooth(self, objective: Objective, monitor: Monitor, point: Point, recent: deque[float]) -> None:
         monitor.current = point.w
-        monitor.offer(point.w, point.value, copy=False)
+        monitor.offer(point.w, point.value, point.exact, copy=False)
         if "convex" in objective.properties:
             monitor.bound(point.bound, point.exact)
         elif len(recent) == SPAN and recent[0] - point.value <= FALL * self.tol * abs(point.value):
@@ -314,7 +314,7 @@ class LBFGS(BaseSolver):
                 self._close_bounded(hard, monitor, stage)
             w = stage.descent.point.w
             if not stage.looked:
-                monitor.offer(w, hard.value(w))
+                monitor.offer(w, *hard.evaluate(w))
                 stage.looked = True
             temperature /= 3.0
             stage = None
@@ -330,7 +330,7 @@ class LBFGS(BaseSolver):
         stage.finished = point.value - point.bound <= 0.1 * point.entropy
         stage.looked = stage.finished or monitor.is_small(point.value - monitor.lower_bound)
         if stage.looked:
-            monitor.offer(point.w, hard.value(point.w))
+            monitor.offer(point.w, *hard.evaluate(point.w))
         monitor.close_round(None if stage.looked else (point.value, monitor.lower_bound))
 
     def _anneal(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
@@ -348,7 +348,7 @@ class LBFGS(BaseSolver):
         pairs: Pairs = deque() if stage is None else stage.descent.pairs
         temperature = self.smoothing if stage is None else stage.temperature
         if stage is None:
-            monitor.offer(w, hard.value(w))
+            monitor.offer(w, *hard.evaluate(w))
         while stage is not None or not monitor.reason:
             if stage is None:
                 stage = self._begin_stage(hard, monitor, w, temperature, pairs)
@@ -389,6 +389,6 @@ class LBFGS(BaseSolver):
     def _look(hard: Objective, monitor: Monitor, stage: Stage) -> None:
         """Ask for the hard objective, and note what smoothness costs."""
         point = stage.descent.point
-        value = hard.value(point.w)
-        monitor.offer(point.w, value)
+        value, exact = hard.evaluate(point.w)
+        monitor.offer(point.w, value, exact)
         stage.price, stage.looked = point.value - value, True

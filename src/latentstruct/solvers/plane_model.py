@@ -48,6 +48,8 @@ class PlaneModel:
     offsets: Numbers = field(default_factory=lambda: np.zeros(0))
     alpha: Numbers = field(default_factory=lambda: np.zeros(0))
     idle: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    below: bool = True
+    """Whether all planes are known to be below the plus side."""
 
     def __post_init__(self) -> None:
         if (self.slopes is None) != (len(self.offsets) == 0):
@@ -66,6 +68,7 @@ class PlaneModel:
 
     def add(self, plane: Plane) -> None:
         """Add a plane; those long idle go, and all without mass are merged into one if there are too many."""
+        self.below = self.below and plane.below
         if self.slopes is None:
             self.slopes, self.offsets = plane.slope[None].copy(), np.array([plane.offset])
             self.alpha, self.idle = np.ones(1), np.zeros(1, dtype=np.int64)

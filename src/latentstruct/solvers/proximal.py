@@ -115,10 +115,10 @@ class Proximal(BaseSolver):
         if not monitor.reason:
             monitor.finish("stalled" if math.isfinite(monitor.gap) else "converged")
 
-    def _bound(self, objective: Objective, monitor: Monitor, slope: Vector, offset: float, exact: bool) -> None:
+    def _bound(self, objective: Objective, monitor: Monitor, slope: Vector, offset: float, below: bool) -> None:
         """Report what a plane below f⁺ − f⁻ says about the minimum of a convex objective."""
         if "convex" in objective.properties:
-            monitor.bound(objective.regularizer.lower_bound(slope, offset), exact)
+            monitor.bound(objective.regularizer.lower_bound(slope, offset), below)
 
     def _descend_smooth(self, objective: Objective, monitor: Monitor, w: Vector) -> None:
         run = monitor.resumed_state(Smooth)
@@ -136,7 +136,7 @@ class Proximal(BaseSolver):
 
     def _close_smooth(self, objective: Objective, monitor: Monitor, point: Point, recent: deque[float]) -> None:
         monitor.current = point.w
-        monitor.offer(point.w, point.value, copy=False)
+        monitor.offer(point.w, point.value, point.exact, copy=False)
         height = point.value - objective.regularizer.value(point.w) - float(point.gradient @ point.w)
         self._bound(objective, monitor, point.gradient, height, point.exact)
         recent.append(monitor.objective)
@@ -205,7 +205,7 @@ class _Run:
         if self.stage is not None:
             temperature = self.stage.temperature
         elif monitor.best is None:
-            monitor.offer(w, hard.value(w))
+            monitor.offer(w, *hard.evaluate(w))
         while temperature > COLDEST and (self.stage is not None or not monitor.reason):
             if self.stage is None:
                 soft = softened(hard, temperature)
@@ -226,7 +226,7 @@ class _Run:
         soft = soft_form(hard, stage.temperature)
         while not (monitor.reason or stage.finished) and stage.descent.advance(soft):
             stage.close_round(hard, monitor, self.settings.tol)
-        monitor.offer(stage.best.w, hard.value(stage.best.w))
+        monitor.offer(stage.best.w, *hard.evaluate(stage.best.w))
         return stage.best.w, stage.descent.point.stiffness
 
     def _descend_hard(self, w: Vector | None) -> None:
@@ -278,19 +278,33 @@ class _BundleDescent:
     def join(self, run: _Run) -> None:
         """Take the objective, the monitor and the model of a run."""
         self.settings, self.objective, self.monitor, self.model = run.settings, run.objective, run.monitor, run.model
+        self._watch()
 
-    def _ask(self, w: Vector) -> tuple[float, Plane]:
-        """Add the plane of f⁺ at w; return the objective there and the plane of f⁻."""
+    def _ask(self, w: Vector) -> tuple[float, Plane, bool]:
+        """Add the plane of f⁺ at w; return the objective there, the plane of f⁻, and whether both are exact."""
         plus, minus = self.objective.plus.total(w), self.objective.minus.total(w)
-        self.exact = plus.exact and minus.exact
-        value = self.objective.regularizer.value(w) + (plus(w) - minus(w))
-        self.monitor.offer(w, value)
         self.model.add(plus)
-        return value, minus
+        value = self.objective.regularizer.value(w) + (plus(w) - minus(w))
+        if not plus.exact:
+            value = max(value, self._modelled(w, minus))
+        exact = plus.exact and minus.exact
+        self.monitor.offer(w, value, exact)
+        return value, minus, exact
+
+    def _modelled(self, w: Vector, minus: Plane) -> float:
+        """Return the objective at w with the highest kept plane in place of f⁺ and a plane in place of f⁻."""
+        return self.objective.regularizer.value(w) + (self.model.height(w) - minus(w))
+
+    def _watch(self) -> None:
+        """Have the monitor compare inexact objectives by the kept planes, if f⁻ is linear."""
+        minus = self.minus
+        if "convex" in self.objective.properties and minus is not None:
+            self.monitor.model = lambda w: self._modelled(w, minus)
 
     def begin(self, w: Vector) -> None:
         """Begin at w."""
-        self.value, self.minus = self._ask(w)
+        self.value, self.minus, self.exact = self._ask(w)
+        self._watch()
         self.proximity = self.first = max(self._first_proximity(w, self.value, self.minus), 1e-12)
 
     def run(self) -> None:
@@ -298,6 +312,8 @@ class _BundleDescent:
         tol = PRECISION * self.settings.tol
         while not (self.over or self.monitor.reason):
             assert self.minus is not None
+            if not self.exact:
+                self.value = max(self.value, self._modelled(self.centre, self.minus))
             value = self.value
             w, promised = self._promise(self.centre, value, self.minus, self.proximity, 0.1 * tol * abs(value))
             if self._bound_closes(self.minus):
@@ -317,10 +333,10 @@ class _BundleDescent:
 
     def _move(self, w: Vector, promised: float) -> None:
         """Ask at w, and go there if that keeps enough of the promise."""
-        reached, new_minus = self._ask(w)
+        reached, new_minus, exact = self._ask(w)
         if self.value - reached >= SERIOUS * promised:
             self.proximity *= 0.5 if self.value - reached >= GOOD * promised else 1.0
-            self.centre, self.value, self.minus, self.nulls = w, reached, new_minus, 0
+            self.centre, self.value, self.minus, self.exact, self.nulls = w, reached, new_minus, exact, 0
             return
         self.nulls += 1
         if reached - self.value > 2.0 * promised or self.nulls >= NULL_STEPS:
@@ -337,11 +353,11 @@ class _BundleDescent:
         """Return the next point and how much lower than the present value the model is there."""
         regularizer = self.objective.regularizer
         w = self.model.step(regularizer, minus.slope, centre, proximity, gap)
-        return w, value - (regularizer.value(w) + self.model.height(w) - minus(w))
+        return w, value - self._modelled(w, minus)
 
     def _bound_closes(self, minus: Plane) -> bool:
         combined = self.model.combination()
         slope, offset = combined.slope - minus.slope, combined.offset - minus.offset
-        self.settings._bound(self.objective, self.monitor, slope, offset, self.exact)
+        self.settings._bound(self.objective, self.monitor, slope, offset, self.model.below)
         closed = self.monitor.is_small(self.monitor.gap)
         return closed and self.monitor.close_round()

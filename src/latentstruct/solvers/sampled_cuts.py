@@ -267,7 +267,7 @@ class SampledCuts(BaseSolver):
         self.check(objective)
         counted = objective.counted()
         monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback)
-        monitor.certified = False
+        monitor.bounded = False
         n_vectors = objective.n_features // self.rows.n_rows
         nothing = np.zeros((self.rows.n_rows, n_vectors))
         self.best = Function(nothing, nothing.copy()) if start is None else start
@@ -277,7 +277,7 @@ class SampledCuts(BaseSolver):
         except KeyboardInterrupt:
             monitor.reason = "interrupted"
         if monitor.best is None:
-            monitor.offer(self.best.scores.ravel(), self.best.half_square + self._loss(counted, self.best)[0])
+            monitor.offer(self.best.scores.ravel(), self.best.half_square + self._loss(counted, self.best)[0], True)
         monitor.state = self.best
         return self.best, monitor.result()
 
@@ -298,7 +298,7 @@ class SampledCuts(BaseSolver):
         """Build models until a fresh one, which owes nothing to earlier samples, finds nothing better."""
         rng = np.random.default_rng(self.random_state)
         loss, slope = self._loss(objective, self.best)
-        monitor.offer(self.best.scores.ravel(), self.best.half_square + loss)
+        monitor.offer(self.best.scores.ravel(), self.best.half_square + loss, True)
         while not monitor.reason:
             before = monitor.objective
             loss, slope = self._one_model(objective, monitor, rng, loss, slope)
@@ -331,7 +331,7 @@ class SampledCuts(BaseSolver):
             found, reached = at.half_square + at_loss, monitor.objective
             if found < reached and reached - found >= 0.1 * (reached - promised):
                 self.best, loss, slope, model.at_centre = at, at_loss, at_slope, products
-                monitor.offer(at.scores.ravel(), found)
+                monitor.offer(at.scores.ravel(), found, True)
 
 
 def descend_latent(

@@ -115,7 +115,7 @@ class Stage:
             self.best = point
         values.append(self.best.value)
         if len(values) % SPAN == 0:
-            monitor.offer(self.best.w, hard.value(self.best.w))
+            monitor.offer(self.best.w, *hard.evaluate(self.best.w))
         self.finished = len(values) > SPAN and values[-1 - SPAN] - values[-1] <= 10.0 * tol * abs(values[-1])
         monitor.close_round()
 

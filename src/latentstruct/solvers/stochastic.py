@@ -99,7 +99,7 @@ class Subgradient(BaseSolver):
         run = monitor.resumed_state(Steps)
         if run is None:
             run = Steps(np.random.default_rng(self.random_state), w, w.copy())
-            monitor.offer(w, objective.value(w))
+            monitor.offer(w, *objective.evaluate(w))
         run.best_values = best_values = deque(run.best_values, maxlen=self.patience + 1)
         monitor.snapshot = partial(state_dict, run)
         while not monitor.reason:
@@ -120,7 +120,7 @@ class Subgradient(BaseSolver):
                 mean += (2.0 / (run.t + 1)) * (w - mean)
             run.w = monitor.current = w
             reported = mean if self.average else w
-            monitor.offer(reported, objective.value(reported))
+            monitor.offer(reported, *objective.evaluate(reported))
             best_values.append(monitor.objective)
             if len(best_values) > self.patience:
                 before = best_values[0]
@@ -206,6 +206,6 @@ class Perceptron(BaseSolver):
     @staticmethod
     def _keep_last(monitor: Monitor, w: Vector, objective: Objective) -> None:
         # Without a regulariser w = 0 would have the lowest objective: later weights are better, not lower ones.
-        value = objective.value(w)
-        monitor.objective = np.inf
-        monitor.offer(w, value)
+        found = objective.evaluate(w)
+        monitor.forget_best()
+        monitor.offer(w, *found)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.protocols import Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.kernels import clustering as kernels
 from latentstruct.kernels.planes import Atoms
 from latentstruct.metrics.clusters import align_clusters, wrong_pairs
@@ -43,6 +43,8 @@ class CorrelationClustering(PairTask):
     >>> StructuralSVM(CorrelationClustering(), C=10.0).fit(X, Y).score(X, Y) > 0.9
     True
     """
+
+    tags = TaskTags(exact=False, above_truth=True, storable=True)
 
     def __init__(self) -> None:
         """Take no parameters."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.checks import as_reals, check_flag, numbers_of
-from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import diversity as kernels
 from latentstruct.kernels.diversity import Coverage
@@ -207,6 +207,8 @@ class DiverseSubset(BaseTask):
     >>> model.score(X, Y)
     1.0
     """
+
+    tags = TaskTags(exact=False, above_truth=True)
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """A structure given by functions of one example."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,8 +80,8 @@ class ExampleTask(BaseTask):
 
     Subclasses define `joint_feature`, `output_loss`, `argmax` and `loss_augmented_argmax`; plain Python is enough. In
     place of any of them a subclass may define the method of a whole batch, such as `argmax_batch`. Only the hard max is
-    available (temperature 0). If the argmax is approximate, set ``exact = False``: bounds are then reported as
-    estimates.
+    available (temperature 0). If the argmax is approximate, set ``exact = False``: the objective is then only known not
+    to be below the value reported, and nothing is certified.
 
     With ``latent = True`` both argmax functions return pairs (y, h), `joint_feature` and `output_loss` take h as a
     last argument, and `best_latent` and `random_latent` are defined as well.
@@ -110,6 +110,10 @@ class ExampleTask(BaseTask):
     tags = TaskTags(latent="possible")
 
     exact: bool = True
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.tags = replace(cls.tags, exact=cls.exact)
 
     def joint_feature(self, x: Any, y: Any, *h: Any) -> Any:
         """Return Ψ(x, y[, h]): an array of shape (d,) or a sparse array of shape (1, d)."""

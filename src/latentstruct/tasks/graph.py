@@ -113,6 +113,7 @@ class Graph(GraphLosses):
         soft=True,
         two_temperatures=True,
         exact=False,
+        above_truth=True,
         renyi=True,
         latent_loss=True,
         marginals=True,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.protocols import Mode, Prediction, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import annotations, inside_outside, parsing_counts
 from latentstruct.kernels import parsing as kernels
@@ -109,6 +109,8 @@ class Parsing(ChosenLossTask):
     """
 
     decodes_in_threads = True
+
+    tags = TaskTags(soft=True, exact=False, above_truth=True)
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """A structure whose outputs are made of parts that are scored one by one."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -150,6 +150,10 @@ class PartsTask(BaseTask):
     tags = TaskTags(latent="possible", soft=True, marginals=True)
 
     exact: bool = True
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.tags = replace(cls.tags, exact=cls.exact)
 
     def parts(self, x: Any) -> Any:
         """Return the features of the parts of one example: an array or sparse array of shape (P, d)."""

@@ -88,7 +88,7 @@ class Answers:
     @property
     def exact(self) -> bool:
         """Whether all of them claim to be bounds."""
-        return all(planes.exact for planes in self.planes)
+        return all(planes.all_exact for planes in self.planes)
 
     @property
     def where(self) -> str:
@@ -371,7 +371,7 @@ class TaskCheck:
                     f"{expected.offset:.10g} (point {k}, {answers.where})",
                     look,
                 )
-            if found.exact and not planes.exact:
+            if found.exact and not planes.all_exact:
                 fail(self.task, f"total() calls itself exact, planes() does not ({answers.where})", "exact")
 
     def _check_entropy(self, answers: Answers) -> None:
@@ -575,7 +575,7 @@ class TaskCheck:
         for w, clamped in zip(self.points, self.hard["clamped"].planes, strict=True):
             best = self.task.completion_planes(self.batch, self.task.complete(self.batch, w)).dot(w)
             i = first_beyond(np.abs(best - clamped.values), rounding(clamped.values))
-            if i is not None and clamped.exact:
+            if i is not None and clamped.all_exact:
                 fail(
                     self.task,
                     f"the completion of example {i} scores {best[i]:.10g}, the clamped side {clamped.values[i]:.10g}",
@@ -591,7 +591,7 @@ class TaskCheck:
                 fail(self.task, f"planes of {name}() have offsets other than 0", "completion_planes()")
             for w, clamped in zip(self.points, self.hard["clamped"].planes, strict=True):
                 i = first_beyond(planes.dot(w) - clamped.values, rounding(clamped.values))
-                if i is not None and clamped.exact:
+                if i is not None and clamped.all_exact:
                     fail(
                         self.task,
                         f"a completion of example {i} scores above the clamped side, {clamped.values[i]:.10g}",
