@@ -171,7 +171,7 @@ def test_rarer_labels_are_told_of(tmp_path):
         ("(S (N a) (N b))", ["--splits", 2], "--splits is 2, but --model svm has no variants"),
         ("(S (N a) (N b))", ["--restarts", 2, "--model", "crf"], "all starts of --model crf end alike"),
         ("(S (N a) (N b))", ["--loss", "f1", "--model", "crf"], "--loss is f1, but --model crf has no loss"),
-        ("(S (N a) (N b))", ["--splits", 9, "--model", "latent"], "splits is 9; expected a whole number from 1 to 8"),
+        ("(S (N a) (N b))", ["--splits", 9, "--model", "latent"], "splits must be an integer from 1 to 8, got 9"),
         ("(S (N a) (N b))", ["-C", 0], "-C must be a finite number above 0"),
     ],
 )

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 import reference
 from latentstruct import CRF, HiddenCRF, StructuralSVM
-from latentstruct.core.protocols import Temperature
+from latentstruct.core.oracles import SlackOracle
+from latentstruct.core.protocols import Query, Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.tasks.parsing import Parsing
-from latentstruct.tasks.parsing_marginals import LEAST_TOLD, spans_of_cells
+from latentstruct.tasks.parsing import LEAST_PROBABILITY, Parsing
+from latentstruct.tasks.parsing_batch import probable_constituents
 from latentstruct.testing import check_task
 from latentstruct.trees import Constituent, tagged_words, words
 from parsing_reference import (
@@ -143,6 +144,31 @@ def test_f1_of_short_sentences_is_the_maximum(Y, seed, scale, splits):
     compare(case.task, case.batch, listed, w, Temperature())
 
 
+def test_f1_is_exact_for_each_short_sentence():
+    case = learned(Parsing(loss="f1", exact_words=3), BANK, tagged=False)
+    w = 0.3 * np.random.default_rng(0).normal(size=case.task.n_features)
+    rows = np.array([1, 0, 5, 3])
+    found = case.task.pool_batch(case.batch, Query(w, "augmented", rows=rows))
+    np.testing.assert_array_equal(found.exact, [len(SENTENCES[k]) <= 3 for k in rows])
+    assert not case.task.planes(case.batch, w, "augmented", Temperature(), rows).exact
+    assert case.task.planes(case.batch, w, "augmented", Temperature(), rows[found.exact]).exact
+    # Answers are in the order of the rows, whichever way they were found.
+    for value, loss, k in zip(found.values, found.losses, rows, strict=True):
+        alone = case.task.pool_batch(case.batch, Query(w, "augmented", rows=np.array([k])))
+        close([value, loss], [alone.values[0], alone.losses[0]])
+
+
+@given(st.lists(trees(), min_size=1, max_size=3), st.sampled_from(["hamming", "f1"]), st.integers(0, 2**31))
+@settings(max_examples=30, deadline=None)
+def test_slack_rescaled_planes_are_those_of_trees(Y, loss, seed):
+    case = learned(Parsing(loss=loss, rare=0), Y, tagged=False)
+    listed = list_trees(case.task, case.X, Y)
+    oracle = SlackOracle(case.task, case.batch, np.ones(len(Y)))
+    for scale in (0.0, 0.1, 1.0):
+        w = scale * np.random.default_rng(seed).normal(size=case.task.n_features)
+        reference.check_slack_planes(oracle.planes(w), listed, w)
+
+
 def test_f1_search_mostly_finds_the_maximum():
     hits = 0
     for seed in range(20):
@@ -221,10 +247,10 @@ def check_marginals(case, w, temperature):
     for found, listed in zip(told, list_trees(case.task, case.X, case.Y), strict=True):
         expected = twin_marginals(listed, w, temperature)
         assert set(found) <= set(expected)
-        assert {one for one, share in expected.items() if share > 1.001 * LEAST_TOLD} <= set(found)
+        assert {one for one, share in expected.items() if share > 1.001 * LEAST_PROBABILITY} <= set(found)
         for one, share in found.items():
             assert isinstance(one, Constituent)
-            assert LEAST_TOLD < share <= 1.0
+            assert LEAST_PROBABILITY < share <= 1.0
             close(share, expected[one])
 
 
@@ -257,5 +283,7 @@ def test_marginals_need_a_temperature():
 @given(st.integers(1, 12))
 def test_cells_are_numbered_by_first_words_and_ends(n):
     spans = [(i, j) for i in range(n) for j in range(i + 1, n + 1)]
-    starts, ends = spans_of_cells(np.arange(len(spans)), n)
-    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == spans
+    cells = np.arange(len(spans))
+    found = probable_constituents(["A"], n, cells, np.zeros(len(spans), dtype=int), cells / len(spans))
+    assert found == {Constituent("A", *span): cell / len(spans) for cell, span in enumerate(spans)}
+    assert list(found) == sorted(found, key=lambda one: (one.start, -one.end))

@@ -143,13 +143,14 @@ def test_long_sentences_tell_what_memory_they_take():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"features": "words"}, "features is 'words'; expected one of rules, spans"),
-        ({"loss": "zero-one"}, "loss is 'zero-one'; expected one of hamming, f1"),
-        ({"unknown": "all"}, "unknown is 'all'"),
-        ({"splits": 0}, "splits is 0"),
-        ({"splits": 2.5}, "splits is 2.5"),
-        ({"markov": -1}, "markov is -1"),
-        ({"rare": True}, "rare is True"),
+        ({"features": "words"}, "features must be 'rules' or 'spans', found 'words'"),
+        ({"loss": "zero-one"}, "loss must be 'hamming' or 'f1', found 'zero-one'"),
+        ({"unknown": "all"}, "unknown must be 'suffix', 'class' or 'one', found 'all'"),
+        ({"splits": 0}, "splits must be an integer from 1 to 8, got 0"),
+        ({"splits": 2.5}, "splits must be an integer from 1 to 8, got 2.5"),
+        ({"markov": -1}, "markov must be an integer of at least 0, got -1"),
+        ({"rare": True}, "rare must be an integer of at least 0, got True"),
+        ({"exact_words": -1}, "exact_words must be an integer of at least 0, got -1"),
     ],
 )
 def test_bad_parameters(parameters, message):
@@ -230,6 +231,13 @@ def test_training_finds_the_trees_and_keeps_them(model, tmp_path):
     strange = [["a", "cat", "jumps"], ["the", "big", "dog", "sees", "town"]]
     assert again.predict(strange) == model.predict(strange)
     assert again.task_.get_params() == model.task_.get_params()
+
+
+def test_slack_rescaling_trains():
+    X, Y = SENTENCES[:4] + SENTENCES[5:], BANK[:4] + BANK[5:]
+    for task in (Parsing(), Parsing("spans", loss="f1")):
+        model = StructuralSVM(task, C=10.0, rescaling="slack", max_rounds=200).fit(X, Y)
+        assert model.predict(X) == Y
 
 
 def test_words_with_no_break_spaces():

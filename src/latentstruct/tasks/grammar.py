@@ -1,8 +1,8 @@
 """Grammars read off trees: symbols, rules, chains of single children, and the tags of words."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypedDict
@@ -22,16 +22,17 @@ from latentstruct.trees import (
     is_preterminal,
     preorder,
     tagged_words,
-    unary_chain,
     without_unary_cycles,
 )
 
 Unknown = Literal["suffix", "class", "one"]
 Token = str | tuple[str, str]
+Symbol = tuple[str, str]
 
 PHRASE, TAG = "phrase", "tag"
 KNOWN, SHARED = "=", "~"
 MOST_SPLIT_CHAINS = 100_000
+ROWS = ("symbols", "binary", "unary", "chains")
 LEAST_SHARED = 5
 """Rare words of training that must have a suffix in common before it stands for them."""
 
@@ -131,20 +132,45 @@ class GrammarState(TypedDict):
     markov: int | None
 
 
-class Derivation(NamedTuple):
-    """The nodes of a tree in binary form, in preorder.
+class BinaryForm(NamedTuple):
+    """The nodes of a tree in binary form without unary cycles, in preorder, as lists of equal length.
 
-    kind, rule, symbol, right, start and end are lists of equal length: of each node whether it is a word, unary or
-    binary, the number of the rule or lexical entry, its symbol, the place of the right child among the nodes (its own
-    place where there is none; the left or only child is the next node), and its span.
+    Each node has its tree, its symbol, the number of its children (0 for words), the place of the right child among
+    the nodes (its own place where there is none; the left or only child is the next node), and its span.
     """
 
-    kind: list[int]
-    rule: list[int]
-    symbol: list[int]
-    right: list[int]
-    start: list[int]
-    end: list[int]
+    nodes: list[Tree]
+    symbols: list[Symbol]
+    kinds: list[int]
+    rights: list[int]
+    starts: list[int]
+    ends: list[int]
+
+    @classmethod
+    def of(cls, tree: Tree, markov: int | None) -> "BinaryForm":
+        """Bring a checked tree to binary form."""
+        nodes = list(preorder(binarise(without_unary_cycles(tree), markov)))
+        kinds = [LEXICAL if is_preterminal(node) else len(node.children) for node in nodes]
+        symbols = [(PHRASE if kind else TAG, node.label) for node, kind in zip(nodes, kinds, strict=True)]
+        return cls(nodes, symbols, kinds, *_layout(kinds))
+
+    def rules(self) -> list[tuple[Symbol, ...]]:
+        """Return the symbols of each node and its children."""
+        return [
+            tuple(self.symbols[place] for place in (v, v + 1, self.rights[v])[: 1 + kind])
+            for v, kind in enumerate(self.kinds)
+        ]
+
+    def chains(self) -> Iterator[tuple[Symbol, ...]]:
+        """Yield the chains of single children, whole."""
+        chain: list[Symbol] = []
+        for symbol, kind in zip(self.symbols, self.kinds, strict=True):
+            # The next node is the only child of a unary one.
+            chain.append(symbol)
+            if kind != UNARY:
+                if len(chain) > 1:
+                    yield tuple(chain)
+                chain = []
 
 
 @dataclass
@@ -170,48 +196,48 @@ class Grammar:
         How many children before an artificial symbol tells.
     """
 
-    symbols: list[tuple[str, str]]
+    symbols: list[Symbol]
     binary: list[tuple[int, int, int]]
     unary: list[tuple[int, int]]
     chains: list[tuple[int, ...]]
     roots: list[int]
     lexicon: Lexicon
     markov: int | None
-    _numbers: dict[str, Any] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        self._numbers = {
-            "symbols": {symbol: number for number, symbol in enumerate(self.symbols)},
-            "binary": {rule: number for number, rule in enumerate(self.binary)},
-            "unary": {rule: number for number, rule in enumerate(self.unary)},
-            "chains": set(self.chains),
-        }
+    @cached_property
+    def symbol_numbers(self) -> dict[Symbol, int]:
+        """Number of each symbol."""
+        return {symbol: number for number, symbol in enumerate(self.symbols)}
+
+    @cached_property
+    def rule_numbers(self) -> dict[tuple[int, ...], int]:
+        """Number of each rule among the binary or among the unary ones."""
+        return {rule: number for rules in (self.binary, self.unary) for number, rule in enumerate(rules)}
+
+    @cached_property
+    def chain_set(self) -> frozenset[tuple[int, ...]]:
+        """The chains, to be looked up."""
+        return frozenset(self.chains)
 
     @classmethod
     def learn(cls, trees: Sequence[Tree], markov: int | None, rare: int, unknown: Unknown) -> "Grammar":
         """Read the grammar off checked trees."""
         lexicon = Lexicon.learn([tagged_words(tree) for tree in trees], rare, unknown)
-        binary: set[tuple[Any, ...]] = set()
-        chains: set[tuple[Any, ...]] = set()
-        roots: Counter[tuple[str, str]] = Counter()
-        symbols: set[tuple[str, str]] = set()
+        rules: set[tuple[Symbol, ...]] = set()
+        chains: set[tuple[Symbol, ...]] = set()
+        roots: Counter[Symbol] = Counter()
         for tree in trees:
-            prepared = binary_form(tree, markov)
-            roots[symbol_of(prepared)] += 1
-            symbols.update(symbol_of(node) for node in preorder(prepared))
-            binary.update(
-                (symbol_of(node), *(symbol_of(child) for child in node.children if isinstance(child, Tree)))
-                for node in preorder(prepared)
-                if len(node.children) == 2
-            )
-            chains.update(_chains(prepared))
-        names = sorted(symbols)
-        number = {symbol: k for k, symbol in enumerate(names)}
-        unary = {pair for chain in chains for pair in pairwise(chain)}
+            form = BinaryForm.of(tree, markov)
+            roots[form.symbols[0]] += 1
+            rules.update(form.rules())
+            chains.update(form.chains())
+        symbols = sorted({rule[0] for rule in rules})
+        number = {symbol: k for k, symbol in enumerate(symbols)}
+        numbered: Any = sorted(tuple(number[symbol] for symbol in rule) for rule in rules)
         return cls(
-            names,
-            sorted((number[a], number[b], number[c]) for a, b, c in binary),
-            sorted((number[a], number[b]) for a, b in unary),
+            symbols,
+            [rule for rule in numbered if len(rule) == 3],
+            [rule for rule in numbered if len(rule) == 2],
             sorted(tuple(number[symbol] for symbol in chain) for chain in chains),
             [number[symbol] for symbol, _ in sorted(roots.items(), key=lambda item: (-item[1], item[0]))],
             lexicon,
@@ -231,15 +257,12 @@ class Grammar:
 
     def tag_number(self, tag: str) -> int:
         """Return the symbol of a tag, −1 if it was never seen."""
-        return self._numbers["symbols"].get((TAG, tag), -1)
+        return self.symbol_numbers.get((TAG, tag), -1)
 
     def state(self) -> dict[str, Any]:
         """Return all of it as plain lists."""
         return {
-            "symbols": [list(symbol) for symbol in self.symbols],
-            "binary": [list(rule) for rule in self.binary],
-            "unary": [list(rule) for rule in self.unary],
-            "chains": [list(chain) for chain in self.chains],
+            **{name: [list(row) for row in getattr(self, name)] for name in ROWS},
             "roots": list(self.roots),
             "entries": [list(entry) for entry in self.lexicon.entries],
             "unknown": self.lexicon.unknown,
@@ -249,22 +272,15 @@ class Grammar:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Grammar":
         """Undo `state`; raise InputError if it is no grammar, as a file may have anything."""
-        grammar = cls(
-            [(kind, label) for kind, label in state["symbols"]],
-            [(a, b, c) for a, b, c in state["binary"]],
-            [(a, b) for a, b in state["unary"]],
-            [tuple(chain) for chain in state["chains"]],
-            list(state["roots"]),
-            Lexicon([(key, tag) for key, tag in state["entries"]], state["unknown"]),
-            state["markov"],
-        )
+        rows: dict[str, Any] = {name: [tuple(row) for row in state[name]] for name in ROWS}
+        lexicon = Lexicon([(key, tag) for key, tag in state["entries"]], state["unknown"])
+        grammar = cls(**rows, roots=list(state["roots"]), lexicon=lexicon, markov=state["markov"])
         grammar.check()
         return grammar
 
     def check(self) -> None:
         """Raise InputError unless rules, chains and roots are made of symbols, and chains of unary rules."""
-        unary, labels = set(self.unary), self.label_numbers
-        known = range(len(self.symbols))
+        known, labels, unary = range(len(self.symbols)), self.label_numbers, set(self.unary)
         sound = all(
             number in known for rows in (self.binary, self.unary, self.chains) for row in rows for number in row
         )
@@ -272,58 +288,49 @@ class Grammar:
         sound &= bool(self.roots) and all(
             number in known and (labels[number] >= 0 or self.symbols[number][0] == TAG) for number in self.roots
         )
-        sound = sound and all(
-            len(chain) > 1 and all(pair in unary for pair in pairwise(chain)) for chain in self.chains
-        )
+        sound &= all(len(chain) > 1 and unary.issuperset(pairwise(chain)) for chain in self.chains)
         if not sound or any(labels[upper] < 0 for chain in self.chains for upper in chain[:-1]):
             raise InputError(
                 f"the rules do not fit the {len(self.symbols)} symbols; expected rules, chains and roots made of them: "
                 "the state is damaged, train again"
             )
 
-    def derive(self, tree: Tree, tokens: Sequence[Token], name: str) -> Derivation:
-        """Return the derivation of a checked tree of a sentence; raise InputError if the grammar does not have it."""
-        prepared = binary_form(tree, self.markov)
-        for chain in _chains(prepared):
-            if tuple(self._symbol(symbol, name) for symbol in chain) not in self._numbers["chains"]:
+    def derive(self, tree: Tree, tokens: Sequence[Token], name: str) -> NDArray[np.int64]:
+        """Return the derivation of a checked tree of a sentence; raise InputError if the grammar does not have it.
+
+        It has six rows, with one number for each node of the `BinaryForm`: kind, rule or lexical entry, symbol, place
+        of the right child, start and end.
+        """
+        form = BinaryForm.of(tree, self.markov)
+        for kind, label in form.symbols:
+            if (kind, label) not in self.symbol_numbers:
+                raise InputError(_unseen(name, f"{kind} {show(label)}"))
+        for chain in form.chains():
+            if self._numbered(chain) not in self.chain_set:
                 raise InputError(_unseen(name, "chain " + " → ".join(label for _, label in chain)))
-        if self._symbol(symbol_of(prepared), name) not in self.roots:
-            raise InputError(_unseen(name, f"root {show(prepared.label)}"))
-        kind: list[int] = []
-        rule: list[int] = []
-        symbol: list[int] = []
+        symbols = self._numbered(form.symbols)
+        if symbols[0] not in self.roots:
+            raise InputError(_unseen(name, f"root {show(form.symbols[0][1])}"))
+        rules: list[int] = []
         left = iter(tokens)
-        for node in preorder(prepared):
-            symbol.append(self._symbol(symbol_of(node), name))
+        for node, rule in zip(form.nodes, form.rules(), strict=True):
             if is_preterminal(node):
-                kind.append(LEXICAL)
-                rule.append(self._entry(node, next(left), name))
+                found = dict(self.lexicon.choices(next(left))).get(node.label)
             else:
-                kind.append(len(node.children))
-                rule.append(self._rule(node, name))
-        return Derivation(kind, rule, symbol, *_layout(kind))
+                found = self.rule_numbers.get(self._numbered(rule))
+            if found is None:
+                raise InputError(_unseen(name, _rule_name(node)))
+            rules.append(found)
+        return np.array([form.kinds, rules, symbols, form.rights, form.starts, form.ends], dtype=np.int64)
 
-    def _symbol(self, symbol: tuple[str, str], name: str) -> int:
-        found = self._numbers["symbols"].get(symbol)
-        if found is None:
-            raise InputError(_unseen(name, f"{symbol[0]} {show(symbol[1])}"))
-        return found
+    def _numbered(self, symbols: Iterable[Symbol]) -> tuple[int, ...]:
+        return tuple(self.symbol_numbers[symbol] for symbol in symbols)
 
-    def _entry(self, node: Tree, token: Token, name: str) -> int:
-        choices = dict(self.lexicon.choices(token))
-        if node.label not in choices:
-            raise InputError(_unseen(name, f"tag {show(node.label)} of the word {show(node.children[0])}"))
-        return choices[node.label]
 
-    def _rule(self, node: Tree, name: str) -> int:
-        numbers = tuple(
-            self._symbol(symbol_of(part), name) for part in (node, *node.children) if isinstance(part, Tree)
-        )
-        found = self._numbers["unary" if len(numbers) == 2 else "binary"].get(numbers)
-        if found is None:
-            labels = [part.label for part in node.children if isinstance(part, Tree)]
-            raise InputError(_unseen(name, f"rule {node.label} → {' '.join(labels)}"))
-        return found
+def _rule_name(node: Tree) -> str:
+    if is_preterminal(node):
+        return f"tag {show(node.label)} of the word {show(node.children[0])}"
+    return f"rule {node.label} → {' '.join(child.label for child in node.children if isinstance(child, Tree))}"
 
 
 def _unseen(name: str, what: str) -> str:
@@ -331,29 +338,6 @@ def _unseen(name: str, what: str) -> str:
         f"{name} has the {what}, which is in no tree of training: predict its sentence without giving the tree, or "
         "train on trees that have it"
     )
-
-
-def binary_form(tree: Tree, markov: int | None) -> Tree:
-    """Return the tree as grammars are read off it: without unary cycles, at most two children a node."""
-    return binarise(without_unary_cycles(tree), markov)
-
-
-def symbol_of(node: Tree) -> tuple[str, str]:
-    """Return the symbol of a node of a tree in binary form."""
-    return (TAG if is_preterminal(node) else PHRASE), node.label
-
-
-def _chains(tree: Tree) -> Iterable[tuple[tuple[str, str], ...]]:
-    """Yield the chains of single children, whole."""
-    below: set[int] = set()
-    for node in preorder(tree):
-        if len(node.children) == 1 and not is_preterminal(node) and id(node) not in below:
-            labels, bottom = unary_chain(node)
-            yield (*((PHRASE, label) for label in labels[:-1]), symbol_of(bottom))
-            inner: Any = node.children[0]
-            while inner is not bottom:
-                below.add(id(inner))
-                inner = inner.children[0]
 
 
 def _layout(kind: list[int]) -> tuple[list[int], list[int], list[int]]:
@@ -417,11 +401,9 @@ def compile_rules(grammar: Grammar, splits: int) -> Rules:
     first = np.flatnonzero(np.diff(left, prepend=-1) | np.diff(right, prepend=-1))
     left_start = offsets_from_lengths(np.bincount(left[first], minlength=n_symbols))
     parent_start, by_parent = _grouped(parent, n_symbols)
-    bottoms, tops, weights, uppers = _compile_chains(grammar, splits, layout.unary)
-    bottom_start, chain_order = _grouped(bottoms, n_symbols)
-    bottom, top = bottoms[chain_order], tops[chain_order]
+    chains = _compile_chains(grammar, splits, layout.unary)
+    bottom, top = (np.array([chain[end] for chain in chains], dtype=np.int64) for end in (0, 1))
     top_start, by_top = _grouped(top, n_symbols)
-    weights, uppers = [weights[c] for c in chain_order], [uppers[c] for c in chain_order]
     root = np.full(n_symbols, -1)
     for number, symbol in enumerate(grammar.roots):
         root[symbol * splits : (symbol + 1) * splits] = layout.root + number * splits + np.arange(splits)
@@ -436,43 +418,35 @@ def compile_rules(grammar: Grammar, splits: int) -> Rules:
         order,
         parent_start,
         by_parent,
-        bottom_start,
+        offsets_from_lengths(np.bincount(bottom, minlength=n_symbols)),
         bottom,
         top,
         top_start,
         by_top,
-        offsets_from_lengths(len(steps) for steps in weights),
-        np.concatenate([nothing, *weights]),
-        np.concatenate([nothing, *uppers]),
+        offsets_from_lengths(len(chain[2]) for chain in chains),
+        np.concatenate([nothing, *(chain[2] for chain in chains)]),
+        np.concatenate([nothing, *(chain[3] for chain in chains)]),
         root,
         np.repeat(grammar.label_numbers, splits),
     )
 
 
-def _compile_chains(
-    grammar: Grammar, splits: int, unary_at: int
-) -> tuple[Indices, Indices, list[Indices], list[Indices]]:
-    """Return bottom and top of all split chains, and weights and upper symbols of their steps from the bottom up."""
-    numbers = {rule: k for k, rule in enumerate(grammar.unary)}
+def _compile_chains(grammar: Grammar, splits: int, unary_at: int) -> list[tuple[int, int, Indices, Indices]]:
+    """Return bottom and top of split chains sorted by bottoms, and weights and upper symbols of the steps upwards."""
     longest = max((len(chain) for chain in grammar.chains), default=0)
     if splits > 1 and splits**longest > MOST_SPLIT_CHAINS:
         raise InputError(
             f"splits is {splits}, but a chain of {longest} single children is in the trees, which then has "
             f"{splits}^{longest} forms; expected at most {MOST_SPLIT_CHAINS}: choose fewer splits, or shorten the chain"
         )
-    bottoms: list[int] = []
-    tops: list[int] = []
-    weights: list[Indices] = []
-    uppers: list[Indices] = []
+    found: list[tuple[int, int, Indices, Indices]] = []
     for chain in grammar.chains:
-        steps = np.array([numbers[pair] for pair in pairwise(chain)])
+        steps = np.array([grammar.rule_numbers[pair] for pair in pairwise(chain)])
         symbols, subs = _split(np.array([chain]), splits)
-        at = unary_at + steps * splits**2 + subs[:, :-1] * splits + subs[:, 1:]
-        bottoms.extend(symbols[:, -1].tolist())
-        tops.extend(symbols[:, 0].tolist())
-        weights.extend(at[:, ::-1])
-        uppers.extend(symbols[:, -2::-1])
-    return np.array(bottoms, dtype=np.int64), np.array(tops, dtype=np.int64), weights, uppers
+        weights = unary_at + steps * splits**2 + subs[:, :-1] * splits + subs[:, 1:]
+        ends = (symbols[:, -1].tolist(), symbols[:, 0].tolist())
+        found.extend(zip(*ends, weights[:, ::-1], symbols[:, -2::-1], strict=True))
+    return sorted(found, key=lambda chain: chain[0])
 
 
 def relative_frequencies(grammar: Grammar, trees: GoldTrees, splits: int, n_features: int) -> Vector:

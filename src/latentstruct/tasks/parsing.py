@@ -1,6 +1,6 @@
 """Parse trees: constituents of a sentence by a grammar that is read off trees."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Literal, TypedDict
 
@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.core.protocols import Mode, Prediction, TaskTags, Temperature
+from latentstruct.checks import check_choice, check_integer
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import annotations, inside_outside, parsing_counts
 from latentstruct.kernels import parsing as kernels
 from latentstruct.kernels.parsing import Derivations, Scores
-from latentstruct.planes import Plane, Planes
+from latentstruct.planes import Planes, Slopes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import check_examples, require_labels, require_one_latent_each
+from latentstruct.tasks.base import check_examples, require_one_latent_each
 from latentstruct.tasks.chosen_loss import ChosenLossTask
 from latentstruct.tasks.grammar import (
     Grammar,
@@ -33,17 +34,21 @@ from latentstruct.tasks.parsing_batch import (
     check_trees,
     derived_tree,
     flat_tree,
+    gold_spans,
     lay_out_sentences,
     lay_out_trees,
+    probable_constituents,
 )
 from latentstruct.tasks.parsing_losses import Answer, compare_trees, f1_loss, search_f1
-from latentstruct.tasks.parsing_marginals import LEAST_TOLD, probable_constituents
-from latentstruct.tasks.parsing_memory import announce_size, check_counts, told_if_too_large
+from latentstruct.tasks.parsing_memory import check_counts, memory_errors, warn_of_size
 from latentstruct.tasks.span_features import SpanFeatures, SpanState
-from latentstruct.trees import Constituent, constituents, without_unary_cycles
+from latentstruct.trees import Constituent
 
 CHUNK = 64
+"""Sentences whose dense slopes are in memory at a time."""
 MOST_SPLITS = 8
+LEAST_PROBABILITY = 1e-6
+"""Probability up to which a constituent is left out."""
 
 
 class ParsingState(TypedDict):
@@ -110,7 +115,9 @@ class Parsing(ChosenLossTask):
 
     decodes_in_threads = True
 
-    tags = TaskTags(soft=True, exact=False, above_truth=True)
+    tags = TaskTags(
+        latent="possible", soft=True, exact=False, above_truth=True, marginals=True, threaded_decoding=True
+    )
 
     def __init__(
         self,
@@ -131,25 +138,13 @@ class Parsing(ChosenLossTask):
         self.exact_words = exact_words
 
     def _check_parameters(self) -> None:
-        for name, value, choices in (
-            ("features", self.features, ("rules", "spans")),
-            ("loss", self.chosen_loss, ("hamming", "f1")),
-            ("unknown", self.unknown, ("suffix", "class", "one")),
-        ):
-            if not (isinstance(value, str) and value in choices):
-                raise InputError(f"{name} is {show(value)}; expected one of {', '.join(choices)}: choose one of these")
-        for name, number, low, high in (
-            ("splits", self.splits, 1, MOST_SPLITS),
-            ("markov", 0 if self.markov is None else self.markov, 0, None),
-            ("rare", self.rare, 0, None),
-            ("exact_words", self.exact_words, 0, None),
-        ):
-            whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-            if not whole or number < low or (high is not None and number > high):
-                limit = "on" if high is None else f"to {high}"
-                raise InputError(
-                    f"{name} is {show(number)}; expected a whole number from {low} {limit}: choose one of these"
-                )
+        check_choice(self.features, ("rules", "spans"), "features")
+        check_choice(self.chosen_loss, ("hamming", "f1"), "loss")
+        check_choice(self.unknown, ("suffix", "class", "one"), "unknown")
+        check_integer(self.splits, "splits", 1, MOST_SPLITS)
+        check_integer(0 if self.markov is None else self.markov, "markov", 0)
+        check_integer(self.rare, "rare", 0)
+        check_integer(self.exact_words, "exact_words", 0)
 
     def learn(self, X: Any, Y: Any) -> None:
         """Read the grammar, and what features there are, off the trees."""
@@ -158,13 +153,9 @@ class Parsing(ChosenLossTask):
         tokens = check_sentences(X)
         trees = check_trees(Y, tokens)
         grammar = Grammar.learn(trees, None if self.markov is None else int(self.markov), self.rare, self.unknown)
-        spans = SpanFeatures.none()
+        spans = SpanFeatures([], [])
         if self.features == "spans":
-            numbers = {label: k for k, label in enumerate(grammar.labels)}
-            gold = (constituents(without_unary_cycles(tree)) for tree in trees)
-            spans = SpanFeatures.learn(
-                grammar, tokens, [[(one.start, one.end, numbers[one.label]) for one in row] for row in gold]
-            )
+            spans = SpanFeatures.learn(grammar, tokens, gold_spans(grammar, trees))
         self._set(grammar, spans)
 
     def _set(self, grammar: Grammar, spans: SpanFeatures) -> None:
@@ -190,13 +181,12 @@ class Parsing(ChosenLossTask):
         check_examples(X, Y)
         tokens = check_sentences(X)
         trees = None if Y is None else check_trees(Y, tokens)
-        announce_size(max(len(sentence) for sentence in tokens), len(self.rules_.root))
+        warn_of_size(max(len(sentence) for sentence in tokens), len(self.rules_.root))
         gold = None
         if trees is not None:
             pairs = enumerate(zip(trees, tokens, strict=True))
             gold = lay_out_trees(self.grammar_, [self.grammar_.derive(*pair, f"Y[{k}]") for k, pair in pairs])
-        spans = [constituents(without_unary_cycles(tree)) for tree in trees or ()]
-        sentences = lay_out_sentences(self.grammar_, self.splits, tokens, spans)
+        sentences = lay_out_sentences(self.grammar_, self.splits, tokens, gold_spans(self.grammar_, trees or ()))
         return ParsingBatch(tokens, sentences, self.spans_.lay_out(self.grammar_, tokens, self.layout_.end), gold)
 
     def _scores(self, batch: ParsingBatch, w: Vector) -> Scores:
@@ -221,15 +211,15 @@ class Parsing(ChosenLossTask):
         self, batch: ParsingBatch, scores: Scores, rows: Indices, costs: Vector, gains: Vector
     ) -> tuple[Vector, Derivations]:
         """Return values and best derivations with cost·p − gain·h added to the scores."""
-        found, values = self._room(batch, rows), np.empty(len(rows))
-        with told_if_too_large(batch.lengths, len(self.rules_.root)):
+        found, values = self._empty_derivations(batch, rows), np.empty(len(rows))
+        with memory_errors(batch.lengths, len(self.rules_.root)):
             kernels.best_trees(batch.sentences, batch.spans, self.rules_, scores, rows, costs, gains, values, found)
         return values, found
 
-    def _room(self, batch: ParsingBatch, rows: Indices) -> Derivations:
-        """Return room for the largest derivations that some sentences may have."""
+    def _empty_derivations(self, batch: ParsingBatch, rows: Indices) -> Derivations:
+        """Return no derivations, in arrays for the largest ones that some sentences may have."""
         size = int(((2 * batch.lengths[rows] - 1) * (1 + self.most_steps_)).sum())
-        return Derivations(np.empty(len(rows) + 1, dtype=np.int64), *(np.empty(size, dtype=np.int64) for _ in range(5)))
+        return Derivations(np.zeros(len(rows) + 1, dtype=np.int64), *(np.empty(size, dtype=np.int64) for _ in range(5)))
 
     def _features_of(self, batch: ParsingBatch, derivations: Derivations, rows: Indices) -> sparse.csr_array:
         """Return the features of derivations as CSR rows (k, d)."""
@@ -241,154 +231,119 @@ class Parsing(ChosenLossTask):
         matrix.sum_duplicates()
         return matrix
 
-    def _counts(self, batch: ParsingBatch, derivations: Derivations, rows: Indices) -> tuple[Vector, Vector]:
-        """Return the numbers of predicted and of right constituents."""
+    def _answer(self, batch: ParsingBatch, derivations: Derivations, rows: Indices) -> Answer:
+        """Return the features of derivations, and their numbers of predicted and of right constituents."""
         predicted, right = np.empty(len(rows)), np.empty(len(rows))
         kernels.count_constituents(derivations, batch.sentences, self.rules_, rows, predicted, right)
-        return predicted, right
+        return self._features_of(batch, derivations, rows), predicted, right
 
     def _pooling(self, temperature: Temperature) -> float:
         """Return the one temperature of trees and sub-symbols, or raise."""
         if self.latent and temperature.output != temperature.latent:
             raise InputError(
-                f"Parsing with splits pools trees and sub-symbols together, but temperatures {tuple(temperature)} were "
-                "asked: use equal ones, as LatentSSVM and HiddenCRF do"
+                f"Parsing with splits must pool trees and sub-symbols at one temperature, got {tuple(temperature)}: "
+                "use equal ones, as LatentSSVM and HiddenCRF do"
             )
         if temperature.output > 0 and self.chosen_loss == "f1":
             raise InputError(
-                f"the loss 'f1' is known for the hard max only, but temperature {temperature.output} was asked: use "
+                f"the loss 'f1' must be used with the hard max only, got temperature {temperature.output}: use "
                 "loss='hamming', or StructuralSVM"
             )
         return temperature.output
 
-    def planes(
-        self,
-        batch: ParsingBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return one supporting plane for each asked sentence."""
-        require_labels(batch, mode)
-        pooling = self._pooling(temperature)
-        rows = np.arange(batch.n_examples) if rows is None else np.asarray(rows, dtype=np.int64)
-        if mode == "clamped":
-            return self._clamped_planes(batch, w, pooling, rows)
-        if pooling > 0:
-            return self._soft_planes(batch, w, mode, pooling, rows)
-        scores = self._scores(batch, w)
-        if mode == "augmented" and self.chosen_loss == "f1":
-            return self._f1_planes(batch, w, scores, rows)
-        scale = float(mode == "augmented")
+    def pool_batch(self, batch: ParsingBatch, query: Query) -> Pooled:
+        """Pool the trees of the sentences of a query."""
+        soft, rows, scale = self._pooling(query.temperature) > 0, query.examples(batch), float(query.augmented)
+        if query.mode == "clamped":
+            if soft and self.latent:
+                return self._sum(query, rows, lambda *some: self._pool_known(batch, query, *some))
+            features = self._features_of(batch, self._best_known(batch, query.w, rows), rows)
+            return Pooled(features @ query.w, Slopes.from_matrix(features), np.zeros(len(rows)))
+        scores = self._scores(batch, query.w)
+        if soft:
+            return self._sum(query, rows, lambda *some: self._pool_trees(batch, query, scores, *some))
+        if query.augmented and self.chosen_loss == "f1":
+            return self._pool_f1(batch, query.w, scores, rows)
         values, found = self._best(batch, scores, rows, np.full(len(rows), scale), np.full(len(rows), 2.0 * scale))
-        offsets = np.where(np.isfinite(values), 0.0, -np.inf)
-        if mode == "augmented":
-            predicted, right = self._counts(batch, found, rows)
-            offsets = predicted + batch.n_gold[rows] - 2.0 * right
-            values = values + batch.n_gold[rows]
-        return Planes.from_matrix(self._features_of(batch, found, rows), offsets, values)
+        features, predicted, right = self._answer(batch, found, rows)
+        gold = scale * batch.n_gold[rows]
+        # The plane of a sentence without a derivation is −inf everywhere.
+        losses = np.where(values > -np.inf, scale * (predicted - 2.0 * right) + gold, -np.inf)
+        return Pooled(values + gold, Slopes.from_matrix(features), losses)
 
-    def _f1_planes(self, batch: ParsingBatch, w: Vector, scores: Scores, rows: Indices) -> Planes:
+    def _pool_f1(self, batch: ParsingBatch, w: Vector, scores: Scores, rows: Indices) -> Pooled:
         """Search max s + Δ for Δ = 1 − 2h/(p + g), exactly where sentences are short."""
-        short = batch.lengths[rows] <= self.exact_words
-        answers = []
-        if short.any():
-            answers.append(self._exact_f1(batch, scores, rows[short]))
-        if not short.all() or len(rows) == 0:
-            answers.append(self._searched_f1(batch, w, scores, rows[~short]))
-        parts, losses = zip(*answers, strict=True)
-        back = np.argsort(np.concatenate([np.flatnonzero(short), np.flatnonzero(~short)]))
-        slopes, offsets = sparse.vstack(parts, format="csr")[back], np.concatenate(losses)[back]
-        return Planes.from_matrix(slopes, offsets, slopes @ w + offsets, exact=bool(short.all()))
+        exact = batch.lengths[rows] <= self.exact_words
+        short, long, gold = rows[exact], rows[~exact], batch.n_gold
+        found = self._empty_derivations(batch, short)
+        if len(short):
+            check_counts(batch.lengths[short], gold[short], len(self.rules_.root), self.most_steps_, self.exact_words)
+            data = (batch.sentences, batch.spans, self.rules_, scores, short)
+            parsing_counts.best_f1_trees(*data, self.most_steps_, found)
+        features, predicted, right = self._answer(batch, found, short)
 
-    def _exact_f1(self, batch: ParsingBatch, scores: Scores, rows: Indices) -> tuple[sparse.csr_array, Vector]:
-        n_symbols = len(self.rules_.root)
-        check_counts(batch.lengths[rows], batch.n_gold[rows], n_symbols, self.most_steps_, self.exact_words)
-        found = self._room(batch, rows)
-        parsing_counts.best_f1_trees(batch.sentences, batch.spans, self.rules_, scores, rows, self.most_steps_, found)
-        losses = f1_loss(*self._counts(batch, found, rows), batch.n_gold[rows])
-        return self._features_of(batch, found, rows), losses
-
-    def _searched_f1(
-        self, batch: ParsingBatch, w: Vector, scores: Scores, rows: Indices
-    ) -> tuple[sparse.csr_array, Vector]:
         def ask(places: Indices, costs: Vector, gains: Vector) -> Answer:
-            _, found = self._best(batch, scores, rows[places], costs, gains)
-            return self._features_of(batch, found, rows[places]), *self._counts(batch, found, rows[places])
+            return self._answer(batch, self._best(batch, scores, long[places], costs, gains)[1], long[places])
 
-        truth = self._features_of(batch, self._best_known(batch, w, rows), rows)
-        return search_f1(ask, truth, batch.n_gold[rows], w)
+        truth = self._features_of(batch, self._best_known(batch, w, long), long)
+        searched, losses = search_f1(ask, truth, gold[long], w)
+        back = np.argsort(np.argsort(~exact, kind="stable"))
+        slopes = sparse.vstack([features, searched], format="csr")[back]
+        losses = np.concatenate([f1_loss(predicted, right, gold[short]), losses])[back]
+        return Pooled(slopes @ w + losses, Slopes.from_matrix(slopes), losses, exact=exact)
+
+    def _sum(
+        self, query: Query, rows: Indices, pool: Callable[[Indices, Vector, NDArray], tuple[Vector, Vector]]
+    ) -> Pooled:
+        """Pool softly by a function that adds to dense slopes (one per sentence, or one for all if there are weights).
+
+        It is given sentences, their weights and the slopes, and returns values and losses.
+        """
+        if query.weights is not None:
+            slope = np.zeros((1, self.n_features))
+            values, losses = pool(rows, query.weights, slope)
+            return Pooled(values, slope[0], losses, soft=True)
+        parts = []
+        for some in np.split(rows, range(CHUNK, len(rows), CHUNK)):
+            slopes = np.zeros((len(some), self.n_features))
+            parts.append((*pool(some, np.ones(len(some)), slopes), sparse.csr_array(slopes)))
+        each = list(zip(*parts, strict=True))
+        matrix = sparse.vstack(each[2], format="csr")
+        return Pooled(np.concatenate(each[0]), Slopes.from_matrix(matrix), np.concatenate(each[1]), soft=True)
+
+    def _pool_trees(
+        self, batch: ParsingBatch, query: Query, scores: Scores, rows: Indices, weights: Vector, slopes: NDArray
+    ) -> tuple[Vector, Vector]:
+        """Return ε log Z and expected losses of some sentences; add their expected features to slopes."""
+        values, losses, scale = np.empty(len(rows)), np.empty(len(rows)), float(query.augmented)
+        data = (batch.sentences, batch.spans, self.rules_, scores, rows, scale, 2.0 * scale, query.temperature.output)
+        with memory_errors(batch.lengths, len(self.rules_.root)):
+            inside_outside.pool_trees(*data, weights, query.weights is not None, values, losses, slopes)
+        return values + scale * batch.n_gold[rows], losses + scale * batch.n_gold[rows]
+
+    def _pool_known(
+        self, batch: ParsingBatch, query: Query, rows: Indices, weights: Vector, slopes: NDArray
+    ) -> tuple[Vector, Vector]:
+        """Return ε log Z over the sub-symbols of known trees, and losses of 0; add expected features to slopes."""
+        values, together, trees, first = np.empty(len(rows)), query.weights is not None, batch.trees(), self.layout_.end
+        data = (trees, rows, self.splits, self.layout_, query.w, query.temperature.output, weights, together)
+        annotations.pool_annotations(*data, values, slopes)
+        # What spans add does not depend on sub-symbols.
+        plain = annotate(trees, rows, np.zeros(len(trees.kind), dtype=np.int64), self.splits, self.layout_)
+        spans = self._features_of(batch, plain, rows)[:, first:]
+        slopes[:, first:] = weights @ spans if together else spans.toarray()
+        return values + spans @ query.w[first:], np.zeros(len(rows))
 
     def _chosen(self, batch: ParsingBatch, w: Vector, rows: Indices) -> NDArray[np.int64]:
         """Return the best sub-symbols of the known trees of some rows, at the places of all nodes."""
         trees = batch.trees()
         chosen = np.zeros(len(trees.kind), dtype=np.int64)
         if self.latent:
-            annotations.best_annotations(trees, rows, self.splits, self._blocks, w, np.empty(len(rows)), chosen)
+            annotations.best_annotations(trees, rows, self.splits, self.layout_, w, np.empty(len(rows)), chosen)
         return chosen
-
-    @property
-    def _blocks(self) -> NDArray[np.int64]:
-        return np.array([self.layout_.unary, self.layout_.lexical, self.layout_.root])
 
     def _best_known(self, batch: ParsingBatch, w: Vector, rows: Indices) -> Derivations:
         return annotate(batch.trees(), rows, self._chosen(batch, w, rows), self.splits, self.layout_)
-
-    def _clamped_planes(self, batch: ParsingBatch, w: Vector, pooling: float, rows: Indices) -> Planes:
-        known = self._best_known(batch, w, rows)
-        features = self._features_of(batch, known, rows)
-        if not self.latent or pooling == 0:
-            return Planes.from_matrix(features, np.zeros(len(rows)), features @ w)
-        parts, values = [], []
-        for some in np.split(np.arange(len(rows)), range(CHUNK, len(rows), CHUNK)):
-            slopes, value = self._pooled_known(batch, w, pooling, rows[some], np.ones(len(some)), together=False)
-            parts.append(sparse.csr_array(slopes))
-            values.append(value)
-        # What spans add does not depend on sub-symbols.
-        spans = features[:, self.layout_.end :]
-        pooled = np.concatenate(values) + spans @ w[self.layout_.end :]
-        slopes = sparse.hstack([sparse.vstack(parts)[:, : self.layout_.end], spans], format="csr")
-        return Planes.from_matrix(slopes, pooled - slopes @ w, pooled)
-
-    def _pooled_known(
-        self, batch: ParsingBatch, w: Vector, pooling: float, rows: Indices, weights: Vector, together: bool
-    ) -> tuple[NDArray[np.float64], Vector]:
-        """Return expected features of the known trees and ε log Z over their sub-symbols, without those of spans."""
-        slopes, values = np.zeros((1 if together else len(rows), self.n_features)), np.empty(len(rows))
-        annotations.pool_annotations(
-            batch.trees(), rows, self.splits, self._blocks, w, pooling, weights, together, values, slopes
-        )
-        return slopes, values
-
-    def _pooled(
-        self,
-        batch: ParsingBatch,
-        scores: Scores,
-        mode: Mode,
-        pooling: float,
-        rows: Indices,
-        weights: Vector,
-        together: bool,
-    ) -> tuple[NDArray[np.float64], Vector, Vector]:
-        """Return expected features times weights, ε log Z and expected losses of some sentences."""
-        slopes = np.zeros((1 if together else len(rows), self.n_features))
-        values, losses = np.empty(len(rows)), np.empty(len(rows))
-        scale = float(mode == "augmented")
-        data = (batch.sentences, batch.spans, self.rules_, scores, rows)
-        with told_if_too_large(batch.lengths, len(self.rules_.root)):
-            inside_outside.pool_trees(*data, scale, 2.0 * scale, pooling, weights, together, values, losses, slopes)
-        constant = scale * batch.n_gold[rows]
-        return slopes, values + constant, losses + constant
-
-    def _soft_planes(self, batch: ParsingBatch, w: Vector, mode: Mode, pooling: float, rows: Indices) -> Planes:
-        scores, parts, values = self._scores(batch, w), [], []
-        for some in np.split(rows, range(CHUNK, len(rows), CHUNK)):
-            slopes, value, _ = self._pooled(batch, scores, mode, pooling, some, np.ones(len(some)), together=False)
-            parts.append(sparse.csr_array(slopes))
-            values.append(value)
-        matrix, pooled = sparse.vstack(parts, format="csr"), np.concatenate(values)
-        return Planes.from_matrix(matrix, pooled - matrix @ w, pooled)
 
     def work(self, batch: ParsingBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each sentence takes, shape (n,)."""
@@ -403,34 +358,6 @@ class Parsing(ChosenLossTask):
         spans = sum(attributes.size for attributes in (batch.spans.starts, batch.spans.ends))
         words = 5 * len(batch.sentences.choice_weight)
         return float(len(self.rules_.weight) + words + spans * len(self.grammar_.labels))
-
-    def total(
-        self,
-        batch: ParsingBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        weights: Vector,
-        rows: Indices | None = None,
-    ) -> Plane:
-        """Return the weighted sum of the asked sentences' planes."""
-        pooling = self._pooling(temperature)
-        if pooling == 0 or (mode == "clamped" and not self.latent):
-            return super().total(batch, w, mode, temperature, weights, rows)
-        require_labels(batch, mode)
-        rows, expected = np.arange(batch.n_examples) if rows is None else rows, 0.0
-        if mode == "clamped":
-            slopes, values = self._pooled_known(batch, w, pooling, rows, weights, together=True)
-            spans = self._features_of(batch, self._best_known(batch, w, rows), rows)[:, self.layout_.end :]
-            slopes[0, self.layout_.end :] = weights @ spans
-            values = values + spans @ w[self.layout_.end :]
-        else:
-            slopes, values, losses = self._pooled(
-                batch, self._scores(batch, w), mode, pooling, rows, weights, together=True
-            )
-            expected = float(weights @ losses) if mode == "augmented" else 0.0
-        offset = float(weights @ values) - float(slopes[0] @ w)
-        return Plane(slopes[0], offset, entropy=offset - expected)
 
     def decode(self, batch: ParsingBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best tree of each sentence with original labels, and its sub-symbols if there are several.
@@ -458,28 +385,27 @@ class Parsing(ChosenLossTask):
         Constituents are those of `latentstruct.trees.constituents`; those of probability 10⁻⁶ and below are left out.
         A sentence without a derivation has none.
         """
-        pooling = self._pooling(temperature)
-        if pooling <= 0:
-            raise InputError(f"marginals need a temperature above 0, found {pooling}: use decode for the best tree")
+        if self._pooling(temperature) <= 0:
+            raise InputError(
+                f"marginals need a temperature above 0, got {temperature.output}: use decode for the best tree"
+            )
         data, unused = (batch.sentences, batch.spans, self.rules_, self._scores(batch, w)), np.zeros(self.n_features)
         answers = []
-        with told_if_too_large(batch.lengths, len(self.rules_.root)):
+        with memory_errors(batch.lengths, len(self.rules_.root)):
             for k, n_words in enumerate(batch.lengths.tolist()):
-                found = inside_outside.probable_labels(*data, k, pooling, LEAST_TOLD, unused)
-                answers.append(probable_constituents(self.grammar_.labels, n_words, found))
+                found = inside_outside.probable_labels(*data, k, temperature.output, LEAST_PROBABILITY, unused)
+                answers.append(probable_constituents(self.grammar_.labels, n_words, *found))
         return answers
 
     def complete(self, batch: ParsingBatch, w: Vector) -> list[NDArray[np.int64]]:
         """Return the best sub-symbols of each known tree."""
-        require_labels(batch, "clamped")
         chosen = self._chosen(batch, w, np.arange(batch.n_examples))
         return np.split(chosen, batch.trees().offsets[1:-1])
 
     def completion_planes(self, batch: ParsingBatch, latents: Sequence[Any]) -> Planes:
         """Return the features of the known trees with the given sub-symbols as planes."""
-        require_labels(batch, "clamped")
-        require_one_latent_each(batch, latents)
         sizes = np.diff(batch.trees().offsets).tolist()
+        require_one_latent_each(batch, latents)
         for k, (latent, size) in enumerate(zip(latents, sizes, strict=True)):
             given = np.asarray(latent)
             fits = given.shape == (size,) and given.dtype.kind in "iu"

@@ -7,13 +7,23 @@ from typing import Any
 import numpy as np
 
 from latentstruct.checks import is_ordered
+from latentstruct.core.pooling import require_labels
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.annotations import GoldTrees
 from latentstruct.kernels.parsing import BINARY, LEXICAL, UNARY, Derivations, Sentences, Spans
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
-from latentstruct.tasks.grammar import Derivation, Grammar, Layout, Token, weight_layout
-from latentstruct.trees import Constituent, Tree, check_tree, debinarise, is_plain, tagged_words
+from latentstruct.tasks.grammar import Grammar, Layout, Token, weight_layout
+from latentstruct.trees import (
+    Constituent,
+    Tree,
+    check_tree,
+    constituents,
+    debinarise,
+    is_plain,
+    tagged_words,
+    without_unary_cycles,
+)
 
 
 @dataclass
@@ -47,8 +57,8 @@ class ParsingBatch:
 
     def trees(self) -> GoldTrees:
         """Return the known trees, or raise if there are none."""
-        if self.gold is None:
-            raise InputError("the batch has no trees, but this needs the true ones: prepare the batch with Y")
+        require_labels(self, "clamped")
+        assert self.gold is not None
         return self.gold
 
 
@@ -98,11 +108,18 @@ def check_trees(Y: Any, sentences: Sequence[Sequence[Token]]) -> list[Tree]:
     return trees
 
 
+def gold_spans(grammar: Grammar, trees: Sequence[Tree]) -> list[list[tuple[int, int, int]]]:
+    """Return (start, end, number of the label) of the constituents of each tree."""
+    numbers = {label: k for k, label in enumerate(grammar.labels)}
+    found = [constituents(without_unary_cycles(tree)) for tree in trees]
+    return [[(one.start, one.end, numbers[one.label]) for one in row] for row in found]
+
+
 def lay_out_sentences(
-    grammar: Grammar, splits: int, tokens: Sequence[Sequence[Token]], gold: Sequence[Sequence[Constituent]]
+    grammar: Grammar, splits: int, tokens: Sequence[Sequence[Token]], gold: Sequence[Sequence[tuple[int, int, int]]]
 ) -> Sentences:
     """Return the words with the symbols they may have, and the gold constituents."""
-    layout, labels = weight_layout(grammar, splits), {label: k for k, label in enumerate(grammar.labels)}
+    layout = weight_layout(grammar, splits)
     symbols: list[int] = []
     entries: list[int] = []
     counts: list[int] = []
@@ -115,9 +132,7 @@ def lay_out_sentences(
             counts.append(len(found) * splits)
     subs = np.tile(np.arange(splits), len(symbols))
     entry = np.repeat(np.array(entries, dtype=np.int64), splits)
-    spans = np.array([(one.start, one.end, labels[one.label]) for row in gold for one in row], dtype=np.int64).reshape(
-        -1, 3
-    )
+    spans = np.array([span for row in gold for span in row], dtype=np.int64).reshape(-1, 3)
     return Sentences(
         offsets_from_lengths(len(sentence) for sentence in tokens),
         offsets_from_lengths(counts),
@@ -128,15 +143,12 @@ def lay_out_sentences(
     )
 
 
-def lay_out_trees(grammar: Grammar, derivations: Sequence[Derivation]) -> GoldTrees:
-    """Return derivations as flat arrays."""
-    offsets = offsets_from_lengths(len(one.kind) for one in derivations)
-    kind, rule, symbol, right, start, end = (
-        np.array([value for one in derivations for value in one[part]], dtype=np.int64) for part in range(6)
-    )
-    roots = {symbol: number for number, symbol in enumerate(grammar.roots)}
+def lay_out_trees(grammar: Grammar, derivations: Sequence[Indices]) -> GoldTrees:
+    """Return derivations, as `Grammar.derive` returns them, as flat arrays."""
+    offsets = offsets_from_lengths(one.shape[1] for one in derivations)
+    kind, rule, symbol, right, start, end = np.concatenate(derivations, axis=1)
     right += np.repeat(offsets[:-1], np.diff(offsets))
-    root = np.array([roots[one.symbol[0]] for one in derivations], dtype=np.int64)
+    root = np.array([grammar.roots.index(top) for top in symbol[offsets[:-1]].tolist()], dtype=np.int64)
     return GoldTrees(offsets, kind, rule, symbol, right, start, end, root)
 
 
@@ -184,3 +196,23 @@ def flat_tree(grammar: Grammar, tokens: Sequence[Token]) -> Tree:
         Tree(grammar.lexicon.choices(token)[0][0], (token if isinstance(token, str) else token[0],)) for token in tokens
     )
     return Tree(grammar.symbols[grammar.roots[0]][1], leaves)
+
+
+def probable_constituents(
+    labels: Sequence[str], n_words: int, cells: Indices, numbers: Indices, probabilities: Vector
+) -> dict[Constituent, float]:
+    """Return the probabilities of constituents by first words, and the longest ones first.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        Names of the labels.
+    n_words : int
+        Number of words of the sentence.
+    cells, numbers, probabilities : ndarrays of shape (m,)
+        Cells of the chart, which are numbered by first words and then by ends, labels, and their probabilities.
+    """
+    starts, ends = (places[cells] for places in np.triu_indices(n_words))
+    order = np.lexsort((-ends, starts))
+    columns = (column[order].tolist() for column in (numbers, starts, ends + 1, np.minimum(probabilities, 1.0)))
+    return {Constituent(labels[number], start, end): share for number, start, end, share in zip(*columns, strict=True)}

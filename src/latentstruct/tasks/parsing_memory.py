@@ -1,4 +1,4 @@
-"""What the charts of parsing take in memory, told before and after it is too much."""
+"""Memory of the charts of parsing: warnings and errors before and after it is too much."""
 
 import warnings
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, Vector
 
 LARGE_CHART = 2**30
-"""Bytes of one sentence's chart above which a warning tells its size."""
+"""Bytes of one sentence's chart above which there is a warning."""
 LARGEST_COUNTS = 2**32
 """Bytes of one sentence's chart of counts above which it is refused."""
 
 
-def announce_size(longest: int, n_symbols: int) -> None:
+def warn_of_size(longest: int, n_symbols: int) -> None:
     """Warn if the chart of the longest sentence is large."""
     size = 20 * longest**2 * n_symbols
     if size > LARGE_CHART:
@@ -28,7 +28,7 @@ def announce_size(longest: int, n_symbols: int) -> None:
 
 
 @contextmanager
-def told_if_too_large(lengths: Indices, n_symbols: int) -> Iterator[None]:
+def memory_errors(lengths: Indices, n_symbols: int) -> Iterator[None]:
     """Raise InputError instead of MemoryError."""
     try:
         yield

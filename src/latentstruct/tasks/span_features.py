@@ -6,11 +6,10 @@ from functools import cached_property
 from typing import Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.parsing import Spans
-from latentstruct.ragged import Indices, offsets_from_lengths
+from latentstruct.ragged import offsets_from_lengths
 from latentstruct.tasks.grammar import Grammar, Token
 
 LENGTH_CLASSES = (1, 2, 3, 4, 5, 7, 10, 15, 20)
@@ -43,11 +42,6 @@ class SpanFeatures:
 
     attributes: list[str]
     pairs: list[tuple[int, int]]
-
-    @classmethod
-    def none(cls) -> "SpanFeatures":
-        """Return no features at all."""
-        return cls([], [])
 
     @classmethod
     def learn(
@@ -98,7 +92,11 @@ class SpanFeatures:
         pairs = np.array(self.pairs, dtype=np.int64).reshape(-1, 2)
         longest = LENGTH_CLASSES[-1] + 1
         lengths = [self.numbers.get(f"length={size}", -1) for size in range(len(LENGTH_CLASSES) + 1)]
-        starts, ends = self._boundaries(grammar, sentences)
+        both: tuple[list[list[int]], list[list[int]]] = ([], [])
+        for tokens in sentences if self.attributes else ():
+            for names, numbers in zip(boundary_attributes(grammar, tokens), both, strict=True):
+                numbers.extend([self.numbers.get(name, -1) for name in row] for row in names)
+        starts, ends = (np.array(numbers, dtype=np.int64).reshape(-1, PER_BOUNDARY) for numbers in both)
         return Spans(
             starts,
             ends,
@@ -108,17 +106,6 @@ class SpanFeatures:
             pairs[:, 1].copy(),
             first_weight + np.arange(len(pairs)),
         )
-
-    def _boundaries(self, grammar: Grammar, sentences: Sequence[Sequence[Token]]) -> tuple[Indices, Indices]:
-        if not self.attributes:
-            nothing: NDArray[np.int64] = np.zeros((0, PER_BOUNDARY), dtype=np.int64)
-            return nothing, nothing.copy()
-        starts: list[list[int]] = []
-        ends: list[list[int]] = []
-        for tokens in sentences:
-            for names, numbers in zip(boundary_attributes(grammar, tokens), (starts, ends), strict=True):
-                numbers.extend([self.numbers.get(name, -1) for name in row] for row in names)
-        return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
 
 
 def boundary_attributes(grammar: Grammar, tokens: Sequence[Token]) -> tuple[list[list[str]], list[list[str]]]:
