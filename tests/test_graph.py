@@ -743,6 +743,25 @@ def test_small_limits_make_narrow_graphs_approximate():
         limited.renyi_pool(limited_batch, Query(w, "free"), 2.0)
 
 
+def test_exactness_and_expected_losses_are_told_graph_by_graph():
+    rng = np.random.default_rng(0)
+    X = [grid_graph(rng.normal(size=(rows, 3, 2))) for rows in (1, 3)]
+    Y = [rng.integers(0, 3, 3 * rows) for rows in (1, 3)]
+    task = Graph(labels=[0, 1, 2], max_entries=9)
+    task.learn(X, Y)
+    batch, w = task.prepare(X, Y), 0.1 * rng.normal(size=task.n_features)
+    for temperature in (Temperature(), Temperature(1.0, 1.0)):
+        for rows in (np.array([0, 1]), np.array([1, 0, 1])):
+            found = task.pool_batch(batch, Query(w, "augmented", temperature, rows))
+            assert found.exact.tolist() == (rows == 0).tolist()
+            unary = batch.beliefs(Query(w, "augmented", temperature, rows)).unary.reshape(-1, 3)
+            right = unary[np.arange(len(unary)), np.concatenate([Y[i] for i in rows])]
+            close(
+                found.losses,
+                [np.sum(1.0 - part) for part in np.split(right, np.cumsum([len(Y[i]) for i in rows])[:-1])],
+            )
+
+
 # ---- refusals --------------------------------------------------------------------------------------------
 
 NODES = np.ones((3, 2))

@@ -1,7 +1,7 @@
 """What all tasks share."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -81,6 +81,8 @@ def require_one_latent_each(batch: Any, latents: Sequence[Any]) -> None:
 class BaseTask(BaseEstimator):
     """Defaults for tasks; parameters are kept as given, what `learn` finds ends in an underscore."""
 
+    tags: ClassVar[TaskTags] = TaskTags()
+    """What tasks of this class can do."""
     latent: bool = False
     classifies: bool = False
     """Whether an output is one label an example, so that scikit-learn may treat estimators as classifiers."""
@@ -93,11 +95,6 @@ class BaseTask(BaseEstimator):
     late_parameters: tuple[str, ...] = ()
     """Parameters that prepared batches do not depend on, so that they may be chosen later."""
     n_features: int
-
-    @property
-    def tags(self) -> TaskTags:
-        """What the task can do; a class attribute of structures for which that is always the same."""
-        return TaskTags()
 
     @property
     def judges_scores(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import check_choice, check_flag
+from latentstruct.checks import check_choice, check_flag, check_integer
 from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
@@ -159,10 +159,8 @@ class Graph(GraphLosses):
         layout.encode(flat, kinds, stacked.nodes_at, "Y")
 
     def _check_limits(self) -> None:
-        for name in ("max_entries", "max_iterations"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise InputError(f"{name} must be a whole number ≥ 1, found {show(value)}: choose such a number")
+        check_integer(self.max_entries, "max_entries", 1)
+        check_integer(self.max_iterations, "max_iterations", 1)
         if not (isinstance(self.damping, (int, float, np.number)) and 0 <= self.damping < 1):
             raise InputError(
                 f"damping must be a number of at least 0 and below 1, found {show(self.damping)}: choose one such as "

@@ -46,7 +46,7 @@ def _is_near(w: Vector, kept: Vector) -> bool:
 
 @dataclass
 class Kept:
-    """Messages of all graphs (0 for those that were not asked), and the weights at which the first of them began."""
+    """Messages of all graphs (0 for graphs not queried yet), and the weights at which the first of them began."""
 
     weights: Vector
     messages: Vector
@@ -132,7 +132,7 @@ class GraphBatch:
 
     @cached_property
     def room(self) -> tuple[Vector, Vector]:
-        """Scores of all nodes and edges, which every evaluation of the whole batch writes anew."""
+        """Scores of all nodes and edges, which every query about the whole batch overwrites."""
         return np.empty(int(self.structure.state_at[-1])), np.empty(int(self.structure.table_at[-1]))
 
     def work(self, mode: Mode, temperature: Temperature) -> Vector:
@@ -176,14 +176,8 @@ class GraphBatch:
             return self.of_hidden_type
         return self.truth == UNKNOWN
 
-    def conditioned(self) -> Conditioned:
-        """Return the graphs of what is not known."""
-        assert self.truth is not None
-        known = self.truth != UNKNOWN
-        return self.once("conditioned", lambda: Conditioned(self.structure, known))
-
     def states_of(self, rows: Indices | None) -> Indices:
-        """Return the true states of the asked graphs."""
+        """Return the true states of some graphs, by default of all."""
         assert self.truth is not None
         return self.truth if rows is None else self.truth[positions(self.structure.variables_at, rows)[0]]
 
@@ -252,14 +246,25 @@ class GraphBatch:
 
     def _pool_known(self, scores: tuple[Vector, Vector], query: Query) -> Beliefs:
         """Pool what is not known."""
-        conditioned, truth, temperature = self.conditioned(), self.states_of(query.rows), query.temperature
-        *rest, constants = conditioned.reduce(*scores, truth, query.rows)
-        nothing = np.zeros(len(conditioned.rest.cards), dtype=bool)
+        output, latent = query.temperature
         # Sums over what is unknown are counted on both sides alike.
-        decoding = temperature.output == 0 and self.limits["counting"] == "auto"
-        engine = self._engine("clamped", conditioned.rest, nothing, "bethe" if decoding else None)
-        found = self._run(engine, rest, query, Temperature(temperature.latent, temperature.latent))
-        return conditioned.spread(found, truth, query.rows, constants=constants)
+        counting: Counting | None = "bethe" if output == 0 and self.limits["counting"] == "auto" else None
+
+        def run(rest: FactorGraphs, potentials: Sequence[Vector]) -> Beliefs:
+            engine = self._engine("clamped", rest, np.zeros(len(rest.cards), dtype=bool), counting)
+            return self._run(engine, potentials, query, Temperature(latent, latent))
+
+        return self._complete(scores, query, run)
+
+    def _complete(
+        self, scores: tuple[Vector, Vector], query: Query, run: Callable[[FactorGraphs, Sequence[Vector]], Beliefs]
+    ) -> Beliefs:
+        """Return beliefs of whole graphs from those of the graphs of what is not known, given the true outputs."""
+        assert self.truth is not None
+        conditioned: Conditioned = self.once("conditioned", lambda: Conditioned(self.structure, self.truth != UNKNOWN))
+        truth = self.states_of(query.rows)
+        *potentials, constants = conditioned.reduce(*scores, truth, query.rows)
+        return conditioned.spread(run(conditioned.rest, potentials), truth, query.rows, constants=constants)
 
     def _at_least(self, found: Beliefs, known: Beliefs, graphs: Indices) -> Beliefs:
         """Take what is known wherever its value is the larger one."""
@@ -327,21 +332,18 @@ class GraphBatch:
         self, scores: tuple[Vector, Vector], query: Query, alpha: float, predicting: bool = False
     ) -> Beliefs:
         """Pool latents by Rényi entropy of order α, then outputs at ε_y; graphs must be narrow enough for this."""
-        structure, hidden, name, potentials = (
-            self.structure,
-            self.hidden(predicting),
-            self._roles(predicting),
-            list(scores),
+
+        def run(name: str, structure: FactorGraphs, hidden: NDArray[np.bool_], potentials: Sequence[Vector]) -> Beliefs:
+            plan = self.once(f"{name} elimination", lambda: Elimination(structure, hidden, self.limits["max_entries"]))
+            return plan.run_renyi(*potentials, alpha, query.temperature.output, query.rows)
+
+        if query.mode != "clamped":
+            return run(self._roles(predicting), self.structure, self.hidden(predicting), scores)
+        return self._complete(
+            scores,
+            query,
+            lambda rest, potentials: run("clamped", rest, np.ones(len(rest.cards), dtype=bool), potentials),
         )
-        if query.mode == "clamped":
-            conditioned, truth = self.conditioned(), self.states_of(query.rows)
-            structure, hidden, name = conditioned.rest, np.ones(len(conditioned.rest.cards), dtype=bool), "clamped"
-            *potentials, constants = conditioned.reduce(*scores, truth, query.rows)
-        plan = self.once(f"{name} elimination", lambda: Elimination(structure, hidden, self.limits["max_entries"]))
-        found = plan.run_renyi(*potentials, alpha, query.temperature.output, query.rows)
-        if query.mode == "clamped":
-            return conditioned.spread(found, truth, query.rows, constants=constants)
-        return found
 
 
 @dataclass

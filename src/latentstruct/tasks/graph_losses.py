@@ -153,7 +153,7 @@ class GraphLosses(ItemLabels):
         hidden = self._hidden_nodes(batch)
         others = self.hidden_loss * (hidden.sums(P) - P)
         graphs = np.repeat(hidden.sites.examples, np.diff(hidden.sites.offsets))
-        return np.bincount(graphs, P * others, batch.n_examples).astype(np.float64), 2.0 * others
+        return np.bincount(graphs, P * others, batch.n_examples).astype(np.float64, copy=False), 2.0 * others
 
     def worst_losses(self, batch: GraphBatch, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
         """Return the function P → max over assignments of s + Δ_i(·; P): values (n,), derivatives (M,).

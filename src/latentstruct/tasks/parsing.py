@@ -115,9 +115,7 @@ class Parsing(ChosenLossTask):
 
     decodes_in_threads = True
 
-    tags = TaskTags(
-        latent="possible", soft=True, exact=False, above_truth=True, marginals=True, threaded_decoding=True
-    )
+    tags = TaskTags(latent="possible", soft=True, exact=False, above_truth=True, marginals=True, threaded_decoding=True)
 
     def __init__(
         self,
