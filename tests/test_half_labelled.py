@@ -551,8 +551,9 @@ def test_labels_that_are_needed_or_wrong():
     for wrong in ("c", ["d"]):
         with pytest.raises(InputError, match=r"'c'|not hashable"):
             task.prepare(TOKENS, [[UNKNOWN, wrong, "a"], ["a"]])
-    with pytest.raises(InputError, match="Y_true has no known label, only -1"):
-        task.score([[UNKNOWN]], [["a"]])
+    for truth, predicted in (([[UNKNOWN]], [["a"]]), ([[]], [[]])):
+        with pytest.raises(InputError, match="Y_true has no known label"):
+            task.score(truth, predicted)
     with pytest.raises(InputError, match=r"Y_pred\[0\] has -1 \(unknown\) at token 0, where the true label is known"):
         task.score([["a"]], [[UNKNOWN]])
     for needs_labels in (task.complete, task.completion_planes, task.random_latents):

@@ -240,7 +240,7 @@ class Chain(ItemLabels):
 
     def _label_scores(self, query: Query) -> kernels.LabelScores:
         n, w = len(self.labels_), query.w
-        bias, start, end = (w[at : at + n] if at >= 0 else w[:0] for at in self._blocks[1:])
+        bias, start, end = [w[at : at + n] if at >= 0 else w[:0] for at in self._blocks[1:]]
         return kernels.LabelScores(bias, start, end, self.costs_, MODES[query.mode])
 
     def _select(self, batch: ChainBatch, query: Query) -> Selection:

@@ -115,7 +115,7 @@ class ItemLabels(BaseTask):
         truth, predicted, offsets = self._aligned(Y_true, Y_pred)
         known = truth != UNKNOWN
         if not known.any():
-            raise InputError("Y_true has no known label, only -1; expected at least one: give labels to compare with")
+            raise InputError("Y_true has no known label; expected at least one: give labels to compare with")
         weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
         return float(np.average((truth == predicted)[known], weights=weights))
 
