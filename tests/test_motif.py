@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from latentstruct import LatentSSVM, Motif
+from latentstruct import LatentSSVM, MinEntropySSVM, Motif
 from latentstruct.core.protocols import Temperature
 from latentstruct.datasets import load_uci_promoters, load_yeast_ars, make_planted_motif
 from latentstruct.exceptions import FormatError, InputError
@@ -17,7 +18,7 @@ from latentstruct.formats import Sequences
 from latentstruct.motifs import consensus, find_sites, reverse_complement, site_matrix, weight_matrix
 from latentstruct.plots import plot_logo
 from latentstruct.testing import check_task
-from test_tasks import TEMPERATURES, close, compare
+from test_tasks import TEMPERATURES, close, compare, compare_renyi
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 
@@ -116,6 +117,48 @@ def test_predictions_and_scores_are_the_enumerations(problem, latent):
     collected = task.collect([p.y for p in found])
     close(task.loss(Y, collected), np.array(Y) != collected)
     close(task.score(Y, collected), np.mean(np.array(Y) == collected))
+
+
+ORDERS = st.sampled_from([0.5, 1.0, 2.0, 10.0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), ORDERS, st.sampled_from(TEMPERATURES))
+def test_windows_pooled_by_renyi_entropy_are_the_enumeration(problem, order, output):
+    width, order_of_background, strands, X, Y, w, rng = problem
+    task, batch = prepared(width, order_of_background, strands, X, Y)
+    listed = list_windows(X, Y, width, order_of_background, strands)
+    # Scores of up to some hundreds cancel in the difference of two logarithms.
+    w = w / max(1.0, np.abs(w).max())
+    compare_renyi(task, batch, listed, w, order, output)
+    compare_renyi(task, batch, listed, w, order, output, rows=rng.permutation(len(X))[:2])
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), ORDERS)
+def test_predictions_by_renyi_entropy_are_the_enumerations(problem, order):
+    width, order_of_background, strands, X, Y, w, _ = problem
+    task, _ = prepared(width, order_of_background, strands, X, Y)
+    batch, w = task.prepare(X), w / max(1.0, np.abs(w).max())
+    pooled, predictions = task.renyi_scores(batch, w, order), task.renyi_decode(batch, w, order)
+    for example, score, found in zip(
+        list_windows(X, Y, width, order_of_background, strands), pooled, predictions, strict=True
+    ):
+        positive = replace(example, true_output=1)
+        close(score, reference.renyi(positive, w, "clamped", order)[0])
+        close(found.score, reference.renyi(example, w, "free", order)[0])
+        assert (found.y, found.h is None) == ((1, False) if score > 0 else (-1, True))
+        if found.y == 1:
+            scores = example.features @ w
+            close(scores[example.items.index((1, found.h))], scores[1:].max())
+
+
+def test_training_by_renyi_entropy_finds_a_planted_motif():
+    data = make_planted_motif(30, 30, length=40, width=8, mutation=0.0)
+    model = MinEntropySSVM(Motif(8, background_order=0), C=0.1, alpha=2.0).fit(data.X, data.Y)
+    assert not model.certified_
+    assert model.score(data.X, data.Y) > 0.8
+    assert ((model.decision_function(data.X) > 0) == (model.predict(data.X) == 1)).all()
 
 
 @settings(max_examples=40, deadline=None)
@@ -227,7 +270,7 @@ def test_bad_examples(X, Y, message):
 @pytest.mark.parametrize(
     ("strands", "latents", "message"),
     [
-        (1, [(0, 1)], "found 1 latents; expected 2, one for each sequence"),
+        (1, [(0, 1)], "1 latents are given; expected 2, one for each example"),
         (1, [None, None], "latent 0 is None; expected"),
         (1, [(0, 1), (0, 1)], r"latent 1 is \(0, 1\), but sequence 1 is negative: give None"),
         (1, [(0, -1), None], r"latent 0 is \(0, -1\); .* strand \+1, because strands is 1"),

@@ -226,12 +226,13 @@ def test_values_that_are_not_finite_are_named_by_their_example(form, position):
         StructuralSVM(Wild()).fit(X, Y)
 
 
-def test_invalid_sparse_features_are_named_by_their_example():
+@pytest.mark.parametrize(("array", "place", "value"), [("indices", 5, 10**6), ("indices", 0, -9), ("indptr", 1, 10**6)])
+def test_invalid_sparse_features_are_named_by_their_example(array, place, value):
     class Invalid(Listed):
         def candidates(self, x):
             features = sparse.csr_array(np.ones((3, 4)))
             if x[0] == 3:
-                features.indices[5] = 10**6
+                getattr(features, array)[place] = value
             return [0, 1, 2], None, features
 
     X, Y = data()

@@ -28,7 +28,7 @@ class MinEntropySSVM(LatentEstimator):
     Parameters
     ----------
     task : Task
-        `Graph` with exact inference, `LatentMulticlass` or a `CandidateTask`.
+        `Graph` with exact inference, `LatentMulticlass`, `Motif` or a `CandidateTask`.
     C : float, default=1.0
         Weight of each example (there is no 1/n).
     alpha : float, default=2.0

@@ -54,32 +54,39 @@ def pool_candidates(scores, groups, examples, output_temperature, latent_tempera
 
 
 @njit
+def pool_entropy(scores, start, stop, order, sharp, shares):
+    """Return G_α of scores[start:stop] and leave its derivatives, which may be negative, in `shares`.
+
+    G_α = [lse(α s) − lse(s)]/(α − 1), and its limit E_p[s], p ∝ exp s, at α = 1. `sharp` is overwritten.
+    """
+    soft = pool(scores, start, stop, 1.0, shares)
+    if order == 1.0:
+        mean = 0.0
+        for c in range(start, stop):
+            mean += shares[c] * scores[c]
+        for c in range(start, stop):
+            shares[c] *= 1.0 + scores[c] - mean
+        return mean
+    # smax at temperature 1/α is lse(α s)/α.
+    cold = order * pool(scores, start, stop, 1.0 / order, sharp)
+    for c in range(start, stop):
+        shares[c] = (order * sharp[c] - shares[c]) / (order - 1.0)
+    return (cold - soft) / (order - 1.0)
+
+
+@njit
 def pool_renyi(scores, losses, groups, examples, output_temperature, order, values, shares):
     """Pool latents by Rényi entropy of order α: values[i] = smax_{ε_y} over y of Δ(y) + G_α(y).
 
-    G_α(y) = [lse_h(α s) − lse_h(s)]/(α − 1), and its limit E_p[s], p(h) ∝ exp s, at α = 1. `losses` has one Δ for
-    each group (−inf forbids it); `shares` are the derivatives of values[i] by the scores, which may be negative.
+    `losses` has one Δ for each group (−inf forbids it); `shares` are the derivatives of values[i] by the scores, which
+    may be negative.
     """
     n_groups = groups.shape[0] - 1
     group_values = np.empty(n_groups)
     group_shares = np.empty(n_groups)
     sharp = np.empty(scores.shape[0])
     for j in range(n_groups):
-        start, stop = groups[j], groups[j + 1]
-        soft = pool(scores, start, stop, 1.0, shares)
-        if order == 1.0:
-            mean = 0.0
-            for c in range(start, stop):
-                mean += shares[c] * scores[c]
-            for c in range(start, stop):
-                shares[c] *= 1.0 + scores[c] - mean
-            group_values[j] = mean + losses[j]
-            continue
-        # smax at temperature 1/α is lse(α s)/α.
-        cold = order * pool(scores, start, stop, 1.0 / order, sharp)
-        for c in range(start, stop):
-            shares[c] = (order * sharp[c] - shares[c]) / (order - 1.0)
-        group_values[j] = (cold - soft) / (order - 1.0) + losses[j]
+        group_values[j] = losses[j] + pool_entropy(scores, groups[j], groups[j + 1], order, sharp, shares)
     for i in range(examples.shape[0] - 1):
         values[i] = pool(group_values, examples[i], examples[i + 1], output_temperature, group_shares)
         for j in range(examples[i], examples[i + 1]):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from latentstruct.kernels.candidates import pool
+from latentstruct.kernels.candidates import pool, pool_entropy
 from latentstruct.kernels.jit import inlined, njit
 
 UNKNOWN = 4
@@ -68,12 +68,14 @@ def number_letters(bases, offsets, order, quads, contexts):
 
 
 @njit
-def fold_matrix(matrix, tables):
-    """Add the scores of positions 4c … 4c + 3 of a matrix (l, 4) to row c of `tables` (⌈l/4⌉, 256), all zero before."""
+def fold_matrix(matrix):
+    """Return tables (⌈l/4⌉, 256) of the summed scores of four letters at a time of a matrix (l, 4)."""
+    tables = np.zeros(((matrix.shape[0] + 3) // 4, 256))
     for j in range(matrix.shape[0]):
         shift = 6 - 2 * (j % 4)
         for code in range(256):
             tables[j // 4, code] += matrix[j, (code >> shift) & 3]
+    return tables
 
 
 @inlined
@@ -151,15 +153,23 @@ def best_windows(layout, tables, width, rows, values, starts, strands):
         values[k], starts[k], strands[k] = best_window(layout, tables, width, rows[k], sums, scores)
 
 
+@inlined
+def pool_windows(layout, tables, width, example, temperature, order, sums, scores, sharp, shares):
+    """Pool an example's windows at a temperature, or by Rényi entropy if an order above 0 is given."""
+    count = scan(layout, tables, width, example, sums, scores)
+    size = 2 * count if tables.reverse.shape[0] > 0 else count
+    if order > 0.0:
+        return pool_entropy(scores, 0, size, order, sharp, shares)
+    return pool(scores, 0, size, temperature, shares)
+
+
 @njit
-def pooled_windows(layout, tables, width, rows, temperature, values):
-    """Pool the scores of each row's windows at a temperature: values[k] = smax_ε over h."""
+def pooled_windows(layout, tables, width, rows, temperature, order, values):
+    """Pool the scores of each row's windows, see `pool_windows`."""
     sums, scores = room(layout, width)
-    shares = np.empty(scores.shape[0])
-    strands = 2 if tables.reverse.shape[0] > 0 else 1
+    sharp, shares = np.empty(scores.shape[0]), np.empty(scores.shape[0])
     for k in range(rows.shape[0]):
-        count = scan(layout, tables, width, rows[k], sums, scores)
-        values[k] = pool(scores, 0, strands * count, temperature, shares)
+        values[k] = pool_windows(layout, tables, width, rows[k], temperature, order, sums, scores, sharp, shares)
 
 
 @njit
@@ -249,9 +259,9 @@ def add_expected(layout, width, example, shares, count, both, factor, expected):
         first = layout.first[run]
         size = layout.stop[run] - first
         for t in range(size):
-            if shares[done + t] > 0.0:
+            if shares[done + t] != 0.0:
                 add_window(layout, width, first + t, 1, factor * shares[done + t], expected)
-            if both and shares[count + done + t] > 0.0:
+            if both and shares[count + done + t] != 0.0:
                 add_window(layout, width, first + t, -1, factor * shares[count + done + t], expected)
         covering = 0.0
         for t in range(size + width - 1):
@@ -264,13 +274,11 @@ def add_expected(layout, width, example, shares, count, both, factor, expected):
 
 
 @inlined
-def pool_example(layout, tables, width, example, bonus, temperatures, sums, scores, shares):
+def pool_example(layout, tables, width, example, bonus, temperatures, order, sums, scores, sharp, shares):
     """Return an example's pooled value and its positive label's share; leave the windows' shares in `shares`."""
     if bonus[1] == -np.inf:
         return bonus[0], 0.0
-    count = scan(layout, tables, width, example, sums, scores)
-    total = 2 * count if tables.reverse.shape[0] > 0 else count
-    pooled = pool(scores, 0, total, temperatures[1], shares)
+    pooled = pool_windows(layout, tables, width, example, temperatures[1], order, sums, scores, sharp, shares)
     return pool_classes(bonus[0], bonus[1] + pooled, temperatures[0])
 
 
@@ -286,7 +294,9 @@ def soft_total(layout, tables, width, rows, bonus, temperatures, factors, values
     both = tables.reverse.shape[0] > 0
     for k in range(rows.shape[0]):
         i = rows[k]
-        values[k], positive[k] = pool_example(layout, tables, width, i, bonus[k], temperatures, sums, scores, shares)
+        values[k], positive[k] = pool_example(
+            layout, tables, width, i, bonus[k], temperatures, 0.0, sums, scores, shares, shares
+        )
         factor = factors[k] * positive[k]
         if factor != 0.0:
             count = layout.windows[i + 1] - layout.windows[i]
@@ -294,18 +304,29 @@ def soft_total(layout, tables, width, rows, bonus, temperatures, factors, values
 
 
 @njit
-def soft_atoms(layout, tables, width, rows, bonus, temperatures, values, positive, pointers, column, value):
-    """Pool windows and labels of each row and write its expected features as atoms; return how many there are."""
+def soft_atoms(layout, tables, width, rows, bonus, temperatures, order, values, positive, pointers, column, value):
+    """Pool windows and labels of each row and write its expected features as atoms; return how many there are.
+
+    Windows are pooled by Rényi entropy if `order` is above 0, at ε_h otherwise.
+    """
     features = 4 * width + tables.background.shape[0] - 1
     expected = np.zeros(features + 1)
     sums, scores = room(layout, width)
-    shares = np.empty(scores.shape[0])
+    sharp, shares = np.empty(scores.shape[0]), np.empty(scores.shape[0])
     both = tables.reverse.shape[0] > 0
     end = 0
     for k in range(rows.shape[0]):
         pointers[k] = end
         i = rows[k]
-        values[k], positive[k] = pool_example(layout, tables, width, i, bonus[k], temperatures, sums, scores, shares)
+        # A constant order lets the compiler drop the other way of pooling from the loop that is used most.
+        if order > 0.0:
+            values[k], positive[k] = pool_example(
+                layout, tables, width, i, bonus[k], temperatures, order, sums, scores, sharp, shares
+            )
+        else:
+            values[k], positive[k] = pool_example(
+                layout, tables, width, i, bonus[k], temperatures, 0.0, sums, scores, shares, shares
+            )
         if positive[k] == 0.0:
             continue
         count = layout.windows[i + 1] - layout.windows[i]

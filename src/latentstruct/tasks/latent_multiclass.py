@@ -319,8 +319,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
 
         def pool_cells(scores: Vector) -> PooledParts:
             if query.mode == "clamped":
-                lines, line = parts.heights(query)
-                scores += parts.cells.by_class(lines[line].ravel())
+                scores += parts.by_candidate(*parts.heights(query))
             values, shares = _pool(parts.cells, scores, query.temperature)
             if query.weights is None:
                 _require_numbers(values)

@@ -3,26 +3,27 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.protocols import TaskTags, HARD, Mode, Pooled, Prediction, Query, Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.executors import share
 from latentstruct.kernels import motif as kernels
 from latentstruct.kernels.motif import Layout, Tables
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.memory import require
-from latentstruct.planes import Plane, Planes, no_rows
+from latentstruct.planes import Planes, Slopes, no_rows
 from latentstruct.ragged import Indices, Vector, joined_offsets, offsets_from_lengths
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import BaseTask, check_examples, require_labels
+from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.labels import as_list
 from latentstruct.tasks.motif_starts import refined_motifs
 from latentstruct.tasks.packing import Arrays, PackedArrays
 
+Window = tuple[int, int] | None
+"""Start and strand of a window; None for a negative sequence."""
 LETTERS = "ACGTN"
 MOST_WIDTH, MOST_ORDER = 1000, 5
 BYTES_OF_LETTER, BYTES_OF_LAYOUT = 40, 3
@@ -55,10 +56,8 @@ class MotifBatch:
 
     def truth(self) -> NDArray[np.bool_]:
         """Return which sequences are positive, or raise if that is not known."""
-        if self.positive is None:
-            raise InputError(
-                "the batch has no labels, but this needs to know which sequences are positive: prepare the batch with Y"
-            )
+        require_labels(self, "clamped")
+        assert self.positive is not None
         return self.positive
 
 
@@ -67,6 +66,15 @@ class MotifState(TypedDict):
 
     n_features: int
     labels: tuple[bool | int, bool | int]
+
+
+class Labels(NamedTuple):
+    """Sequences of a query, and what pooling their labels gives."""
+
+    rows: Indices
+    bonus: NDArray[np.float64]  # (k, 2): added to the scores of the negative and of the positive label
+    values: Vector  # pooled values, to be filled in
+    positive: Vector  # shares of the positive label, to be filled in
 
 
 class Motif(BaseTask):
@@ -112,6 +120,18 @@ class Motif(BaseTask):
     16
     """
 
+    tags = TaskTags(
+        latent="always",
+        soft=True,
+        two_temperatures=True,
+        renyi=True,
+        classifier=True,
+        binary=True,
+        scores=True,
+        storable=True,
+        threaded_decoding=True,
+        refit_parameters=("width", "background_order", "strands"),
+    )
     latent = True
     classifies = True
     decodes_in_threads = True
@@ -121,17 +141,6 @@ class Motif(BaseTask):
         self.width = width
         self.background_order = background_order
         self.strands = strands
-
-    def _check_parameters(self) -> None:
-        for name, value, low, high in (
-            ("width", self.width, 1, MOST_WIDTH),
-            ("background_order", self.background_order, 0, MOST_ORDER),
-            ("strands", self.strands, 1, 2),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-                raise InputError(
-                    f"{name} is {show(value)}; expected a whole number from {low} to {high}: choose one of these"
-                )
 
     def learn(self, X: Any, Y: Any) -> None:
         """Check the parameters, and that there are sequences of both kinds."""
@@ -159,7 +168,13 @@ class Motif(BaseTask):
             )
 
     def _set(self) -> None:
-        self._check_parameters()
+        limits = {"width": (1, MOST_WIDTH), "background_order": (0, MOST_ORDER), "strands": (1, 2)}
+        for name, (low, high) in limits.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+                raise InputError(
+                    f"{name} is {show(value)}; expected a whole number from {low} to {high}: choose one of these"
+                )
         self.n_states_ = 4 ** (self.background_order + 1)
         self.n_features = 4 * self.width + self.n_states_
 
@@ -186,8 +201,7 @@ class Motif(BaseTask):
         check_examples(X, Y)
         if isinstance(X, str):
             raise InputError("X is one string; expected a collection of sequences: put it into a list")
-        X = list(X)
-        return MotifBatch(self._layout(*_numbered(X)), None if Y is None else _positive(Y))
+        return MotifBatch(self._layout(*_numbered(list(X))), None if Y is None else _positive(Y))
 
     def _layout(self, bases: NDArray[np.uint8], offsets: Indices) -> Layout:
         """Number words and windows of sequences, each of which must have a window."""
@@ -228,20 +242,17 @@ class Motif(BaseTask):
 
     def tables(self, w: Vector) -> Tables:
         """Return the weights in the form that windows are scanned with."""
-        matrix = w[: 4 * self.width].reshape(self.width, 4)
-        reverse = fold_matrix(matrix[::-1, ::-1]) if self.strands == 2 else np.zeros((0, 256))
-        return Tables(fold_matrix(matrix), reverse, np.append(w[4 * self.width :], 0.0))
+        matrix = np.ascontiguousarray(w[: 4 * self.width]).reshape(self.width, 4)
+        mirrored = matrix[::-1, ::-1].copy() if self.strands == 2 else np.zeros((0, 4))
+        folded = kernels.fold_matrix(matrix), kernels.fold_matrix(mirrored)
+        return Tables(*folded, np.append(w[4 * self.width :], 0.0))
 
     def _bonus(self, batch: MotifBatch, mode: Mode, rows: Indices) -> NDArray[np.float64]:
         """Return what is added to the scores of the negative and of the positive label, shape (k, 2)."""
         bonus = np.zeros((len(rows), 2))
-        if mode == "free":
-            return bonus
-        positive = batch.truth()[rows]
-        if mode == "augmented":
-            bonus[positive, 0] = bonus[~positive, 1] = 1.0
-        else:
-            bonus[positive, 0] = bonus[~positive, 1] = -np.inf
+        if mode != "free":
+            wrong = (~batch.truth()[rows]).astype(np.int64)
+            bonus[np.arange(len(rows)), wrong] = 1.0 if mode == "augmented" else -np.inf
         return bonus
 
     def best_windows(
@@ -249,95 +260,73 @@ class Motif(BaseTask):
     ) -> tuple[Vector, Indices, Indices]:
         """Return score, start and strand of the highest window of each sequence, each of shape (n,)."""
         rows = np.arange(batch.n_examples) if rows is None else rows
-        values, starts, strands = self._best(batch, self.tables(w), rows)
+        values, starts, strands = np.empty(len(rows)), np.empty_like(rows), np.empty_like(rows)
+        kernels.best_windows(batch.layout, self.tables(w), self.width, rows, values, starts, strands)
         return values, starts - batch.layout.offsets[rows], strands
 
-    def _best(self, batch: MotifBatch, tables: Tables, rows: Indices) -> tuple[Vector, Indices, Indices]:
-        values = np.empty(len(rows))
-        starts, strands = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
-        kernels.best_windows(batch.layout, tables, self.width, rows, values, starts, strands)
-        return values, starts, strands
-
-    def _window_atoms(
-        self, batch: MotifBatch, starts: Indices, strands: Indices, factors: Vector
-    ) -> tuple[Indices, NDArray[np.int32], Vector]:
-        """Return pointers, columns and values of the features of one window an example, times its factor."""
+    def _window_slopes(self, batch: MotifBatch, starts: Indices, strands: Indices, factors: Vector) -> Slopes:
+        """Return the features of one window per example, given by its flat start, times its factor."""
         pointers = np.empty(len(starts) + 1, dtype=np.int64)
         most = 2 * self.width * int(np.count_nonzero(factors))
         column, value = np.empty(most, dtype=np.int32), np.empty(most)
-        end = kernels.window_atoms(
-            batch.layout, self.width, self.n_states_, starts, strands, factors, pointers, column, value
-        )
-        return pointers, column[:end], value[:end]
+        windows = starts, strands, factors
+        end = kernels.window_atoms(batch.layout, self.width, self.n_states_, *windows, pointers, column, value)
+        return Slopes(batch.rows, pointers, Atoms(np.full(end, -1, dtype=np.int32), column[:end], value[:end]))
 
-    @staticmethod
-    def _joined_atoms(parts: list[tuple[Indices, NDArray[np.int32], Vector]]) -> tuple[Indices, Atoms]:
-        """Return the pointers and atoms of consecutive examples' windows."""
-        pointers, columns, values = zip(*parts, strict=True)
-        column = np.concatenate(columns)
-        return joined_offsets(pointers), Atoms(np.full(len(column), -1, dtype=np.int32), column, np.concatenate(values))
+    def pool_batch(self, batch: MotifBatch, query: Query) -> Pooled:
+        """Pool the windows and labels of the sequences of a query."""
+        return self._pool(batch, query)
 
-    def planes(
-        self,
-        batch: MotifBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return one supporting plane for each asked example.
+    def renyi_pool(self, batch: MotifBatch, query: Query, order: float) -> Pooled:
+        """Pool labels at ε_y by Δ_i(y) + G_α(y), where windows are pooled by Rényi entropy of order α; G_α(−1) = 0."""
+        return self._pool(batch, query, order)
 
-        Where windows are maximised, threads share the examples; see `latentstruct.executors.share`.
-        """
-        require_labels(batch, mode)
-        asked = np.arange(batch.n_examples) if rows is None else np.asarray(rows, dtype=np.int64)
-        bonus, tables = self._bonus(batch, mode, asked), self.tables(w)
-        values, positive = np.empty(len(asked)), np.empty(len(asked))
-        if temperature.latent == 0:
-            pooling = asked, bonus, temperature.output, values, positive
-            pointers, atoms = self._hard_atoms(batch, tables, *pooling)
+    def _pool(self, batch: MotifBatch, query: Query, order: float = 0.0) -> Pooled:
+        rows, renyi = query.examples(batch), order > 0
+        soft, scan = renyi or query.temperature != HARD, (batch.layout, self.tables(query.w), self.width)
+        labels = Labels(rows, self._bonus(batch, query.mode, rows), np.empty(len(rows)), np.empty(len(rows)))
+        slopes: Slopes | Vector
+        if query.weights is not None and soft and not renyi:
+            total, factors = np.zeros(self.n_features + 1), query.weights
+            kernels.soft_total(*scan, *labels[:2], query.temperature, factors, *labels[2:], total)
+            slopes = total[:-1].copy()
+        elif query.temperature.latent == 0 and not renyi:
+            slopes = self._best_slopes(batch, query, scan, labels)
         else:
-            most = int(np.minimum(self.n_states_, np.diff(batch.layout.offsets)[asked]).sum())
-            most += 4 * self.width * len(asked)
+            most = int(np.minimum(self.n_states_, np.diff(batch.layout.offsets)[rows]).sum())
+            most += 4 * self.width * len(rows)
+            pointers = np.empty(len(rows) + 1, dtype=np.int64)
             column, value = np.empty(most, dtype=np.int32), np.empty(most)
-            pointers = np.empty(len(asked) + 1, dtype=np.int64)
-            end = kernels.soft_atoms(
-                batch.layout, tables, self.width, asked, bonus, temperature, values, positive, pointers, column, value
-            )
+            pooling = *labels[:2], query.temperature, order, *labels[2:]
+            end = kernels.soft_atoms(*scan, *pooling, pointers, column, value)
             atoms = Atoms(np.full(end, -1, dtype=np.int32), column[:end].copy(), value[:end].copy())
-        planes = Planes(batch.rows, pointers, atoms, np.zeros(len(asked)), values, self.n_features)
-        if temperature != Temperature():
-            planes.offsets = values - planes.dot(w)
-        elif mode == "augmented":
-            planes.offsets = bonus[np.arange(len(asked)), positive.astype(np.int64)]
-        return planes
+            slopes = Slopes(batch.rows, pointers, atoms)
+        losses = np.zeros(len(rows))
+        if query.augmented:
+            losses = np.where(batch.truth()[rows], 1.0 - labels.positive, labels.positive)
+        return Pooled(labels.values, slopes, losses, soft, exact=not renyi)
 
-    def shares_planes(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> bool:
-        """Tell whether `planes` shares its work."""
-        return temperature.latent == 0
-
-    def _hard_atoms(
-        self,
-        batch: MotifBatch,
-        tables: Tables,
-        asked: Indices,
-        bonus: NDArray[np.float64],
-        output_temperature: float,
-        values: Vector,
-        positive: Vector,
-    ) -> tuple[Indices, Atoms]:
-        """Fill in values and shares of the positive label, and return the features of the best windows."""
-        found: dict[int, tuple[Indices, NDArray[np.int32], Vector]] = {}
+    def _best_slopes(self, batch: MotifBatch, query: Query, scan: tuple[Any, ...], labels: Labels) -> Slopes:
+        """Pool the labels of the best windows, whose features are returned."""
+        found: dict[int, Slopes] = {}
 
         def search(first: int, last: int) -> None:
-            part = slice(first, last)
-            starts, strands = np.empty(last - first, dtype=np.int64), np.empty(last - first, dtype=np.int64)
-            scored = asked[part], bonus[part], output_temperature, values[part], positive[part], starts, strands
-            kernels.pool_best_windows(batch.layout, tables, self.width, *scored)
-            found[first] = self._window_atoms(batch, starts, strands, positive[part])
+            part: Labels = Labels._make(values[first:last] for values in labels)
+            starts, strands = np.empty_like(part.rows), np.empty_like(part.rows)
+            output = query.temperature.output
+            kernels.pool_best_windows(*scan, *part[:2], output, *part[2:], starts, strands)
+            found[first] = self._window_slopes(batch, starts, strands, part.positive)
 
-        share(search, len(asked))
-        return self._joined_atoms([found[first] for first in sorted(found)])
+        query.chunks.run(search, len(labels.rows))
+        parts = [found[first] for first in sorted(found)]
+        if len(parts) == 1:
+            return parts[0]
+        atoms = Atoms(*map(np.concatenate, zip(*(part.atoms for part in parts), strict=True)))
+        return Slopes(batch.rows, joined_offsets([part.pointers for part in parts]), atoms)
+
+    def chunked(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> bool:
+        """Return whether `pool_batch` splits its work: where windows are maximized."""
+        return temperature.latent == 0
 
     def work(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each sequence takes, shape (n,)."""
@@ -349,37 +338,19 @@ class Motif(BaseTask):
         """Return about how many nanoseconds the tables of scores take."""
         return 5e4
 
-    def total(
-        self,
-        batch: MotifBatch,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        weights: Vector,
-        rows: Indices | None = None,
-    ) -> Plane:
-        """Return the weighted sum of the asked examples' planes."""
-        if temperature == Temperature():
-            return super().total(batch, w, mode, temperature, weights, rows)
-        require_labels(batch, mode)
-        rows = np.arange(batch.n_examples) if rows is None else rows
-        bonus, tables = self._bonus(batch, mode, rows), self.tables(w)
-        values, positive = np.empty(len(rows)), np.empty(len(rows))
-        slope = np.zeros(self.n_features + 1)
-        kernels.soft_total(batch.layout, tables, self.width, rows, bonus, temperature, weights, values, positive, slope)
-        slope = slope[:-1].copy()
-        offset = float(weights @ values) - float(slope @ w)
-        expected_loss = 0.0
-        if mode == "augmented":
-            expected_loss = float(weights @ np.where(batch.truth()[rows], 1.0 - positive, positive))
-        return Plane(slope, offset, entropy=offset - expected_loss)
-
     def scores(self, batch: MotifBatch, w: Vector, latent_temperature: float = 0.0) -> Vector:
         """Return smax_{ε_h} over h of w·φ'(x, +1, h) of each sequence, shape (n,); above 0 means +1."""
         if latent_temperature == 0:
             return self.best_windows(batch, w)[0]
+        return self._pooled_windows(batch, w, latent_temperature, 0.0)
+
+    def renyi_scores(self, batch: MotifBatch, w: Vector, order: float) -> Vector:
+        """Return G_α(+1) of each sequence, shape (n,); above 0 means +1."""
+        return self._pooled_windows(batch, w, 1.0, order)
+
+    def _pooled_windows(self, batch: MotifBatch, w: Vector, temperature: float, order: float) -> Vector:
         pooled, rows = np.empty(batch.n_examples), np.arange(batch.n_examples)
-        kernels.pooled_windows(batch.layout, self.tables(w), self.width, rows, latent_temperature, pooled)
+        kernels.pooled_windows(batch.layout, self.tables(w), self.width, rows, temperature, order, pooled)
         return pooled
 
     def window_scores(self, batch: MotifBatch, w: Vector) -> list[NDArray[np.float64]]:
@@ -399,12 +370,18 @@ class Motif(BaseTask):
     def decode(self, batch: MotifBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the label of each sequence and, if it is +1, the best window (windows pooled at ε_h)."""
         best, starts, strands = self.best_windows(batch, w)
-        pooled = best if temperature.latent == 0 else self.scores(batch, w, temperature.latent)
-        found = zip(pooled.tolist(), starts.tolist(), strands.tolist(), strict=True)
+        pooled = self.scores(batch, w, temperature.latent) if temperature.latent else best
+        return self._predictions(starts, strands, pooled)
+
+    def renyi_decode(self, batch: MotifBatch, w: Vector, order: float) -> list[Prediction]:
+        """Return argmax_y G_α(y) of each sequence and, if it is +1, the best window."""
+        return self._predictions(*self.best_windows(batch, w)[1:], self.renyi_scores(batch, w, order))
+
+    def _predictions(self, starts: Indices, strands: Indices, pooled: Vector) -> list[Prediction]:
         negative, positive = self.labels_
         return [
             Prediction(positive, (start, strand), score) if score > 0 else Prediction(negative, None, 0.0)
-            for score, start, strand in found
+            for score, start, strand in zip(pooled.tolist(), starts.tolist(), strands.tolist(), strict=True)
         ]
 
     def collect(self, outputs: list[Any]) -> NDArray:
@@ -423,16 +400,14 @@ class Motif(BaseTask):
             raise InputError(f"Y_true has {len(true)} labels but Y_pred has {len(predicted)}: give equally many")
         return (true != predicted).astype(np.float64)
 
-    def complete(self, batch: MotifBatch, w: Vector) -> list[tuple[int, int] | None]:
+    def complete(self, batch: MotifBatch, w: Vector) -> list[Window]:
         """Return the best window of each positive sequence, and None for the negative ones."""
         rows = np.flatnonzero(batch.truth())
         _, starts, strands = self.best_windows(batch, w, rows)
         return self._latents(batch, rows, starts, strands)
 
-    def _latents(
-        self, batch: MotifBatch, rows: Indices, starts: Indices, strands: Indices
-    ) -> list[tuple[int, int] | None]:
-        latents: list[tuple[int, int] | None] = [None] * batch.n_examples
+    def _latents(self, batch: MotifBatch, rows: Indices, starts: Indices, strands: Indices) -> list[Window]:
+        latents: list[Window] = [None] * batch.n_examples
         for i, start, strand in zip(rows.tolist(), starts.tolist(), strands.tolist(), strict=True):
             latents[i] = (start, strand)
         return latents
@@ -440,10 +415,7 @@ class Motif(BaseTask):
     def completion_planes(self, batch: MotifBatch, latents: Sequence[Any]) -> Planes:
         """Return the planes φ'(x_i, y_i, h_i)·w of given windows."""
         positive = batch.truth()
-        if len(latents) != len(positive):
-            raise InputError(
-                f"found {len(latents)} latents; expected {len(positive)}, one for each sequence: give as many"
-            )
+        require_one_latent_each(batch, latents)
         starts, strands = np.zeros(len(positive), dtype=np.int64), np.ones(len(positive), dtype=np.int64)
         for i, latent in enumerate(latents):
             if positive[i]:
@@ -451,9 +423,8 @@ class Motif(BaseTask):
                 starts[i] = batch.layout.offsets[i] + start
             elif latent is not None:
                 raise InputError(f"latent {i} is {show(latent)}, but sequence {i} is negative: give None for it")
-        pointers, atoms = self._joined_atoms([self._window_atoms(batch, starts, strands, positive.astype(np.float64))])
-        nothing = np.zeros(len(positive))
-        return Planes(batch.rows, pointers, atoms, nothing, nothing.copy(), self.n_features)
+        slopes = self._window_slopes(batch, starts, strands, positive.astype(np.float64))
+        return Planes(*slopes, np.zeros(len(positive)), np.zeros(len(positive)), self.n_features)
 
     def _checked_window(self, batch: MotifBatch, i: int, latent: Any) -> tuple[int, int]:
         layout = batch.layout
@@ -478,7 +449,7 @@ class Motif(BaseTask):
             )
         return start, strand
 
-    def random_latents(self, batch: MotifBatch, rng: np.random.Generator) -> list[tuple[int, int] | None]:
+    def random_latents(self, batch: MotifBatch, rng: np.random.Generator) -> list[Window]:
         """Return a window for each positive sequence, drawn uniformly among all of its windows and strands."""
         rows = np.flatnonzero(batch.truth())
         layout = batch.layout
@@ -491,9 +462,7 @@ class Motif(BaseTask):
         starts = layout.first[run] + number - before[run] - layout.offsets[rows]
         return self._latents(batch, rows, starts, np.where(drawn < counts, 1, -1))
 
-    def initial_latents(
-        self, batch: MotifBatch, rng: np.random.Generator, attempt: int
-    ) -> list[tuple[int, int] | None]:
+    def initial_latents(self, batch: MotifBatch, rng: np.random.Generator, attempt: int) -> list[Window]:
         """Return the windows of the `attempt`-th best of the motifs that grow from enriched words.
 
         Words that more positive sequences hold than the negative ones let expect are refined to matrices by
@@ -521,16 +490,9 @@ class Motif(BaseTask):
         return np.where(inside, flat - layout.offsets[rows], starts)
 
 
-def fold_matrix(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return tables (⌈l/4⌉, 256) of the summed scores of four letters at a time of a matrix (l, 4)."""
-    tables = np.zeros((-(-len(matrix) // 4), 256))
-    kernels.fold_matrix(np.ascontiguousarray(matrix), tables)
-    return tables
-
-
 def _positive(Y: Any) -> NDArray[np.bool_]:
     """Return which labels are positive."""
-    labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
+    labels = as_list(Y)
     positive = np.empty(len(labels), dtype=bool)
     for i, y in enumerate(labels):
         if isinstance(y, bool | np.bool_) or (isinstance(y, Real | np.integer) and y in (1, 0, -1)):
@@ -542,9 +504,8 @@ def _positive(Y: Any) -> NDArray[np.bool_]:
     return positive
 
 
-def _label_pair(Y: Any) -> tuple[Any, Any]:
-    """Return the negative and the positive label as they are spelled in Y."""
-    labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
+def _label_pair(labels: list[Any]) -> tuple[Any, Any]:
+    """Return the negative and the positive label as they are spelled."""
     if all(isinstance(y, bool | np.bool_) for y in labels):
         return False, True
     negative = {int(y) for y in labels if not y > 0}

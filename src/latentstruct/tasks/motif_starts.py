@@ -203,7 +203,7 @@ class MotifGrower:
         """
         task, rows = self.task, self.judged
         pooled = np.empty(len(rows))
-        kernels.pooled_windows(self.layout, task.tables(w), task.width, rows, 1.0, pooled)
+        kernels.pooled_windows(self.layout, task.tables(w), task.width, rows, 1.0, 0.0, pooled)
         scores = pooled - np.log(np.diff(self.layout.windows)[rows])
         n = len(self.sites)
         ranks = rankdata(scores)[:n]

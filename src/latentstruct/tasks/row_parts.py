@@ -94,9 +94,11 @@ class RowStack:
             # Named by the example; an error that only the block has is raised as it is.
             bounds = offsets_from_lengths(lengths)
             for k, length in enumerate(lengths):
-                one = block[bounds[k] : bounds[k + 1]]
                 if self._sparse:
-                    one = sparse.csr_array(self._sparse[k][::-1], shape=(length, n))
+                    # SciPy would follow the invalid indices of the block.
+                    one: Any = sparse.csr_array(self._sparse[k][::-1], shape=(length, n))
+                else:
+                    one = block[bounds[k] : bounds[k + 1]]
                 check_matrix(one, self._title(self._n_closed + k))
             raise
         keep = not self._sparse and share_of_nonzeros(block) >= SPARSE_BELOW

@@ -87,6 +87,12 @@ class StateParts:
         lines = self.task.costs_ if query.augmented else np.where(np.eye(n_labels, dtype=bool), 0.0, -np.inf)
         return lines, self.batch.classes(query.rows)
 
+    def by_candidate(self, lines: NDArray[np.float64], line: Indices) -> Vector:
+        """Return the numbers of classes (·, S), of which each example has one line, for all candidates."""
+        if self.task.table_ is not None:
+            return lines[:, self.task.table_.every.y][line].ravel()
+        return self.cells.by_class(lines[line].ravel())
+
     def best(self, query: Query) -> tuple[Vector, Chosen]:
         """Return the value and the candidate of the hard max of each example.
 
@@ -96,7 +102,7 @@ class StateParts:
         lines, line = self.heights(query)
         if table is None:
             scores, cells = self.scores(query), self.cells
-            scores += cells.by_class(lines[line].ravel()) if losses is None else self.losses(query)
+            scores += self.by_candidate(lines, line) if losses is None else self.losses(query)
             values, places = highest(scores, cells.bounds)
             return values, Chosen(cells.y[places], cells.h[places])
         candidates = table.distinct if losses is None else table.every
@@ -170,7 +176,7 @@ class StateParts:
         """Return the losses of all candidates."""
         given = self.batch.losses
         if given is None:
-            return self.cells.by_class(self.task.costs_[self.batch.classes(query.rows)].ravel())
+            return self.by_candidate(self.task.costs_, self.batch.classes(query.rows))
         return given if query.rows is None else given[positions(self.batch.cells.bounds, query.rows)[0]]
 
     def add_to(self, scores: Vector, query: Query) -> Vector:
