@@ -47,9 +47,10 @@ from latentstruct import (
     StructuralSVM,
     pair_features,
 )
+from latentstruct.core.protocols import Pooled
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.planes import Planes
+from latentstruct.planes import Planes, Slopes
 from latentstruct.tasks.base import BaseTask
 
 MUTANTS = 20_000
@@ -225,20 +226,17 @@ class OwnPlanes(BaseTask):
 
     labelled, n_examples = True, 3
 
-    def planes(self, batch, w, mode, temperature, rows=None):
+    def pool_batch(self, batch, query):
         indptr, places, pointers, row, column = self.leaves
-        found = Planes(
-            Rows(indptr, places, np.zeros(0)),
-            pointers,
-            Atoms(row, column, np.full(len(row), 1.0 if mode == "clamped" else -1.0)),
-            np.full(3, 0.0 if mode == "clamped" else 1.0),
-            np.zeros(3),
-            6,
-        )
+        clamped = query.mode == "clamped"
+        atoms = Atoms(row, column, np.full(len(row), 1.0 if clamped else -1.0))
+        slopes, losses = Slopes(Rows(indptr, places, np.zeros(0)), pointers, atoms), np.full(3, 0.0 if clamped else 1.0)
         try:
-            return found if rows is None else found.take(rows)
+            found = Planes(*slopes, losses, np.zeros(3), 6)
+            found = found if query.rows is None else found.take(query.rows)
         except (IndexError, TypeError, ValueError) as error:
             raise InputError("the task itself cannot use its arrays") from error
+        return Pooled(found.values, Slopes(found.rows, found.pointers, found.atoms), found.offsets)
 
     def decode(self, batch, w, temperature):
         return []

@@ -96,7 +96,7 @@ def latent_estimators(problem: Problem) -> list[Any]:
     found: list[Any] = [LatentSSVM, LatentSSVM]
     if problem.soft:
         found += [MarginalSSVM, HiddenCRF, StructuredEstimator]
-        found += [MinEntropySSVM] * (hasattr(problem.task, "renyi_pool") or hasattr(problem.task, "renyi_planes"))
+        found += [MinEntropySSVM] * problem.task.tags.renyi
     compares = problem.name in COMPARES_LATENTS and problem.task.latent_loss is not None
     return found + [ModLat, IterativeLSVM] * compares
 

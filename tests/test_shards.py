@@ -48,6 +48,7 @@ from latentstruct.shards import (
 from latentstruct.solvers import CCCP, LBFGS, BlockAscent, Bundle, Proximal, SelfPaced, Subgradient
 from latentstruct.solvers.selection import choose_solver
 from latentstruct.solvers.starts import LatentStarts, SampledStarts, SummedStarts
+from latentstruct.tasks.base import BaseTask
 
 RNG = np.random.default_rng(7)
 LABELS = RNG.integers(0, 3, 40)
@@ -140,11 +141,23 @@ def test_order_of_sums_does_not_depend_on_where_they_are_made(n, n_parts, seed, 
     assert shares.max() <= max(1.25 * n / n_parts, size * -(-n // size // n_parts) + size)
 
 
+class Worked(BaseTask):
+    """A task that only says how much work its examples are."""
+
+    n_features = 1
+
+    def __init__(self, known):
+        self.known = known
+
+    def work(self, batch, mode, temperature):
+        return super().work(batch, mode, temperature) if self.known is None else self.known
+
+
 @settings(max_examples=50, deadline=None)
 @given(lengths=st.lists(st.integers(0, 50), min_size=1, max_size=60), factor=st.sampled_from([1, 4000]))
 def test_bounds_of_shards_of_unknown_work(lengths, factor):
     X = [range(n * factor) for n in lengths]
-    plain = TaskOracle(SimpleNamespace(n_features=1), SimpleNamespace(n_examples=len(X)), np.ones(len(X)), "free")
+    plain = TaskOracle(Worked(None), SimpleNamespace(n_examples=len(X)), np.ones(len(X)), "free")
     bounds = shard_bounds(plain, X).tolist()
     assert bounds == shard_bounds(plain, [sparse.csr_array((len(x), 2)) for x in X]).tolist()
     assert (bounds[0], bounds[-1]) == (0, len(X))
@@ -164,8 +177,9 @@ def test_bounds_of_shards_of_unknown_work(lengths, factor):
 @given(steps=st.lists(st.floats(1, 1e6), min_size=2, max_size=200), scale=st.sampled_from([1e-3, 1.0, 1e3]))
 def test_bounds_of_shards_of_known_work(steps, scale):
     work = scale * np.array(steps)
-    task = SimpleNamespace(n_features=1, work=lambda batch, mode, temperature: work)
-    bounds = shard_bounds(TaskOracle(task, SimpleNamespace(n_examples=len(work)), np.ones(len(work)), "free"), None)
+    bounds = shard_bounds(
+        TaskOracle(Worked(work), SimpleNamespace(n_examples=len(work)), np.ones(len(work)), "free"), None
+    )
     assert (bounds[0], bounds[-1]) == (0, len(work))
     assert len(bounds) - 1 <= MOST_SHARDS
     assert len(bounds) == 2 or work.sum() >= 1e6
@@ -318,11 +332,11 @@ def test_estimators_find_the_same_weights_on_shards_in_this_process(model, name,
     assert len({fit.objective_ for fit in fits}) == 1
 
 
-class OwnTotal(Multiclass):
-    """A task whose sums are its own, and of all examples only."""
+class OwnPool(Multiclass):
+    """A task of the user's own, with planes of single examples only."""
 
-    def total(self, batch, w, mode, temperature, weights):
-        return super().total(batch, w, mode, temperature, weights)
+    def pool_batch(self, batch, query):
+        return super().pool_batch(batch, replace(query, weights=None))
 
 
 class Alone(ExampleTask):
@@ -351,7 +365,7 @@ class Alone(ExampleTask):
 def test_tasks_of_users_are_asked_as_they_can_be(executor, many_pieces):
     whole, own = (
         StructuralSVM(task, solver="bundle", executor=executor, n_jobs=2).fit(POINTS, LABELS)
-        for task in (Multiclass(), OwnTotal())
+        for task in (Multiclass(), OwnPool())
     )
     alone = StructuralSVM(Alone(), solver="bundle", tol=0.05, executor=executor, n_jobs=2).fit(POINTS, LABELS)
     # One problem, whose optimum is between the bounds of each.

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from latentstruct.checks import check_sparse
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.plane_store import PlaneStore
-from latentstruct.planes import Planes
+from latentstruct.planes import Planes, Slopes
 from latentstruct.tasks.inputs import check_matrix
 
 ROOT = Path(__file__).parents[1]
@@ -179,23 +180,21 @@ def test_text_is_not_taken_for_numbers_but_for_labels(kind):
 
 
 class Users(Multiclass):
-    """A task with planes of its own, one array of which is changed."""
+    """A task with answers of its own, one array of which is changed."""
 
     def __init__(self, change=None):
         super().__init__()
         self.change = change
 
-    def planes(self, batch, w, mode, temperature, rows=None):
-        found = super().planes(batch, w, mode, temperature, rows)
-        return self.change(found)
+    def pool_batch(self, batch, query):
+        found = super().pool_batch(batch, query)
+        return replace(found, slopes=self.change(found.slopes))
 
 
-def moved(planes, **arrays):
-    atoms = planes.atoms._replace(**{name: array for name, array in arrays.items() if name in Atoms._fields})
-    rows = planes.rows._replace(**{name: array for name, array in arrays.items() if name in Rows._fields})
-    pointers = arrays.get("pointers", planes.pointers)
-    n_features = arrays.get("n_features", planes.n_features)
-    return Planes(rows, pointers, atoms, planes.offsets, planes.values, n_features)
+def moved(slopes, **arrays):
+    atoms = slopes.atoms._replace(**{name: array for name, array in arrays.items() if name in Atoms._fields})
+    rows = slopes.rows._replace(**{name: array for name, array in arrays.items() if name in Rows._fields})
+    return Slopes(rows, arrays.get("pointers", slopes.pointers), atoms)
 
 
 @pytest.mark.parametrize(
@@ -211,12 +210,13 @@ def moved(planes, **arrays):
         lambda p: moved(p, pointers=p.pointers[:-1]),
         lambda p: moved(p, places=p.rows.places + np.uint32(10**6)),
         lambda p: moved(p, indptr=p.rows.indptr + 10**6),
-        lambda p: moved(p, n_features=10**6),
     ],
 )
 def test_planes_of_a_users_task_are_checked(change):
-    StructuralSVM(Users(lambda planes: planes)).fit(X, Y)
-    with pytest.raises(InputError, match=r"Users\.planes must return 4 planes of 6 weights with valid indices, got "):
+    StructuralSVM(Users(lambda slopes: slopes)).fit(X, Y)
+    with pytest.raises(
+        InputError, match=r"Users\.pool_batch must return 4 planes of 6 weights with valid indices, got "
+    ):
         StructuralSVM(Users(change)).fit(X, Y)
 
 

@@ -14,7 +14,6 @@ from latentstruct.core.oracles import RenyiOracle, SlackOracle
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import chain as chain_kernels
-from latentstruct.planes import Plane
 from latentstruct.tasks import CandidateTask, Chain, ExampleTask, Multiclass, chain_pooling
 from latentstruct.testing import check_task
 
@@ -593,23 +592,24 @@ def test_the_task_itself_is_left_alone():
     assert not hasattr(task, "n_features")
 
 
+def scaled(found, factor):
+    """Return an answer with other slopes, whose planes are tight all the same."""
+    atoms = found.slopes.atoms._replace(value=factor * found.slopes.atoms.value)
+    return replace(found, slopes=found.slopes._replace(atoms=atoms), soft=True)
+
+
 class NotTight(Multiclass):
-    def planes(self, batch, w, mode, temperature, rows=None):
-        planes = super().planes(batch, w, mode, temperature, rows)
-        planes.values = planes.values + 0.1
-        return planes
+    def pool_batch(self, batch, query):
+        found = super().pool_batch(batch, query)
+        return replace(found, values=found.values + 0.1, soft=False)
 
 
 class NotSupporting(Multiclass):
     """A slope that is off, with an offset that keeps it tight."""
 
-    def planes(self, batch, w, mode, temperature, rows=None):
-        planes = super().planes(batch, w, mode, temperature, rows)
-        if mode == "augmented":
-            planes = planes.scaled(np.full(len(planes), 1.1))
-            planes.values = planes.values / 1.1
-            planes.offsets = planes.values - planes.dot(w)
-        return planes
+    def pool_batch(self, batch, query):
+        found = super().pool_batch(batch, replace(query, weights=None))
+        return scaled(found, 1.1) if query.mode == "augmented" else found
 
 
 class HalfLoss(Multiclass):
@@ -628,19 +628,24 @@ class LossToItself(Multiclass):
 
 
 class WrongRows(Multiclass):
-    def planes(self, batch, w, mode, temperature, rows=None):
-        return super().planes(batch, w, mode, temperature, None if rows is None else np.sort(rows))
+    def pool_batch(self, batch, query):
+        return super().pool_batch(batch, replace(query, rows=None if query.rows is None else np.sort(query.rows)))
 
 
 class WrongTotal(Multiclass):
-    def total(self, batch, w, mode, temperature, weights):
-        return super().total(batch, w, mode, temperature, np.ones_like(weights))
+    def pool_batch(self, batch, query):
+        weights = None if query.weights is None else np.ones_like(query.weights)
+        return super().pool_batch(batch, replace(query, weights=weights))
 
 
 class NoEntropy(Multiclass):
-    def total(self, batch, w, mode, temperature, weights):
-        plane = super().total(batch, w, mode, temperature, weights)
-        return Plane(plane.slope, plane.offset)
+    """All of the offset of a sum counts as loss."""
+
+    def pool_batch(self, batch, query):
+        found = super().pool_batch(batch, query)
+        if query.weights is not None and found.soft:
+            found.losses = float(query.weights @ found.values - found.slopes @ query.w)
+        return found
 
 
 class WrongScore(Multiclass):
@@ -649,55 +654,51 @@ class WrongScore(Multiclass):
 
 
 class ChangesWeights(Multiclass):
-    def planes(self, batch, w, mode, temperature, rows=None):
-        planes = super().planes(batch, w, mode, temperature, rows)
-        w += 1.0
-        return planes
+    def pool_batch(self, batch, query):
+        found = super().pool_batch(batch, query)
+        query.w[:] += 1.0
+        return found
 
 
 class Forgetful(Multiclass):
-    """Its answers depend on how often it was asked."""
+    """Its answers depend on how often it was called."""
 
-    def planes(self, batch, w, mode, temperature, rows=None):
-        batch.asked = getattr(batch, "asked", 0) + 1
-        planes = super().planes(batch, w, mode, temperature, rows)
-        planes.offsets = planes.offsets + 1e-3 * batch.asked
-        planes.values = planes.values + 1e-3 * batch.asked
-        return planes
+    def pool_batch(self, batch, query):
+        batch.calls = getattr(batch, "calls", 0) + 1
+        found = super().pool_batch(batch, query)
+        extra = 1e-3 * batch.calls
+        return replace(found, values=found.values + extra, losses=found.losses + extra)
 
 
 class PeeksAtTruth(Multiclass):
-    def planes(self, batch, w, mode, temperature, rows=None):
-        if mode == "free" and batch.labelled:
-            mode = "augmented"
-        return super().planes(batch, w, mode, temperature, rows)
+    def pool_batch(self, batch, query):
+        mode = "augmented" if query.mode == "free" and batch.labelled else query.mode
+        return super().pool_batch(batch, replace(query, mode=mode))
 
 
 class FreeIsNotClamped(Multiclass):
     """The free mode takes the worst output, consistently linear but below the clamped one."""
 
-    def planes(self, batch, w, mode, temperature, rows=None):
-        planes = super().planes(batch, w, "clamped" if mode == "free" else mode, temperature, rows)
-        if mode == "free":
-            planes.offsets = planes.offsets - 1.0
-            planes.values = planes.values - 1.0
-        return planes
+    def pool_batch(self, batch, query):
+        if query.mode != "free":
+            return super().pool_batch(batch, query)
+        found = super().pool_batch(batch, replace(query, mode="clamped"))
+        return replace(found, values=found.values - 1.0, losses=found.losses - 1.0)
 
 
 class WrongShape(Multiclass):
-    def planes(self, batch, w, mode, temperature, rows=None):
-        return super().planes(batch, w, mode, temperature, np.array([0]))
+    def pool_batch(self, batch, query):
+        return super().pool_batch(batch, replace(query, rows=np.array([0])))
 
 
 class NotFinite(Multiclass):
-    def planes(self, batch, w, mode, temperature, rows=None):
-        planes = super().planes(batch, w, mode, temperature, rows)
-        planes.values = planes.values + np.nan
-        return planes
+    def pool_batch(self, batch, query):
+        found = super().pool_batch(batch, query)
+        return replace(found, values=found.values + np.nan)
 
 
 class RefusesHard(Multiclass):
-    def planes(self, batch, w, mode, temperature, rows=None):
+    def pool_batch(self, batch, query):
         raise InputError("not today")
 
 
@@ -737,7 +738,7 @@ class Unlabelled(Multiclass):
         (Forgetful, "differently when asked twice"),
         (PeeksAtTruth, "without Y differ"),
         (FreeIsNotClamped, "the clamped value .* is above its free value"),
-        (WrongShape, "expected 7 planes"),
+        (WrongShape, "must return 7 planes"),
         (NotFinite, "value nan"),
         (RefusesHard, "was refused: not today"),
         (PoorSlack, "slack.. reaches"),
@@ -805,19 +806,11 @@ def test_a_wrong_gradient_of_the_total_is_found():
     class WrongBothWays(Multiclass):
         """Planes and total agree with each other and are below the function, but not with its derivative."""
 
-        def planes(self, batch, w, mode, temperature, rows=None):
-            planes = super().planes(batch, w, mode, temperature, rows)
-            if temperature.output > 0 and mode != "clamped":
-                planes = planes.scaled(np.full(len(planes), 0.9))
-                planes.values = planes.values / 0.9
-                planes.offsets = planes.values - planes.dot(w)
-                planes.exact = False
-            return planes
-
-        def total(self, batch, w, mode, temperature, weights):
-            plane = self.planes(batch, w, mode, temperature).total(weights)
-            plane.entropy = abs(plane.offset)
-            return plane
+        def pool_batch(self, batch, query):
+            found = super().pool_batch(batch, replace(query, weights=None))
+            if not found.soft:
+                return found
+            return replace(scaled(found, 0.9), losses=np.full(len(found.values), -1e3), exact=False)
 
     _, X, truth = class_data()
     with pytest.raises(AssertionError, match="finite differences"):

@@ -38,6 +38,7 @@ from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs, in_worker_process, pieces, thread_fold, thread_map
 from latentstruct.planes import Planes
+from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.graph import grid_graph
 from latentstruct.testing.solvers import _Candidates
 from parsing_reference import BANK, SENTENCES
@@ -218,8 +219,8 @@ def test_a_subclass_of_a_chunked_task_may_pool_chunk_by_chunk(many_pieces):
 
 
 def test_python_functions_stay_in_one_piece(many_pieces):
-    class Plain:
-        latent, n_features = False, 2
+    class Plain(BaseTask):
+        n_features = 2
 
     batch = Multiclass()
     batch.n_examples = 9

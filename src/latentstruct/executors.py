@@ -3,10 +3,9 @@
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import parent_process
@@ -129,40 +128,6 @@ def thread_map(function: Callable[[Item], Answer], items: Sequence[Item], n_jobs
     answers: list[Answer] = []
     _share(function, items, answers.append, n_jobs, len(items))
     return answers
-
-
-_DIVISION: ContextVar[tuple[Indices, int] | None] = ContextVar("division", default=None)
-
-
-@contextmanager
-def divided(bounds: Indices, n_jobs: int) -> Iterator[None]:
-    """Let `share` divide its items at these bounds, among up to `n_jobs` threads."""
-    token = _DIVISION.set((bounds, n_jobs))
-    try:
-        yield
-    finally:
-        _DIVISION.reset(token)
-
-
-def share(work: Callable[[int, int], None], n_items: int) -> None:
-    """Call a function with the first and the last + 1 of consecutive items, until all of them are done.
-
-    For work that writes its answers into arrays made beforehand: nothing is left to be joined, and little is done under
-    the interpreter's lock.
-
-    Parameters
-    ----------
-    work : callable
-        Called as ``work(first, last)``, by several threads at a time where `divided` says so for so many items.
-    n_items : int
-        How many there are.
-    """
-    bounds, n_jobs = _DIVISION.get() or (None, 1)
-    if bounds is None or bounds[-1] != n_items:
-        work(0, n_items)
-        return
-    ends = list(pairwise(bounds.tolist()))
-    _share(lambda part: work(*part), ends, lambda _: None, n_jobs, len(ends))
 
 
 @dataclass(frozen=True)

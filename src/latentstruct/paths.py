@@ -250,7 +250,7 @@ def _solver(solver: Any) -> Any:
 
 
 def _check_settings(task: Any, C: Any, groups: Any, solver: Any, callback: Any, max_seconds: Any) -> None:
-    if getattr(task, "weights", None) != "state":
+    if not isinstance(task, LatentMulticlass) or task.weights != "state":
         raise InputError(
             f"task must be LatentMulticlass(weights='state'), whose states have weights, found {show(task)}: use this "
             "task"

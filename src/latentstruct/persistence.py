@@ -31,6 +31,7 @@ from latentstruct.core.protocols import ROUND_COLUMNS, Round
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.short_repr import show
 from latentstruct.tasks.alignment import AlignmentState
+from latentstruct.tasks.base import defines
 from latentstruct.tasks.graph_layout import GraphState
 from latentstruct.tasks.measure import MeasureState
 from latentstruct.tasks.motif import MotifState
@@ -238,7 +239,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
             "task": encode(task, "task") if own else None,
         },
         type(task).__name__,
-        encode(estimator.task_.state(), "state") if hasattr(estimator.task_, "state") else None,
+        encode(estimator.task_.state(), "state") if defines(estimator.task_, "state") else None,
         {
             **{name: encode(getattr(estimator, name), name) for name in FITTED},
             HISTORY: _encode_history(estimator.history_),
@@ -508,7 +509,7 @@ def check_state(state: Any, n_weights: int, task: Any) -> None:
         raise ValueError(f"the labels are {show(labels)} and there are {n_weights} weights")
     n_states = state.get("n_states") or 0
     # A table of states that is given is as large as the file that holds it, and compared with these numbers.
-    if getattr(task, "states", None) is None and len(labels) * n_states > max(n_weights, HARMLESS):
+    if not task.pruned and len(labels) * n_states > max(n_weights, HARMLESS):
         raise ValueError(f"{len(labels)} labels with {n_states} states and {n_weights} weights do not belong together")
 
 

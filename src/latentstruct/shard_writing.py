@@ -31,6 +31,7 @@ from latentstruct.shard_files import (
 )
 from latentstruct.shards import length_of, part_of
 from latentstruct.short_repr import show
+from latentstruct.tasks.base import BaseTask, defines
 
 Blocks = Iterable[tuple[Any, Any]]
 
@@ -71,12 +72,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 def require_storable(task: Any) -> None:
     """Raise unless a task can write its examples to files, and be made again from what it learned."""
-    if not all(hasattr(task, name) for name in ("pack", "unpack", "prepare")):
+    if not (isinstance(task, BaseTask) and defines(task, "pack") and task.tags.storable):
         raise InputError(
             f"{type(task).__name__} cannot be stored in files; expected one of {', '.join(packing_tasks())}: use "
             "one of these, or define pack and unpack"
         )
-    if hasattr(task, "state") and not hasattr(task, "restore"):
+    if defines(task, "state") and not defines(task, "restore"):
         raise InputError(
             f"{type(task).__name__} has state, but restore is missing; expected both, or what is written could not be "
             "read again: define restore(state) too"
@@ -88,7 +89,7 @@ def require_small_tables(task: Any) -> None:
     from latentstruct.persistence import check_tables
 
     try:
-        check_tables(task.state() if hasattr(task, "state") and not is_own(task) else None)
+        check_tables(None if is_own(task) else task.state())
     except ValueError as error:
         raise InputError(f"{error}; expected fewer: merge labels, or train on examples in memory") from error
 
@@ -97,7 +98,7 @@ def packing_tasks() -> list[str]:
     """Return the names of the built-in tasks that can be stored."""
     from latentstruct import tasks
 
-    return [name for name in tasks.__all__ if hasattr(getattr(tasks, name), "unpack")]
+    return [name for name in tasks.__all__ if getattr(tasks, name).tags.storable]
 
 
 def is_own(task: Any) -> bool:
@@ -110,7 +111,7 @@ def is_own(task: Any) -> bool:
 def has_learned(task: Any) -> bool:
     """Tell whether a task knows its labels and number of features."""
     try:
-        return hasattr(task, "n_features") and (not hasattr(task, "state") or task.state() is not None)
+        return hasattr(task, "n_features") and (not defines(task, "state") or task.state() is not None)
     except AttributeError:
         return False
 
@@ -156,7 +157,7 @@ def repeatable(blocks: Any) -> Callable[[], Iterator[tuple[Any, Any]]]:
 
 def learn(task: Any, again: Callable[[], Iterator[tuple[Any, Any]]]) -> None:
     """Let a task look at all blocks."""
-    if hasattr(task, "learn_blocks"):
+    if defines(task, "learn_blocks"):
         task.learn_blocks(_with_outputs(again()))
         return
     raise InputError(
@@ -251,7 +252,7 @@ def manifest_bytes(task: Any, shards: list[Shard], labelled: bool, extra: Any) -
     from latentstruct.persistence import encode
 
     params = None if is_own(task) else encode(task, "task")
-    state = encode(task.state(), "state") if hasattr(task, "state") else None
+    state = encode(task.state(), "state") if defines(task, "state") else None
     manifest = Manifest(FORMAT, VERSION, __version__, type(task).__name__, params, state, labelled, shards, extra)
     try:
         return msgspec.json.encode(manifest)

@@ -329,7 +329,7 @@ def _restored_task(folder: Path, manifest: Manifest, task: Any) -> Any:
             found.restore(state)
         if getattr(found, "n_features", None) is None:
             raise ValueError("its task has learned nothing")
-        if type(found).__name__ != manifest.task or not hasattr(found, "unpack"):
+        if type(found).__name__ != manifest.task or not found.tags.storable:
             raise ValueError(f"its task is {type(found).__name__}")
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         raise FormatError(

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from inspect import signature
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from latentstruct.core.pooling import as_planes, planes_of
+from latentstruct.core.pooling import as_planes, planes_of, total_of
 from latentstruct.core.protocols import (
     HARD,
     ApproximateBatch,
@@ -22,10 +21,10 @@ from latentstruct.core.protocols import (
     Temperature,
 )
 from latentstruct.exceptions import InputError
-from latentstruct.executors import Chunks, divided, pieces, thread_fold, thread_map
+from latentstruct.executors import Chunks, pieces, thread_fold, thread_map
 from latentstruct.plane_store import PlaneStore
 from latentstruct.plane_sums import PlaneTree, group_size
-from latentstruct.planes import Plane, Planes, checked_planes
+from latentstruct.planes import Plane, Planes
 from latentstruct.ragged import Indices, Vector
 
 WORTH = 10.0
@@ -104,16 +103,6 @@ class DividedOracle(BaseOracle):
         """Return the temperatures of the pooling, by which work is estimated."""
         raise TypeError(f"{type(self).__name__} does not define _temperatures()")
 
-    @property
-    def _shares_planes(self) -> bool:
-        """Whether the task itself lets threads share the work on planes."""
-        return False
-
-    @property
-    def _sums_rows(self) -> bool:
-        """Whether the task can be asked for the sum of some examples."""
-        return True
-
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
         """Ask the task for the planes of some examples."""
         raise TypeError(f"{type(self).__name__} does not define _planes()")
@@ -125,14 +114,12 @@ class DividedOracle(BaseOracle):
     @cached_property
     def work(self) -> Vector:
         """Elementary steps that each example takes, shape (n,); 0 where threads cannot share them."""
-        tells = getattr(self.task, "work", None)
-        return np.zeros(self.n_examples) if tells is None else tells(self.batch, self.mode, self._temperatures())
+        return self.task.work(self.batch, self.mode, self._temperatures())
 
     @cached_property
     def overhead(self) -> float:
         """Elementary steps that each piece takes besides those of its examples."""
-        tells = getattr(self.task, "overhead", None)
-        return 0.0 if tells is None else float(tells(self.batch))
+        return float(self.task.overhead(self.batch))
 
     @cached_property
     def shared(self) -> bool:
@@ -166,7 +153,7 @@ class DividedOracle(BaseOracle):
         else:
             bounds = self._bounds(None, self.least_summed)
             size = len(bounds)
-        if len(bounds) < 3 or not self._sums_rows:
+        if len(bounds) < 3:
             return self._total(w, None)
         tree = PlaneTree(size)
         thread_fold(lambda rows: self._total(w, rows), self._parts(None, bounds), tree.add, self.n_jobs)
@@ -184,9 +171,6 @@ class DividedOracle(BaseOracle):
         found = self._chunked_planes(w, rows, Chunks(tuple(bounds.tolist()), self.n_jobs))
         if found is not None:
             return found
-        if self._shares_planes:
-            with divided(bounds, self.n_jobs):
-                return self._planes(w, rows)
         return Planes.joined(thread_map(lambda part: self._planes(w, part), self._parts(rows, bounds), self.n_jobs))
 
 
@@ -243,19 +227,6 @@ class TaskOracle(DividedOracle):
     def _temperatures(self) -> Temperature:
         return self.temperature
 
-    @property
-    def _shares_planes(self) -> bool:
-        tells = getattr(self.task, "shares_planes", None)
-        # A subclass with planes of its own need not share what the inherited ones do.
-        same = _home(self.task, "planes") is _home(self.task, "shares_planes")
-        return tells is not None and same and tells(self.batch, self.mode, self.temperature)
-
-    @cached_property
-    def _sums_rows(self) -> bool:
-        # A subclass may have a `total` of its own, which need not know `rows`.
-        parameters = signature(self.task.total).parameters.values()
-        return any(one.name == "rows" or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
-
     def _chunked_planes(self, w: Vector, rows: Indices | None, chunks: Chunks) -> Planes | None:
         if not self.task.chunked(self.batch, self.mode, self.temperature):
             return None
@@ -280,9 +251,8 @@ class TaskOracle(DividedOracle):
         return replace(found, below=self._hard or bool(np.all(found.exact)))
 
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
-        size = self.n_examples if rows is None else len(rows)
-        found = self.task.planes(self.batch, w, self.mode, self.temperature, rows)
-        return self._at_least_truth(checked_planes(found, self.task, "planes", size), w, rows)
+        query = Query(w, self.mode, self.temperature, rows)
+        return self._at_least_truth(planes_of(self.task, self.batch, query), w, rows)
 
     def _at_least_truth(self, found: Planes, w: Vector, rows: Indices | None) -> Planes:
         """Replace inexact answers by the plane of the true output where that is higher."""
@@ -291,8 +261,7 @@ class TaskOracle(DividedOracle):
             return found
         inexact = np.flatnonzero(~found.each_exact)
         asked = inexact if rows is None else rows[inexact]
-        truth = self.task.planes(self.batch, w, "clamped", self.temperature, asked)
-        checked_planes(truth, self.task, "planes", len(asked))
+        truth = planes_of(self.task, self.batch, Query(w, "clamped", self.temperature, asked))
         higher = np.flatnonzero(truth.values > found.values[inexact])
         if not len(higher):
             return found
@@ -301,16 +270,10 @@ class TaskOracle(DividedOracle):
     def _total(self, w: Vector, rows: Indices | None) -> Plane:
         weights = self.weights if rows is None else self.weights[rows]
         if self.task.tags.exact or not self._floored:
-            args = () if rows is None else (rows,)
-            found = self.task.total(self.batch, w, self.mode, self.temperature, weights, *args)
+            found = total_of(self.task, self.batch, Query(w, self.mode, self.temperature, rows, weights))
             if found.exact or not self._floored:
                 return self._marked(found)
         return self._planes(w, rows).total(weights)
-
-
-def _home(task: Any, name: str) -> type | None:
-    """Return the class that defines a method of a task."""
-    return next((kind for kind in type(task).__mro__ if name in vars(kind)), None)
 
 
 @dataclass
@@ -373,8 +336,7 @@ class SlackOracle(DividedOracle):
     def __post_init__(self) -> None:
         self.n_examples = self.batch.n_examples
         self.n_features = self.task.n_features
-        found = self.task.planes(self.batch, np.zeros(self.n_features), "clamped", HARD)
-        self.truth = checked_planes(found, self.task, "planes", self.n_examples)
+        self.truth = planes_of(self.task, self.batch, Query(np.zeros(self.n_features), "clamped"))
 
     def _argmax(self, w: Vector, rows: Indices) -> Planes:
         query = Query(w, "augmented", rows=rows)
@@ -385,8 +347,7 @@ class SlackOracle(DividedOracle):
         best, best_product = self.truth.take(rows), np.zeros(len(rows))
         true_score = best.dot(w)
         for scale in self.scales:
-            found = self.task.planes(self.batch, w / scale, "augmented", HARD, rows)
-            checked_planes(found, self.task, "planes", len(rows))
+            found = planes_of(self.task, self.batch, Query(w / scale, "augmented", rows=rows))
             product = found.offsets * (1.0 + found.dot(w) - true_score)
             better = np.flatnonzero(product > best_product)
             best = best.replaced(better, found.take(better))

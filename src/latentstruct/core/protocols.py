@@ -45,6 +45,13 @@ class Prediction(NamedTuple):
 
 
 @runtime_checkable
+class DecodedOutputs(Protocol):
+    """Predictions with all outputs in one array, which is faster than one by one."""
+
+    outputs: Any
+
+
+@runtime_checkable
 class Batch(Protocol):
     """Examples prepared once by a task; only that task reads its other attributes."""
 

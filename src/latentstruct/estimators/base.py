@@ -39,6 +39,7 @@ from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.selection import select_solver
 from latentstruct.solvers.starts import LatentStarts, SampledStarts, SummedStarts
+from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.inputs import check_matrix
 
 # Parameters that change nothing in the planes of single examples.
@@ -119,15 +120,15 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn whether this classifies, so that folds are stratified."""
         tags = super().__sklearn_tags__()
-        if getattr(self.task, "classifies", False):
+        if isinstance(self.task, BaseTask) and self.task.tags.classifier:
             tags.estimator_type = "classifier"
-            tags.classifier_tags = ClassifierTags(multi_class=not getattr(self.task, "binary", False))
+            tags.classifier_tags = ClassifierTags(multi_class=not self.task.tags.binary)
         return tags
 
     @property
     def classes_(self) -> NDArray:
         """The labels of a task with one label an example."""
-        if not (hasattr(self, "task_") and getattr(self.task_, "classifies", False)):
+        if not (hasattr(self, "task_") and self.task_.tags.classifier):
             raise AttributeError(f"{type(self).__name__} has no classes_: it is not fitted, or gives no labels")
         return self.task_.classes_
 
@@ -234,7 +235,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         **data: Any,
     ) -> Self:
         """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
-        if isinstance(self.task, type) or not hasattr(self.task, "learn"):
+        if not isinstance(self.task, BaseTask):
             raise InputError(f"task must be a task such as Chain(), found {show(self.task)}: give the task to learn")
         if Y is None and not isinstance(X, ShardedData):
             raise InputError(
@@ -243,7 +244,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         check_flag(self.warm_start, "warm_start")
         n_jobs = effective_jobs(self.n_jobs)
         task = copied(self.task)
-        if sample_weight is not None and getattr(task, "whole_set", False):
+        if sample_weight is not None and task.tags.single_example:
             raise InputError(
                 f"sample_weight is given, but {type(task).__name__} takes the whole set for one example: leave it out"
             )
@@ -297,15 +298,13 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         watching = validation or callback
         result = solver.minimize(objective, w0, state=state, callback=watching, checkpointer=checkpointer)
         kept = result if validation is None else validation.chosen(result)
-        if hasattr(task, "settle"):
-            # What training leaves open, for instance the threshold of a ranking.
-            task.settle(place.batch, kept.w)
+        task.settle(place.batch, kept.w)
         self.task_ = task
         # Warnings are about the training, not about the choice among its weights.
         reached = replace(result, reason=kept.reason)
         self._take(reached)
         self._state = (fingerprint, result.state) if self.warm_start else None
-        if hasattr(task, "n_inputs_"):
+        if task.n_inputs_:
             self.n_features_in_ = task.n_inputs_
         self._warn(reached, solver)
         if validation is not None:
@@ -317,8 +316,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         """Return a fitted model with the weights that training has reached so far."""
         model = copy(self)
         model.task_, model.coef_ = copy(task), w
-        if hasattr(task, "settle"):
-            model.task_.settle(batch, w)
+        model.task_.settle(batch, w)
         return model
 
     def _examples(self, task: Any, X: Any, Y: Any, H: Any) -> Any:

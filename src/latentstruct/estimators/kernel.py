@@ -64,7 +64,7 @@ class ScoreStarts:
 
 
 def _is_latent(estimator: Any) -> bool:
-    return bool(getattr(estimator.task, "latent", False))
+    return bool(estimator.task.latent)
 
 
 class KernelStructuralSVM(BaseStructuredEstimator):
@@ -375,7 +375,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             )
         check_kernel(rows)
         task, objective, settle = self._score_objective(layout, X, Y, sample_weight, H)
-        biased = getattr(task, "biased_", bool(task.bias))
+        biased = task.biased_
         solver = SampledCuts(
             rows,
             SAMPLE if self.cuts == "auto" else int(self.cuts),
@@ -404,7 +404,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         """Return the task, its objective as a function of all scores, and what makes the task out of final scores."""
         task = copied(self.task)
         task.learn(X, Y)
-        if sample_weight is not None and getattr(task, "whole_set", False):
+        if sample_weight is not None and task.tags.single_example:
             raise InputError(
                 f"sample_weight is given, but {type(task).__name__} takes the whole set for one example: leave it out"
             )
@@ -426,8 +426,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
 
         def settled(scores: Vector) -> Any:
-            if hasattr(by_scores, "settle"):
-                by_scores.settle(scored, scores)
+            by_scores.settle(scored, scores)
             return with_inputs(by_scores, task.n_inputs_, bias=task.bias)
 
         return task, objective, settled

@@ -36,7 +36,7 @@ class RowLayout:
 
 def n_vectors(task: Any) -> int:
     """Return V: weight number f·V + v of a task that has learned belongs to input f and weight vector v."""
-    return task.n_features // (task.n_inputs_ + getattr(task, "biased_", bool(task.bias)))
+    return task.n_features // (task.n_inputs_ + task.biased_)
 
 
 def with_inputs(task: Any, n_inputs: int, **params: Any) -> Any:

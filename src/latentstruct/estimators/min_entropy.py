@@ -119,7 +119,7 @@ class MinEntropySSVM(LatentEstimator):
         order = self._order()
         if not task.latent:
             return build_objective(task, batch, weights, Temperature())
-        if not (hasattr(task, "renyi_pool") or hasattr(task, "renyi_planes")):
+        if not task.tags.renyi:
             raise InputError(
                 f"{type(task).__name__} cannot pool latents by Rényi entropy: use MarginalSSVM, or write the structure "
                 "as a CandidateTask"

@@ -64,7 +64,7 @@ def _gap(estimator: Any) -> str:
         return "unknown: the solver has no bound"
     if estimator.certified_:
         why = "certified"
-    elif getattr(estimator.task_, "latent", False):
+    elif estimator.task_.latent:
         why = "of the last convex problem: no bound holds for latent variables"
     else:
         why = "not certified: inference was not exact"

@@ -89,7 +89,7 @@ def placed(estimator: Any, task: Any, examples: Any, X: Any, Y: Any) -> Iterator
 
 def _bounds(estimator: Any, task: Any, examples: Any, X: Any) -> tuple[Indices | None, bool]:
     """Return what examples in memory are cut at, if they are, and whether threads can share them."""
-    if not estimator.trains_in_shards or getattr(task, "whole_set", False):
+    if not estimator.trains_in_shards or task.tags.single_example:
         return None, False
     side = TaskOracle(task, examples, np.ones(examples.n_examples), "free", estimator._temperature())
     if not side.shared and estimator.executor is None:
@@ -110,7 +110,7 @@ def require_divisible(estimator: Any, task: Any, X: Any) -> None:
     cure = "give X and Y" if stored else "leave it out"
     if not estimator.trains_in_shards:
         raise InputError(f"{given}, but {type(estimator).__name__} needs all examples in this process: {cure}")
-    if getattr(task, "whole_set", False):
+    if task.tags.single_example:
         raise InputError(
             f"{given}, but {type(task).__name__} takes the whole set for one example, which cannot be divided: {cure}"
         )

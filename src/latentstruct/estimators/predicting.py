@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from latentstruct.at_work import each
-from latentstruct.core.protocols import Prediction, Temperature
+from latentstruct.core.protocols import DecodedOutputs, Prediction, Temperature
 from latentstruct.estimators.stored import StoredExamples, StoredPart, by_parts, joined, require_outputs
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs, thread_map
@@ -22,11 +22,11 @@ DECODED_TOGETHER, BLOCKS_OF_THREAD = 256, 8
 
 def _is_latent(estimator: Any) -> bool:
     task = getattr(estimator, "task_", estimator.task)
-    return bool(getattr(task, "latent", False)) or not hasattr(estimator, "task_")
+    return task.latent or not hasattr(estimator, "task_")
 
 
 def _has(name: str) -> Any:
-    return available_if(lambda self: hasattr(getattr(self, "task_", self.task), name))
+    return available_if(lambda self: getattr(getattr(self, "task_", self.task).tags, name))
 
 
 def check_weights(estimator: Any) -> None:
@@ -57,7 +57,7 @@ class Predicting(StoredExamples):
         # Laid out block by block, the inputs stay in the cache between copying, checking and scoring.
         blocks = [X[start : start + DECODED_TOGETHER] for start in range(0, len(X), DECODED_TOGETHER)]
         try:
-            if not getattr(self.task_, "decodes_in_threads", False):
+            if not self.task_.tags.threaded_decoding:
                 decoded = list(_counted(map(self._decode_block, blocks), len(X)))
             else:
                 with threadpool_limits(limits=1, user_api="blas"):
@@ -87,12 +87,10 @@ class Predicting(StoredExamples):
 
     def _outputs(self, decoded: Any) -> Any:
         """Return the outputs of predictions."""
-        if hasattr(decoded, "outputs"):
+        if isinstance(decoded, DecodedOutputs):
             # Some tasks decode into arrays, which is faster than a prediction for each example.
             return decoded.outputs
-        outputs = [prediction.y for prediction in decoded]
-        collect = getattr(self.task_, "collect", None)
-        return outputs if collect is None else collect(outputs)
+        return self.task_.collect([prediction.y for prediction in decoded])
 
     @available_if(_is_latent)
     def predict_latent(self, X: Any) -> list[Any]:
@@ -193,7 +191,7 @@ class Predicting(StoredExamples):
     def _judged(self, X: Any) -> Any:
         """Return what losses and scores are taken from: the predictions, or the scores of a task that ranks."""
         check_weights(self)
-        return self.decision_function(X) if getattr(self.task_, "judges_scores", False) else self.predict(X)
+        return self.decision_function(X) if self.task_.judges_scores else self.predict(X)
 
 
 def _counted(decoded: Iterable[Any], n_examples: int) -> Iterator[Any]:

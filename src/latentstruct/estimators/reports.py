@@ -80,18 +80,18 @@ def _learned_nothing(estimator: Any, result: Result) -> bool:
         scale = max(abs(result.objective), 1e-12 * min(1.0, estimator.C))
         return result.reason == "converged" and bool(estimator.coef_ @ estimator.coef_ <= 1e-18 * scale)
     ended = result.reason in ("converged", "stalled") and result.objective > 0
-    return ended and getattr(estimator.task_, "whole_set", False) and not estimator.coef_.any()
+    return ended and estimator.task_.tags.single_example and not estimator.coef_.any()
 
 
 def _cause_of_zero(estimator: Any) -> str:
     """Return why all weights may be zero, and what to do."""
     task = estimator.task_
-    if getattr(task, "whole_set", False):
+    if task.tags.single_example:
         return (
             f"C={estimator.C:g} is too small for a loss of all rows together (begin with comparable_strength, and try "
             "more), or the classes overlap too much for this loss (compare with 'rocarea')"
         )
-    classes: Any = task.classes_ if getattr(task, "classifies", False) else ()
+    classes: Any = task.classes_ if task.tags.classifier else ()
     if len(classes) == 1:
         return f"all examples are of one class ({classes[0]}), which nothing is to be told from; give others too"
     better = "more restarts, better first latents (init, H or coef_init) or a larger C"

@@ -28,7 +28,7 @@ class StateSelection:
     @property
     def states_(self) -> NDArray[np.float64]:
         """Norm of the weights of each state, (S, H), one row a class; 0 for states without weights."""
-        table = getattr(getattr(self, "task_", None), "table_", None)
+        table = self.task_.table_ if hasattr(self, "task_") else None
         if table is None:
             raise AttributeError(
                 f"this {type(self).__name__} has no states_: it is not fitted, or its task is not one whose states "
@@ -76,11 +76,10 @@ class StateSelection:
             kept states only.
         """
         check_weights(self)
-        if getattr(self.task_, "table_", None) is None:
-            weights = getattr(self.task_, "weights", None)
-            found = type(self.task_).__name__ + ("" if weights is None else f"(weights={weights!r})")
+        if self.task_.table_ is None:
             raise InputError(
-                f"{found} has no states with weights of their own to prune: train LatentMulticlass(weights='state')"
+                f"{type(self.task_).__name__} has no states with weights of their own to prune: train "
+                "LatentMulticlass(weights='state')"
             )
         norms = self.states_
         if zeros not in ("keep", "drop"):

@@ -60,7 +60,7 @@ class StoredExamples:
         def answered(number: int) -> Any:
             return answer(StoredPart(batches[number]))
 
-        if not getattr(self.task_, "decodes_in_threads", False):
+        if not self.task_.tags.threaded_decoding:
             return [answered(number) for number in range(len(batches))]
         with threadpool_limits(limits=1, user_api="blas"):
             return thread_map(answered, range(len(batches)), effective_jobs(self.n_jobs))
@@ -83,14 +83,12 @@ def require_outputs(data: ShardedData, Y: Any, purpose: str) -> None:
 
 
 def _is_pruned(task: Any) -> bool:
-    return getattr(task, "states", None) is not None
+    return task.pruned
 
 
 def learned_state(task: Any) -> Any:
     """Return what fixes the meaning of a task's weights."""
-    if hasattr(task, "learned_state"):
-        return task.learned_state()
-    return task.state() if hasattr(task, "state") else None
+    return task.learned_state()
 
 
 def by_parts(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -127,14 +125,15 @@ def adopt(task: Any, data: ShardedData) -> None:
             f"{data.folder} was prepared for {type(known).__name__}, but the task is {show(task)}: use task=data.task"
         )
     given, prepared = task.get_params(deep=False), known.get_params(deep=False)
-    for name in sorted(given.keys() - set(getattr(task, "late_parameters", ()))):
+    for name in sorted(given.keys() - set(task.tags.refit_parameters)):
         if not _alike(given[name], prepared[name]):
             raise InputError(
                 f"{data.folder} was prepared with {name}={show(prepared[name])}, but the task has {show(given[name])}: "
                 "use task=data.task, or prepare the data again"
             )
-    if hasattr(known, "state"):
-        getattr(task, "adopt", task.restore)(known.state())
+    state = known.state()
+    if state is not None:
+        task.adopt(state)
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -27,7 +27,7 @@ def _require_latent_loss(estimator: Any, task: Any, *more: str) -> None:
         raise InputError(
             f"{name} has no latent variables, for which {type(estimator).__name__} is not needed: use StructuralSVM"
         )
-    if not all(hasattr(task, method) for method in ("with_expected_loss", "diversity", "worst_losses", *more)):
+    if not task.tags.latent_loss:
         raise InputError(
             f"{name} has no loss that compares latents, which {type(estimator).__name__} needs: use LatentSSVM, "
             "LatentMulticlass with latent_loss, or a CandidateTask with pair_loss"

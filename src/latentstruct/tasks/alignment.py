@@ -111,7 +111,6 @@ class Alignment(BaseTask):
     """
 
     tags = TaskTags(latent="possible", soft=True, marginals=True, confidence=True, threaded_decoding=True)
-    decodes_in_threads = True
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """What all tasks share."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,23 +79,60 @@ def require_one_latent_each(batch: Any, latents: Sequence[Any]) -> None:
         )
 
 
+OPTIONAL = {
+    "marginals": "marginals",
+    "pair_marginals": "pair_marginals",
+    "confidence": "confidence",
+    "scores": "scores",
+    "storable": "unpack",
+    "renyi": "renyi_pool",
+    "latent_loss": "with_expected_loss",
+}
+"""Tags that follow from a method that a class defines."""
+
+
+def defines(task: Any, method: str) -> bool:
+    """Return whether a task defines an optional method of `BaseTask`."""
+    return getattr(type(task), method) is not getattr(BaseTask, method)
+
+
+def _missing(method: str) -> Any:
+    """Return the default of an optional method."""
+
+    def undefined(self: Any, *arguments: Any, **named: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} does not define {method}()")
+
+    undefined.__name__ = method
+    undefined.__doc__ = f"Raise TypeError: `{method}` is not defined."
+    return undefined
+
+
 class BaseTask(BaseEstimator):
-    """Defaults for tasks; parameters are kept as given, what `learn` finds ends in an underscore."""
+    """Defaults for tasks; parameters are kept as given, what `learn` finds ends in an underscore.
+
+    A structure defines `learn`, `prepare`, `pool_batch`, `decode` and `loss`; planes, their sums, entropies, slack
+    rescaling and threads follow from `pool_batch`. With latents it also defines `complete`, `completion_planes` and
+    `random_latents`. All other methods have defaults, or are only needed for what they are named after.
+    """
 
     tags: ClassVar[TaskTags] = TaskTags()
-    """What tasks of this class can do."""
+    """What tasks of this class can do. Tags for optional methods follow from the methods that a class defines."""
     latent: bool = False
-    classifies: bool = False
-    """Whether an output is one label an example, so that scikit-learn may treat estimators as classifiers."""
-    binary: bool = False
-    """Whether there are two classes only."""
-    whole_set: bool = False
-    """Whether all rows together are one example, so that they have no weights of their own."""
-    decodes_in_threads: bool = False
-    """Whether preparing and decoding spend their time outside the interpreter's lock."""
-    late_parameters: tuple[str, ...] = ()
-    """Parameters that prepared batches do not depend on, so that they may be chosen later."""
     n_features: int
+    n_inputs_: int = 0
+    """Number of columns of X, where X is a matrix or has one for each example."""
+    table_: Any = None
+    """The states with weights of their own, where there are such; see `LatentMulticlass`."""
+    pruned: bool = False
+    """Whether some states have no weights anymore."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        for name in ("planes", "total"):
+            if name in vars(cls):
+                raise TypeError(f"{cls.__name__} defines {name}(), which follows from pool_batch(): define that")
+        found: Any = {tag: getattr(cls, method) is not getattr(BaseTask, method) for tag, method in OPTIONAL.items()}
+        cls.tags = replace(cls.tags, **found)
 
     @property
     def judges_scores(self) -> bool:
@@ -104,9 +142,8 @@ class BaseTask(BaseEstimator):
     def work(self, batch: Any, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each example takes, shape (n,).
 
-        By this alone a batch is divided among threads. 0, as here, are examples that threads cannot share because they
-        take the interpreter's lock, as Python functions do. A task that says more takes `rows` in `total`, and writes
-        to nothing that belongs to the whole batch.
+        By this alone a batch is split among threads. 0, as here, means that threads cannot share the examples because
+        they hold the interpreter lock, as Python functions do.
         """
         return np.zeros(batch.n_examples)
 
@@ -118,7 +155,7 @@ class BaseTask(BaseEstimator):
         return False
 
     def overhead(self, batch: Any) -> float:
-        """Return about how many nanoseconds `planes` and `total` take however few examples are asked."""
+        """Return about how many nanoseconds `pool_batch` takes however few examples there are."""
         return 0.0
 
     def pool_batch(self, batch: Any, query: Query) -> Pooled:
@@ -148,8 +185,6 @@ class BaseTask(BaseEstimator):
         rows: Indices | None = None,
     ) -> Plane:
         """Return the weighted sum of the planes of some examples, by default of all; `weights` are theirs."""
-        if type(self).planes is not BaseTask.planes:
-            return self.planes(batch, w, mode, temperature, rows).total(weights)
         return total_of(self, batch, Query(w, mode, temperature, rows, weights))
 
     def plane_losses(self, batch: Any) -> Any:
@@ -163,6 +198,55 @@ class BaseTask(BaseEstimator):
         the task has latents, `loss` takes those of the predictions as its third argument.
         """
         return None
+
+    def settle(self, batch: Any, w: Vector) -> None:
+        """Set what training leaves open, for instance the threshold of a ranking."""
+
+    def collect(self, outputs: list[Any]) -> Any:
+        """Return predicted outputs in the form that `predict` returns."""
+        return outputs
+
+    def state(self) -> dict[str, Any] | None:
+        """Return what `learn` found, for saving; None, as here, if it cannot be saved."""
+        return None
+
+    def learned_state(self) -> dict[str, Any] | None:
+        """Return what fixes the meaning of the weights."""
+        return self.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        raise TypeError(f"{type(self).__name__} does not define restore()")
+
+    def adopt(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found with other values of the parameters in `tags.refit_parameters`."""
+        self.restore(state)
+
+    def state_groups(self, shared: bool = False) -> Indices | None:
+        """Return the group of each weight by latent states; None, as here, if states have no weights of their own."""
+        return None
+
+    learn_blocks: Any = _missing("learn_blocks")
+    pack: Any = _missing("pack")
+    unpack: Any = _missing("unpack")
+    true_outputs: Any = _missing("true_outputs")
+    scores: Any = _missing("scores")
+    marginals: Any = _missing("marginals")
+    pair_marginals: Any = _missing("pair_marginals")
+    confidence: Any = _missing("confidence")
+    complete: Any = _missing("complete")
+    completion_planes: Any = _missing("completion_planes")
+    renyi_pool: Any = _missing("renyi_pool")
+    renyi_scores: Any = _missing("renyi_scores")
+    renyi_decode: Any = _missing("renyi_decode")
+    latent_sites: Any = _missing("latent_sites")
+    latent_scores: Any = _missing("latent_scores")
+    latent_pull_back: Any = _missing("latent_pull_back")
+    with_expected_loss: Any = _missing("with_expected_loss")
+    diversity: Any = _missing("diversity")
+    worst_losses: Any = _missing("worst_losses")
+    latent_losses: Any = _missing("latent_losses")
+    point_distribution: Any = _missing("point_distribution")
 
     def random_latents(self, batch: Any, rng: np.random.Generator) -> Sequence[Any]:
         """Return random latents that fit the known outputs."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.checks import is_ordered
-from latentstruct.core.pooling import PooledParts, as_planes, pool_linear
+from latentstruct.core.pooling import PooledParts, pool_linear
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.candidates import pool_candidates, pool_renyi
@@ -272,20 +272,6 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
         pool_renyi(scores, losses, parts.groups, parts.examples, query.temperature.output, order, values, shares)
         expected = parts.sums(shares * candidate_losses) if query.augmented else np.zeros(len(values))
         return Pooled(values, parts.slopes(shares, query), expected, soft=True, exact=False)
-
-    def renyi_planes(
-        self,
-        batch: CandidateBatch,
-        w: Vector,
-        mode: Mode,
-        order: float,
-        output_temperature: float = 0.0,
-        rows: Indices | None = None,
-    ) -> Planes:
-        """Return the tangents of smax over y of Δ_i(y) + G_α(y), latents pooled by Rényi entropy of order α."""
-        require_labels(batch, mode)
-        query = Query(w, mode, Temperature(output_temperature, 1.0), rows)
-        return as_planes(self, batch, query, self.renyi_pool(batch, query, order), "renyi_pool")
 
     def renyi_decode(self, batch: CandidateBatch, w: Vector, order: float) -> list[Prediction]:
         """Return argmax_y G_α(y) of each example, and its best h."""

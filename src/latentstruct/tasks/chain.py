@@ -90,8 +90,6 @@ class Chain(ItemLabels):
         threaded_decoding=True,
         refit_parameters=("costs", "start", "end", "bias"),
     )
-    decodes_in_threads = True
-    late_parameters = ("costs", "start", "end", "bias")
 
     def __init__(
         self,

@@ -257,7 +257,6 @@ class Coreference(PairTask):
 
     tags = TaskTags(latent="always", storable=True, refit_parameters=("penalty",))
     latent = True
-    late_parameters = ("penalty",)
 
     def __init__(self, penalty: float = 1.0) -> None:
         self.penalty = penalty

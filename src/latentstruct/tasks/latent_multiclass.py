@@ -103,7 +103,6 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
         refit_parameters=("costs", "bias", "latent_loss"),
     )
     latent = True
-    late_parameters = ("costs", "bias", "latent_loss")
     states: Any = None
     table_: StateTable | None = None
 
@@ -197,6 +196,11 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
         if self.table_ is None:
             raise AttributeError(f"there is no {name}: it is for weights='state', after training")
         return self.table_
+
+    @property
+    def pruned(self) -> bool:  # type: ignore[override]
+        """Whether some states have no weights anymore."""
+        return self.states is not None
 
     def state_groups(self, shared: bool = False) -> NDArray[np.int64]:
         """Return the group of each weight, (d,): y·H + h, or h where the classes share the groups of states."""

@@ -214,9 +214,6 @@ class Measure(ChosenLossTask):
     """
 
     tags = TaskTags(classifier=True, binary=True, single_example=True, scores=True)
-    classifies = True
-    binary = True
-    whole_set = True
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.protocols import TaskTags, HARD, Mode, Pooled, Prediction, Query, Temperature
+from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import motif as kernels
 from latentstruct.kernels.motif import Layout, Tables
@@ -133,9 +133,6 @@ class Motif(BaseTask):
         refit_parameters=("width", "background_order", "strands"),
     )
     latent = True
-    classifies = True
-    decodes_in_threads = True
-    late_parameters = ("width", "background_order", "strands")
 
     def __init__(self, width: int, background_order: int = 3, strands: int = 1) -> None:
         self.width = width

@@ -106,10 +106,14 @@ class ClassTask(BaseTask):
     Weight f·B + b belongs to feature f and vector b of B; the B bias weights come last.
     """
 
-    classifies = True
     labels: Sequence[Hashable] | None
     costs: Any
     bias: float
+
+    @property
+    def biased_(self) -> bool:
+        """Whether there is a constant feature."""
+        return bool(self.bias)
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the classes and the sizes of the model."""
@@ -244,7 +248,6 @@ class Multiclass(ClassTask):
         storable=True,
         refit_parameters=("costs", "bias"),
     )
-    late_parameters = ("costs", "bias")
 
     def __init__(self, labels: Sequence[Hashable] | None = None, costs: Any = None, bias: float = 0.0) -> None:
         self.labels = labels

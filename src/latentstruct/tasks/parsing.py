@@ -113,8 +113,6 @@ class Parsing(ChosenLossTask):
     4
     """
 
-    decodes_in_threads = True
-
     tags = TaskTags(latent="possible", soft=True, exact=False, above_truth=True, marginals=True, threaded_decoding=True)
 
     def __init__(

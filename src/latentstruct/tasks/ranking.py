@@ -220,7 +220,6 @@ class PrecisionAtK(QueryTask):
 
     tags = TaskTags(latent="always", scores=True, storable=True, refit_parameters=("k",))
     latent = True
-    late_parameters = ("k",)
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
@@ -443,7 +442,6 @@ class PairwiseRanking(QueryTask):
     """
 
     tags = TaskTags(scores=True, storable=True, refit_parameters=("normalize",))
-    late_parameters = ("normalize",)
 
     def __init__(self, normalize: bool = False) -> None:
         self.normalize = normalize
