@@ -20,6 +20,7 @@ SUITES = (
     "growth",
     "chunking",
     "latent",
+    "starts",
     "propagation",
     "groups",
     "measures",

@@ -29,6 +29,7 @@ from latentstruct import (
     build_objective,
     load,
 )
+from latentstruct.solvers import self_paced
 from latentstruct.solvers.starts import LatentStarts
 from latentstruct.testing import check_solver, check_task
 
@@ -447,6 +448,25 @@ def test_self_paced_learning_may_be_ended_before_its_first_round(monkeypatch):
     result = SelfPaced().minimize(with_first(objective, task, batch, 8))
     assert (result.reason, result.history) == ("interrupted", [])
     assert np.isfinite(result.objective)
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_an_interrupt_between_two_runs_of_cccp_keeps_the_weights(monkeypatch, at):
+    task, batch, objective = latent_objective(8, C=0.3, noise=0.2)
+    measured, measure = [], self_paced._Pacing._measure
+
+    def interrupted(run):
+        measured.append(1)
+        if len(measured) == at:
+            raise KeyboardInterrupt
+        measure(run)
+
+    monkeypatch.setattr(self_paced._Pacing, "_measure", interrupted)
+    result = SelfPaced().minimize(with_first(objective, task, batch, 8))
+    assert len(measured) == at
+    assert result.reason == "interrupted"
+    assert result.w.any()
+    assert result.objective == pytest.approx(objective.value(result.w), rel=1e-9)
 
 
 def test_self_paced_learning_leaves_hard_examples_out_at_first():

@@ -6,7 +6,10 @@ import multiprocessing
 import os
 import resource
 import time
-from dataclasses import replace
+from collections import deque
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -49,9 +52,10 @@ from latentstruct.core.oracles import FixedOracle
 from latentstruct.core.protocols import Round, Temperature
 from latentstruct.digests import digest
 from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError
+from latentstruct.ragged import Weights
 from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.solvers.lbfgs import Descent, evaluate
-from latentstruct.state_trees import from_state_dict, join_tree, split_tree, state_dict
+from latentstruct.state_trees import CONTEXT, Range, from_state_dict, join_tree, split_tree, state_dict
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(24, 3))
@@ -639,3 +643,74 @@ def test_pairs_without_curvature_are_refused():
         tree["pairs"][-1] |= change
         with pytest.raises(ValueError, match="without curvature"):
             from_state_dict(Descent, tree, objective)
+
+
+@dataclass
+class Inner:
+    value: float
+    w: Weights | None
+
+
+@dataclass
+class Outer:
+    inner: Inner | None
+    parts: list[Inner]
+    count: Annotated[int, Range(0, 5)]
+    name: str
+    flag: bool
+    recent: deque[float]
+    rng: np.random.Generator
+    skipped: object = field(default=None, metadata=CONTEXT)
+
+
+REALS = st.floats(allow_nan=False)
+VECTORS = st.lists(st.floats(-1e6, 1e6), min_size=4, max_size=4).map(np.array)
+INNERS = st.builds(Inner, REALS, st.none() | VECTORS)
+OUTERS = st.builds(
+    Outer,
+    st.none() | INNERS,
+    st.lists(INNERS, max_size=3),
+    st.integers(0, 5),
+    st.text(max_size=3),
+    st.booleans(),
+    st.lists(REALS, max_size=3).map(deque),
+    st.integers(0, 99).map(np.random.default_rng),
+)
+
+
+@given(state=OUTERS)
+@settings(max_examples=60, deadline=None)
+def test_dataclasses_come_back_as_they_were(state):
+    tree = join_tree(*split_tree(state_dict(state)))
+    found = from_state_dict(Outer, tree, SimpleNamespace(n_features=4, n_examples=2))
+    assert same(state_dict(found), state_dict(state))
+    assert found.rng.random() == state.rng.random()
+    assert "skipped" not in tree
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"inner": 3},
+        {"inner": {"value": 1.0}},
+        {"inner": {"value": True, "w": None}},
+        {"inner": {"value": float("nan"), "w": None}},
+        {"inner": {"value": 1.0, "w": np.zeros(3)}},
+        {"inner": {"value": 1.0, "w": np.zeros(4, dtype=np.float32)}},
+        {"inner": {"value": 1.0, "w": np.full(4, np.inf)}},
+        {"parts": {}},
+        {"parts": [1]},
+        {"count": 6},
+        {"count": -1},
+        {"count": True},
+        {"count": 1.0},
+        {"name": 1},
+        {"flag": 1},
+        {"recent": [1.0]},
+        {"rng": {"bit_generator": "MT19937"}},
+    ],
+)
+def test_fields_of_another_type_are_refused(change):
+    tree = state_dict(Outer(None, [], 1, "x", True, deque([1.0]), np.random.default_rng(0)))
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        from_state_dict(Outer, tree | change, SimpleNamespace(n_features=4, n_examples=2))

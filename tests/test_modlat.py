@@ -583,6 +583,23 @@ def test_a_warm_start_may_have_another_solver(model, solver):
     assert model.objective_ <= before + 1e-9
 
 
+@pytest.mark.parametrize("make", [ModLat, IterativeLSVM, partial(IterativeLSVM, inner="convex")])
+def test_a_callback_stops_training_whenever_it_asks(make):
+    X, y, _ = planted(n=30)
+    lines = []
+    make(comparing(), C=0.5, restarts=2).fit(X, y, callback=lines.append)
+    # In the last iteration of a search for w, which then ends by itself.
+    for at in [k for k, line in enumerate(lines[1:]) if lines[k].estimate and not line.estimate]:
+        seen = []
+
+        def stop(line, seen=seen, at=at):
+            seen.append(line)
+            return len(seen) == at + 1
+
+        model = make(comparing(), C=0.5, restarts=2).fit(X, y, callback=stop)
+        assert model.stop_reason_ == "callback"
+
+
 @pytest.mark.parametrize("model", [ModLat(comparing(), C=0.5), IterativeLSVM(comparing(), C=0.5, inner="convex")])
 def test_lines_are_consistent(model):
     X, y, h = planted(n=30)

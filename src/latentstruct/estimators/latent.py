@@ -61,10 +61,12 @@ class LatentSSVM(LatentEstimator):
         The structure, such as `Motif`, `Coreference`, `PrecisionAtK` or `LatentMulticlass`.
     C : float, default=1.0
         Weight of each example (there is no 1/n).
-    init : {"task", "random"}, default="task"
-        First latents: by the task's own rule (enriched k-mers for motifs, chronological chains for coreference, a
-        weighted classifier for precision at k), which is random where it has none, or at random. `fit` takes latents
-        (``H``) or weights (``coef_init``) of your own.
+    init : {"task", "random", "marginal"}, default="task"
+        Initial latents: by the task's own rule (enriched k-mers for motifs, chronological chains for coreference, a
+        weighted classifier for precision at k), which is random where it has none; at random; or completed by weights
+        that are trained loosely with outputs and latents summed out, for structures with soft inference. "marginal" is
+        better where the task has no rule of its own; see :doc:`/theory`. `fit` takes latents (``H``) or weights
+        (``coef_init``) of your own.
     restarts : int, optional
         Number of starts, 1 by default; the best objective is kept, all are in ``restart_objectives_``.
     random_state : int or None, default=0

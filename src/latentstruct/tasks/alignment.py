@@ -339,12 +339,6 @@ class Alignment(BaseTask):
         w = np.concatenate([rng.normal(size=self.n_features - 2), [1.0, 0.5]])
         return self.complete(batch, w)
 
-    def initial_latents(self, batch: AlignmentBatch, rng: np.random.Generator, attempt: int) -> list[Matches]:
-        """Return the sure matches alone; at later attempts they are completed at random."""
-        require_labels(batch, "clamped")
-        assert batch.truth is not None
-        return self.random_latents(batch, rng) if attempt else cut(batch.truth, batch.pointers)
-
     def _distribution(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> tuple[Any, ...]:
         """Return what the kernels need for the probabilities of matches of all pairs."""
         effective = self._effective(temperature)
