@@ -124,7 +124,7 @@ def faulty(task: Any, after: int) -> tuple[Any, Callable[[], int]]:
         return answer
 
     kind = type(task)
-    methods = {name: counted(getattr(kind, name)) for name in ("planes", "total")}
+    methods = {name: counted(getattr(kind, name)) for name in ("pool_batch",)}
     broken = type(kind.__name__, (kind,), {**methods, "__init__": kind.__init__, "__module__": kind.__module__})
     return broken(**task.get_params(deep=False)) if hasattr(task, "get_params") else broken(), lambda: asked[0]
 

@@ -311,7 +311,7 @@ def test_renyi_planes_are_the_enumeration(seed, kind, alpha, output):
             close(planes.values, [value for value, _ in expected])
             close(planes.slopes().toarray(), [slope for _, slope in expected])
             close(planes.offsets + planes.dot(w), planes.values)
-            assert not planes.exact
+            assert not planes.all_exact
     outputs = [graph.node_types != "h" for graph in graphs]
     predicted = list_assignments(graphs, truth, STATES, True, hamming, outputs)
     decoded = task.renyi_decode(task.prepare(graphs), w, alpha)
@@ -697,7 +697,7 @@ def test_wide_grids_give_planes_of_what_was_reached(temperature):
     batch = task.prepare(X, half)
     w = 0.3 * rng.normal(size=task.n_features)
     planes = task.planes(batch, w, "augmented", temperature)
-    assert not planes.exact
+    assert not planes.all_exact
     close(planes.offsets + planes.dot(w), planes.values)
     total = task.total(batch, w, "augmented", temperature, np.ones(2))
     assert not total.exact
@@ -736,8 +736,8 @@ def test_small_limits_make_narrow_graphs_approximate():
     limited, limited_batch, _ = learned(graphs, truth, max_entries=3)
     w = 0.1 * rng.normal(size=task.n_features)
     exact, found = (t.planes(b, w, "free", Temperature(1.0)) for t, b in ((task, batch), (limited, limited_batch)))
-    assert exact.exact
-    assert not found.exact
+    assert exact.all_exact
+    assert not found.all_exact
     np.testing.assert_allclose(found.values, exact.values, atol=0.05)
     with pytest.raises(InputError, match="max_entries"):
         limited.renyi_pool(limited_batch, Query(w, "free"), 2.0)

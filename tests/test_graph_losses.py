@@ -194,7 +194,7 @@ def test_approximate_planes_are_tight_under_expected_losses(monkeypatch):
     monkeypatch.setattr(GraphBatch, "_pool", poor)
     w = rng.normal(size=task.n_features)
     planes = task.planes(expected, w, "augmented", Temperature())
-    assert not planes.exact
+    assert not planes.all_exact
     close(planes.offsets + planes.dot(w), planes.values)
     completed = task.complete(batch, w)
     cost = task.point_distribution(batch, completed) @ (5.0 * (1.0 - P))

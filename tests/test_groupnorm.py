@@ -32,13 +32,14 @@ from latentstruct.solvers.base import initial_weights
 from latentstruct.solvers.plane_model import PlaneModel, project_to_simplex
 from latentstruct.solvers.proximal import Proximal
 from latentstruct.solvers.starts import LatentStarts
+from latentstruct.tasks.base import BaseTask
 from latentstruct.testing import check_solver
 
 HARD, SOFT = Temperature(), Temperature(1.0, 1.0)
 seeds = st.integers(0, 10_000)
 
 
-class Weights:
+class Weights(BaseTask):
     """What a norm needs to know of a task: the number of weights."""
 
     def __init__(self, n_features):

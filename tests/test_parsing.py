@@ -123,7 +123,7 @@ def test_f1_search_answers_with_trees_and_at_most_the_maximum(Y, seed, scale):
     case = learned(Parsing(loss="f1", rare=0), Y, tagged=False)
     w = scale * np.random.default_rng(seed).normal(size=case.task.n_features)
     planes = case.task.planes(case.batch, w, "augmented", Temperature())
-    assert not planes.exact
+    assert not planes.all_exact
     assert len(case.task.planes(case.batch, w, "augmented", Temperature(), np.zeros(0, dtype=np.int64))) == 0
     for k, one in enumerate(list_trees(case.task, case.X, Y)):
         best = reference.pool(one, w, "augmented")
@@ -140,7 +140,7 @@ def test_f1_of_short_sentences_is_the_maximum(Y, seed, scale, splits):
     case = learned(Parsing("spans", loss="f1", rare=0, exact_words=4, splits=splits), Y, tagged=splits == 2)
     listed = list_trees(case.task, case.X, Y)
     w = scale * np.random.default_rng(seed).normal(size=case.task.n_features)
-    assert case.task.planes(case.batch, w, "augmented", Temperature()).exact
+    assert case.task.planes(case.batch, w, "augmented", Temperature()).all_exact
     compare(case.task, case.batch, listed, w, Temperature())
 
 
@@ -150,8 +150,8 @@ def test_f1_is_exact_for_each_short_sentence():
     rows = np.array([1, 0, 5, 3])
     found = case.task.pool_batch(case.batch, Query(w, "augmented", rows=rows))
     np.testing.assert_array_equal(found.exact, [len(SENTENCES[k]) <= 3 for k in rows])
-    assert not case.task.planes(case.batch, w, "augmented", Temperature(), rows).exact
-    assert case.task.planes(case.batch, w, "augmented", Temperature(), rows[found.exact]).exact
+    assert not case.task.planes(case.batch, w, "augmented", Temperature(), rows).all_exact
+    assert case.task.planes(case.batch, w, "augmented", Temperature(), rows[found.exact]).all_exact
     # Answers are in the order of the rows, whichever way they were found.
     for value, loss, k in zip(found.values, found.losses, rows, strict=True):
         alone = case.task.pool_batch(case.batch, Query(w, "augmented", rows=np.array([k])))

@@ -124,7 +124,7 @@ def test_planes_from_matrices():
         planes = Planes.from_matrix(matrix, np.arange(3.0), np.ones(3))
         close(planes.slopes().toarray(), dense)
         assert planes.n_features == 5
-        assert planes.exact
+        assert planes.all_exact
         assert len(planes.rows.places) == len(no_rows().places) == 0
     nothing = Planes.zero(2, 5)
     assert nothing.slopes().shape == (2, 5)

@@ -4,6 +4,7 @@ import math
 import re
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -370,7 +371,7 @@ def test_decoded_examples_are_counted(monkeypatch):
         return decode_block(block)
 
     monkeypatch.setattr(model, "_decode_block", decode)
-    monkeypatch.setattr(type(model.task_), "decodes_in_threads", False)
+    monkeypatch.setattr(type(model.task_), "tags", replace(model.task_.tags, threaded_decoding=False))
     assert len(model.predict([np.eye(2)] * 600)) == 600
     assert seen == [f"{done} of 600 examples decoded" for done in (0, 256, 512)]
     assert at_work._State.count is None

@@ -37,7 +37,7 @@ def compare(task, batch, listed, w, temperature, precision=1e-8, rows=None):
         close(planes.slopes().toarray(), [e.features for e in expected], precision)
         scale = 1.0 + max(abs(e.value) for e in expected)
         close(planes.offsets / scale, [e.offset(w) / scale for e in expected], precision)
-        assert planes.exact
+        assert planes.all_exact
         if rows is None:
             total = task.total(batch, w, mode, temperature, weights)
             close(total.slope, weights @ np.array([e.features for e in expected]), precision)
@@ -502,7 +502,7 @@ def test_slack_rescaling_is_the_enumeration(case):
         w = scale * rng.normal(size=task.n_features)
         expected = [reference.slack(e, w) for e in listed]
         planes = oracle.planes(w)
-        assert planes.exact
+        assert planes.all_exact
         close(planes.values, [value for value, _, _ in expected])
         close(planes.offsets + planes.dot(w), planes.values)
         close(oracle.total(w)(w), weights @ planes.values)

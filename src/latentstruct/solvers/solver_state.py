@@ -56,6 +56,7 @@ class LinearSide:
     offsets: PerExample
     values: PerExample
     exact: bool
+    below: bool
 
 
 def _write_linear(convex: Objective) -> Tree:
@@ -65,7 +66,8 @@ def _write_linear(convex: Objective) -> Tree:
         return {"total": state_dict(side.plane)}
     fixed = side.fixed
     row, column, value = fixed.atoms
-    return state_dict(LinearSide(fixed.pointers, row, column, value, fixed.offsets, fixed.values, fixed.exact))
+    numbers = fixed.offsets, fixed.values, fixed.all_exact, fixed.below
+    return state_dict(LinearSide(fixed.pointers, row, column, value, *numbers))
 
 
 def _read_linear(tree: Tree, objective: Objective) -> Objective:
@@ -80,7 +82,7 @@ def _read_linear(tree: Tree, objective: Objective) -> Objective:
     rows = planes_at_zero(objective, np.zeros(min(n, 1), dtype=np.int64)).rows
     atoms = Atoms(found.rows, found.columns, found.slopes)
     check_atoms({"rows": atoms.row, "columns": atoms.column}, rows, objective.n_features)
-    values = found.offsets, found.values, objective.n_features, found.exact
+    values = found.offsets, found.values, objective.n_features, found.exact, found.below
     return objective.linearized_with(Planes(rows, ends, atoms, *values))
 
 
