@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
 from latentstruct.core.objective import Objective
 from latentstruct.ragged import Vector, Weights
@@ -118,7 +119,8 @@ class BlockAscent(BaseSolver):
             point.store.tick()
             self._sweep(point, rng)
             rounds = len(monitor.history) + 1
-            average += max(AVERAGE, 2.0 / (rounds + 1)) * (point.w - average)
+            share = max(AVERAGE, 2.0 / (rounds + 1))
+            average = daxpy(point.w, (1.0 - share) * average, a=share)
             if rounds % REFRESH_EVERY == 0:
                 point.refresh()
             point.query(average)

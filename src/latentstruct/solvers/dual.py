@@ -89,7 +89,7 @@ class DualPoint:
     def refresh(self) -> None:
         """Compute w and Σ c α b afresh from the masses, clearing the rounding of many small updates."""
         combined = self.store.combination()
-        self.w = self.linear.slope - combined.slope
+        self.w = np.subtract(self.linear.slope, combined.slope, out=combined.slope)
         self.offset = combined.offset
         self.monitor.current = self.w
 
@@ -116,15 +116,20 @@ class DualPoint:
         return gaps, gain
 
     def query(self, w: Vector) -> None:
-        """Query the oracle for all examples at any w, keep their planes, and report P(w) and D(α)."""
+        """Query the oracle for all examples at any w, keep their planes, and report P(w) and D(α).
+
+        `w` must not be changed afterwards.
+        """
         size = 0.5 * float(w @ w)
         self.monitor.require_finite(size)
         planes = self.ask(self.every, w)
         total = float(self.oracle.weights @ planes.values)
-        self.monitor.offer(w, size + (total - self.linear(w)), planes.all_exact)
-        if self.monitor.is_small(self.monitor.objective - self.value):
+        self.monitor.offer(w, size + (total - self.linear(w)), planes.all_exact, copy=False)
+        value = self.value
+        if self.monitor.is_small(self.monitor.objective - value):
             self.refresh()
-        self.monitor.bound(self.value, self.store.below)
+            value = self.value
+        self.monitor.bound(value, self.store.below)
 
     def certify(self) -> Vector:
         """Ask all examples at one w: true objective and bound; return the examples' weighted gaps."""
