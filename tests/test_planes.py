@@ -22,6 +22,8 @@ from latentstruct.tasks import Chain, Multiclass
 N_FEATURES = 12
 N_COLUMNS = 3
 N_ROWS = 5
+# Row, column and value of atoms that most planes have.
+FREQUENT = np.array([[0.0, 1.0, 1.0], [2.0, 0.0, 1.0], [-1.0, 5.0, 1.0]])
 
 
 def close(found, expected, precision=1e-9):
@@ -41,14 +43,20 @@ def random_rows(rng, one_hot=False):
     return rows, matrix
 
 
-def random_planes(rng, rows, matrix, n_planes, values=(-1.0, 0.5, 1.0, 2.0)):
-    """Planes of a few atoms each, and the same as a dense matrix of slopes."""
+def random_planes(rng, rows, matrix, n_planes, values=(-1.0, 0.5, 1.0, 2.0), frequent=False):
+    """Planes of a few atoms each, or of some that most planes have too, and the same as a dense matrix of slopes."""
     counts = rng.integers(0, 5, n_planes)
-    pointers = np.concatenate([[0], np.cumsum(counts)])
-    n_atoms = int(pointers[-1])
+    n_atoms = int(counts.sum())
     row = rng.integers(-1, N_ROWS, n_atoms)
     column = np.where(row < 0, rng.integers(0, N_FEATURES, n_atoms), rng.integers(0, N_COLUMNS, n_atoms))
     value = rng.choice(values, n_atoms)
+    if frequent:
+        plane, which = np.nonzero(rng.random((n_planes, len(FREQUENT))) < 0.8)
+        order = np.argsort(np.concatenate([np.repeat(np.arange(n_planes), counts), plane]), kind="stable")
+        joined = [np.concatenate(pair)[order] for pair in zip((row, column, value), FREQUENT[which].T, strict=True)]
+        row, column, value = joined[0].astype(np.int64), joined[1].astype(np.int64), joined[2]
+        counts += np.bincount(plane, minlength=n_planes)
+    pointers = np.concatenate([[0], np.cumsum(counts)])
     dense = np.zeros((n_planes, N_FEATURES))
     for p in range(n_planes):
         for a in range(pointers[p], pointers[p + 1]):
@@ -153,6 +161,9 @@ def kept(store, example):
         start = store.slots.start[example, p]
         numbers = store.tables.numbers[start : start + store.slots.length[example, p]].astype(np.int64)
         assert (numbers < store.tables.length[example]).all()
+        # Common atoms come last, once in each plane.
+        common = np.arange(store.tables.varied[example], store.tables.length[example])
+        assert sorted(numbers[len(numbers) - len(common) :]) == common.tolist()
         atoms = Atoms(*(part[base + numbers] for part in store.tables.atoms))
         one = Planes(store.rows, np.array([0, len(numbers)]), atoms, np.zeros(1), np.zeros(1), N_FEATURES)
         slopes[p] = one.slopes().toarray()[0]
@@ -167,12 +178,12 @@ def dual_value(store, w):
 class Trial:
     """A store put through random steps, with the weights that should follow it and all planes it got."""
 
-    def __init__(self, seed, n_examples=3, most=4, idle=2, one_hot=False, most_bytes=None):
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, seed, n_examples=3, most=4, idle=2, one_hot=False, most_bytes=None, frequent=False):
+        self.rng, self.frequent = np.random.default_rng(seed), frequent
         self.rows, self.matrix = random_rows(self.rng, one_hot)
         self.weights = self.rng.uniform(0.2, 2.0, n_examples)
         self.linear = self.rng.normal(size=N_FEATURES)
-        first, dense = random_planes(self.rng, self.rows, self.matrix, n_examples)
+        first, dense = random_planes(self.rng, self.rows, self.matrix, n_examples, frequent=frequent)
         self.given = [[(slope, b)] for slope, b in zip(dense, first.offsets, strict=True)]
         self.store = PlaneStore(first, self.weights, most, idle, most_bytes)
         self.w = self.linear - self.store.combination().slope
@@ -180,7 +191,7 @@ class Trial:
     def append(self):
         n = self.store.n_examples
         examples = self.rng.permutation(n)[: self.rng.integers(1, n + 1)]
-        planes, dense = random_planes(self.rng, self.rows, self.matrix, len(examples))
+        planes, dense = random_planes(self.rng, self.rows, self.matrix, len(examples), frequent=self.frequent)
         # High planes have something to gain, so that masses move to them.
         planes.offsets += 2.0
         offset, value = self.store.combination().offset, dual_value(self.store, self.w)
@@ -239,10 +250,11 @@ class Trial:
     most=st.sampled_from((2, 3, 9, 50)),
     idle=st.sampled_from((0, 1, 10)),
     one_hot=st.booleans(),
+    frequent=st.booleans(),
     steps=st.lists(st.sampled_from(("append", "append", "tick", *RULES)), min_size=5, max_size=40),
 )
-def test_store_stays_a_dual_point_through_any_steps(seed, most, idle, one_hot, steps):
-    trial = Trial(seed, most=most, idle=idle, one_hot=one_hot)
+def test_store_stays_a_dual_point_through_any_steps(seed, most, idle, one_hot, frequent, steps):
+    trial = Trial(seed, most=most, idle=idle, one_hot=one_hot, frequent=frequent)
     trial.check()
     for step in steps:
         if step == "append":
@@ -355,6 +367,45 @@ def test_a_plane_that_is_there_already_is_not_kept_twice():
     planes.offsets = planes.offsets + 1.0
     trial.store.append(np.arange(3), planes, trial.w)
     assert len(trial.store) == size + 3
+
+
+def test_a_plane_is_recognized_whatever_the_order_of_its_atoms():
+    trial = Trial(seed=4, n_examples=1, most=50)
+    sizes = []
+    for value in (1.0, np.nextafter(1.0, 2.0)):
+        atoms = Atoms(np.array([0, -1, 3, 3], np.int32), np.array([1, 7, 2, 2], np.int32), np.array([value, 2.0, 1, 1]))
+        for order in ([0, 1, 2, 3], [3, 1, 0, 2], [2, 3, 1, 0]):
+            planes = Planes(
+                trial.rows,
+                np.array([0, 4]),
+                Atoms(*(part[order] for part in atoms)),
+                np.ones(1),
+                np.ones(1),
+                N_FEATURES,
+            )
+            trial.store.append(np.zeros(1, dtype=np.int64), planes, trial.w)
+            sizes.append(len(trial.store))
+    # Another value, however close, makes it another plane.
+    assert sizes == [2, 2, 2, 3, 3, 3]
+
+
+def test_only_atoms_that_differ_between_planes_are_compared():
+    """Two labelings that differ in one place have all other atoms in common, but for the first."""
+    n_tokens = 6
+    row = np.arange(n_tokens, dtype=np.int32)
+    rows = Rows(np.arange(n_tokens + 1), np.zeros(n_tokens, dtype=np.uint32), np.zeros(0))
+    columns = np.zeros((3, n_tokens), dtype=np.int32)
+    columns[1, 2] = columns[2, 4] = 1
+    store, found = None, []
+    for column in columns:
+        atoms = Atoms(row, column, np.ones(n_tokens))
+        planes = Planes(rows, np.array([0, n_tokens]), atoms, np.zeros(1), np.zeros(1), 2)
+        if store is None:
+            store = PlaneStore(planes, np.ones(1))
+        else:
+            store.append(np.zeros(1, dtype=np.int64), planes, np.zeros(2))
+        found.append((int(store.tables.length[0]), int(store.tables.varied[0])))
+    assert found == [(6, 1), (7, 3), (8, 5)]
 
 
 def test_unused_atoms_are_dropped():
@@ -472,11 +523,12 @@ def test_a_bound_below_two_planes_an_example_is_refused_with_what_is_needed():
     most=st.sampled_from((2, 3, 20)),
     most_bytes=st.sampled_from((None, 4_000, 6_000)),
     one_hot=st.booleans(),
+    frequent=st.booleans(),
     before=st.integers(0, 20),
     steps=st.lists(st.sampled_from(("append", "append", "tick", "highest", *RULES)), min_size=1, max_size=25),
 )
-def test_a_restored_store_goes_on_bit_for_bit(seed, most, most_bytes, one_hot, before, steps):
-    trial = Trial(seed, most=most, one_hot=one_hot, most_bytes=most_bytes)
+def test_a_restored_store_goes_on_bit_for_bit(seed, most, most_bytes, one_hot, frequent, before, steps):
+    trial = Trial(seed, most=most, one_hot=one_hot, most_bytes=most_bytes, frequent=frequent)
     for _ in range(before):
         trial.append()
         trial.ascend("smo")

@@ -15,7 +15,7 @@ from latentstruct.ragged import Indices
 
 MEGABYTE = 1e6
 # Bytes of one plane in its slot, of a pair of planes in the Gram matrix, of an example, of an atom and of a number.
-SLOT_BYTES, PAIR_BYTES, EXAMPLE_BYTES, ATOM_BYTES, NUMBER_BYTES = 37, 8, 44, 16, 4
+SLOT_BYTES, PAIR_BYTES, EXAMPLE_BYTES, ATOM_BYTES, NUMBER_BYTES = 45, 8, 52, 16, 4
 # Bytes for each plane while all are listed, to close gaps or to choose those that go.
 LISTED_BYTES = 80
 # Slots of an example at first; their number is doubled when all are in use.
@@ -124,6 +124,7 @@ def empty_slots(n_examples: int, size: int) -> Slots:
         np.zeros(shape),
         np.zeros(shape),
         np.zeros(shape, dtype=np.int64),
+        np.zeros(shape, dtype=np.uint64),
         np.zeros(shape, dtype=np.bool_),
         np.zeros(n * size * size),
         np.arange(n, dtype=np.int64) * size * size,
@@ -154,8 +155,8 @@ def with_sides(slots: Slots, examples: Indices, sides: Indices) -> Slots:
 def empty_tables(n_examples: int) -> Tables:
     """Return tables without any atom."""
     atoms = Atoms(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32), np.empty(0))
-    start, length, room = (np.zeros(n_examples, dtype=np.int64) for _ in range(3))
-    return Tables(atoms, start, length, room, np.empty(0, dtype=np.uint32), np.zeros(2, dtype=np.int64))
+    start, length, varied, room = (np.zeros(n_examples, dtype=np.int64) for _ in range(4))
+    return Tables(atoms, start, length, varied, room, np.empty(0, dtype=np.uint32), np.zeros(2, dtype=np.int64))
 
 
 def kept_places(slots: Slots) -> tuple[Indices, Indices]:

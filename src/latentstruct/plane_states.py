@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import InputError
+from latentstruct.kernels import plane_room as kernels
 from latentstruct.kernels.plane_store import Slots, Tables
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.plane_room import FIRST_SLOTS
@@ -79,6 +80,7 @@ def unpack_store(state: State, rows: Rows, n_features: int, n_examples: int, mos
         _spread(kept, state["offsets"]),
         _spread(kept, state["masses"]),
         _spread(kept, state["used"]),
+        np.zeros(kept.shape, dtype=np.uint64),
         _spread(kept, state["mixed"]),
         gram,
         corners[:-1].copy(),
@@ -89,7 +91,10 @@ def unpack_store(state: State, rows: Rows, n_features: int, n_examples: int, mos
     begins = offsets_from_lengths(lengths)
     atoms = Atoms(state["rows"].copy(), state["columns"].copy(), state["values"].copy())
     end = np.array([begins[-1], starts[-1]])
-    return slots, Tables(atoms, begins[:-1].copy(), lengths, lengths.copy(), state["numbers"].copy(), end)
+    start, varied, numbers = begins[:-1].copy(), np.zeros_like(lengths), state["numbers"].copy()
+    tables = Tables(atoms, start, lengths, varied, lengths.copy(), numbers, end)
+    kernels.complete(tables, slots)
+    return slots, tables
 
 
 def check_whole_number(state: State, name: str, least: int) -> int:

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from latentstruct.kernels.jit import njit
+from latentstruct.kernels.jit import inlined, njit
 from latentstruct.kernels.plane_store import add_slots, gram_of, score_slots
 
 PLAIN, AWAY, PAIRWISE, SMO = 0, 1, 2, 3
 
 
-@njit
+@inlined
 def block_gap(count, alpha, heights):
     """Return max_p s_p − Σ_p α_p s_p, the example's duality gap over its kept planes (per unit weight)."""
     best = heights[0]
@@ -19,11 +19,12 @@ def block_gap(count, alpha, heights):
     return best - mean
 
 
-@njit
+@inlined
 def move_mass(count, source, target, weight, limit, alpha, heights, gram):
     """Move the best part (≤ limit) of dual mass from plane `source` to `target`; return the gain."""
     slope = heights[target] - heights[source]
-    curvature = weight * (gram[target, target] - 2.0 * gram[target, source] + gram[source, source])
+    to_target, to_source = gram[target], gram[source]
+    curvature = weight * (to_target[target] - 2.0 * to_target[source] + to_source[source])
     # Two planes of equal slope: the higher one takes all.
     moved = limit if slope >= curvature * limit else slope / curvature
     if moved <= 0.0:
@@ -31,21 +32,24 @@ def move_mass(count, source, target, weight, limit, alpha, heights, gram):
     # Exact zeros matter: a plane without weight may be dropped.
     alpha[source] = alpha[source] - moved if moved < alpha[source] else 0.0
     alpha[target] += moved
-    gain = weight * moved * (slope - 0.5 * curvature * moved)
+    step = weight * moved
     for p in range(count):
-        heights[p] -= weight * moved * (gram[target, p] - gram[source, p])
-    return gain
+        heights[p] -= step * (to_target[p] - to_source[p])
+    return step * (slope - 0.5 * curvature * moved)
 
 
-@njit
+@inlined
 def best_and_worst(count, alpha, heights):
     """Return the highest plane and the lowest one that has weight."""
     best, worst = 0, -1
+    highest, lowest = heights[0], np.inf
     for p in range(count):
-        if heights[p] > heights[best]:
-            best = p
-        if alpha[p] > 0.0 and (worst < 0 or heights[p] < heights[worst]):
-            worst = p
+        height = heights[p]
+        # No branch: which planes these are cannot be predicted.
+        higher = height > highest
+        best, highest = p if higher else best, height if higher else highest
+        lower = (alpha[p] > 0.0) & (height < lowest)
+        worst, lowest = p if lower else worst, height if lower else lowest
     return best, worst
 
 
@@ -80,7 +84,7 @@ def toward_vertex(count, vertex, away, weight, alpha, heights, gram):
     return weight * step * (slope - 0.5 * curvature * step)
 
 
-@njit
+@inlined
 def update_block(rule, count, weight, steps, alpha, heights, gram):
     """Raise the dual over one example's kept planes by the given rule; return the gain."""
     if rule == SMO:
@@ -128,10 +132,10 @@ def ascend(rule, steps, examples, weights, w, rows, tables, slots, scratch, gaps
         weight = weights[example]
         count = slots.count[example]
         alpha = slots.alpha[example]
-        if weight == 0.0:
+        if weight == 0.0 or count == 1:
             gaps[k] = 0.0
             continue
-        score_slots(example, w, rows, tables, slots, memo, heights)
+        score_slots(example, tables.varied[example], w, rows, tables, slots, memo, heights)
         for p in range(count):
             heights[p] += slots.offset[example, p]
             before[p] = alpha[p]
@@ -148,5 +152,5 @@ def ascend(rule, steps, examples, weights, w, rows, tables, slots, scratch, gaps
             change -= before[p] * slots.offset[example, p]
             moved = moved or before[p] != 0.0
         if moved:
-            add_slots(example, before, w, rows, tables, slots, memo)
+            add_slots(example, tables.varied[example], before, weight, w, rows, tables, slots, memo)
     return change, gain

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from latentstruct.kernels.jit import njit
-from latentstruct.kernels.plane_store import add_slots, gram_of, score_slots
+from latentstruct.kernels.jit import inlined, njit
+from latentstruct.kernels.plane_store import add_slots, atom_key, gram_of, score_slots
 
 
-@njit
+@inlined
 def widen_table(example, needed, tables):
     """Move the example's table to the end of the used atoms if it lacks room for `needed` atoms."""
     if needed <= tables.room[example]:
@@ -32,7 +32,7 @@ def hand_over(example, p, weight, w, rows, tables, slots, memo):
         return 0.0
     count, gram = slots.count[example], gram_of(example, slots)
     heights = np.empty(slots.start.shape[1])
-    score_slots(example, w, rows, tables, slots, memo, heights)
+    score_slots(example, tables.varied[example], w, rows, tables, slots, memo, heights)
     best, least = -1, np.inf
     for q in range(count):
         if q != p:
@@ -43,13 +43,13 @@ def hand_over(example, p, weight, w, rows, tables, slots, memo):
     coefficients = np.zeros(count)
     coefficients[best] = -weight * moved
     coefficients[p] = weight * moved
-    add_slots(example, coefficients, w, rows, tables, slots, memo)
+    add_slots(example, tables.varied[example], coefficients, weight, w, rows, tables, slots, memo)
     slots.alpha[example, best] += moved
     slots.alpha[example, p] = 0.0
     return weight * moved * (slots.offset[example, best] - slots.offset[example, p])
 
 
-@njit
+@inlined
 def free_slot(example, oldest, slots):
     """Return a slot for a new plane: one whose plane is no longer useful, an empty one, or −1 if there is none.
 
@@ -148,8 +148,9 @@ def merge_lightest(examples, tables, slots):
             gram[p, r] = part * gram[p, r] + (1.0 - part) * gram[q, r]
             gram[r, p] = gram[p, r]
         gram[p, p] = square
+        slots.key[example, p] = plane_key(example, p, tables, slots)
         remove_slot(example, q, slots)
-        prune_table(example, tables, slots)
+        sort_table(example, tables, slots)
 
 
 @njit
@@ -161,6 +162,7 @@ def remove_slot(example, p, slots):
     slots.offset[example, p] = slots.offset[example, last]
     slots.alpha[example, p] = slots.alpha[example, last]
     slots.used[example, p] = slots.used[example, last]
+    slots.key[example, p] = slots.key[example, last]
     slots.mixed[example, p] = slots.mixed[example, last]
     for q in range(last):
         gram[p, q] = gram[last, q]
@@ -182,27 +184,72 @@ def move_matrices(examples, corners, sides, slots, target):
 
 
 @njit
-def prune_table(example, tables, slots):
-    """Take atoms that no kept plane uses out of the example's table."""
-    base, length = tables.start[example], tables.length[example]
-    renumbered = np.full(length, -1, dtype=np.int32)
-    for p in range(slots.count[example]):
+def plane_key(example, p, tables, slots):
+    """Return the hash of the atoms of a kept plane."""
+    base, start, atoms = tables.start[example], slots.start[example, p], tables.atoms
+    key = np.uint64(0)
+    for k in range(start, start + slots.length[example, p]):
+        a = base + tables.numbers[k]
+        key += atom_key(atoms.row[a], atoms.column[a], atoms.value[a])
+    return key
+
+
+@inlined
+def sort_table(example, tables, slots):
+    """Take atoms that no kept plane uses out of the example's table, and put common ones last.
+
+    The first atom of a plane stays first, because callers know planes by it; it does not count as common. All else
+    stays in order.
+    """
+    base, length, count, numbers = tables.start[example], tables.length[example], slots.count[example], tables.numbers
+    users, last_user = np.zeros(length, dtype=np.int32), np.full(length, -1, dtype=np.int32)
+    for p in range(count):
         start = slots.start[example, p]
         for k in range(start, start + slots.length[example, p]):
-            renumbered[tables.numbers[k]] = 0
-    kept = 0
+            a = numbers[k]
+            # More users than there are planes stand for an atom that is first, or repeated.
+            users[a] = users[a] + 1 if last_user[a] != p and k > start else count + 1
+            last_user[a] = p
+    varied, kept = 0, 0
     for a in range(length):
-        if renumbered[a] == 0:
-            renumbered[a] = kept
-            tables.atoms.row[base + kept] = tables.atoms.row[base + a]
-            tables.atoms.column[base + kept] = tables.atoms.column[base + a]
-            tables.atoms.value[base + kept] = tables.atoms.value[base + a]
-            kept += 1
-    tables.length[example] = kept
-    for p in range(slots.count[example]):
-        start = slots.start[example, p]
-        for k in range(start, start + slots.length[example, p]):
-            tables.numbers[k] = renumbered[tables.numbers[k]]
+        varied += users[a] > 0 and users[a] != count
+        kept += users[a] > 0
+    moved = np.empty(kept, dtype=np.int64)
+    next_varied, next_common = 0, varied
+    for a in range(length):
+        if users[a] == count:
+            moved[next_common], users[a] = base + a, next_common
+            next_common += 1
+        elif users[a] > 0:
+            moved[next_varied], users[a] = base + a, next_varied
+            next_varied += 1
+    row, column, value = tables.atoms.row[moved], tables.atoms.column[moved], tables.atoms.value[moved]
+    tables.atoms.row[base : base + kept] = row
+    tables.atoms.column[base : base + kept] = column
+    tables.atoms.value[base : base + kept] = value
+    tables.length[example], tables.varied[example] = kept, varied
+    common = np.empty(kept - varied, dtype=np.uint32)
+    for p in range(count):
+        start, stop = slots.start[example, p], slots.start[example, p] + slots.length[example, p]
+        end, n_common = start, 0
+        for k in range(start, stop):
+            number = users[numbers[k]]
+            if number < varied:
+                numbers[end] = number
+                end += 1
+            else:
+                common[n_common] = number
+                n_common += 1
+        numbers[end:stop] = common[:n_common]
+
+
+@njit
+def complete(tables, slots):
+    """Fill in what follows from the planes themselves: their keys, and which atoms are common."""
+    for example in range(slots.count.shape[0]):
+        for p in range(slots.count[example]):
+            slots.key[example, p] = plane_key(example, p, tables, slots)
+        sort_table(example, tables, slots)
 
 
 @njit
@@ -246,5 +293,5 @@ def drop_planes(examples, places, weights, w, rows, tables, slots):
         change += hand_over(example, p, weights[example], w, rows, tables, slots, memo)
         remove_slot(example, p, slots)
         if k + 1 == examples.shape[0] or examples[k + 1] != example:
-            prune_table(example, tables, slots)
+            sort_table(example, tables, slots)
     return change

@@ -3,6 +3,9 @@
 Planes of one example share most atoms. Kept planes are therefore lists of numbers into the example's table of
 distinct atoms: each atom is multiplied with w once, and what cancels between planes never touches w.
 
+Atoms that are in all planes of an example, once in each, are *common*. They come last in the table, and their numbers
+last in each plane. They add the same to all heights, so that dual ascent, which compares heights, leaves them out.
+
 Symbols: c weight of an example, g_p slope and b_p offset of its plane p, α_p its dual variable (Σ_p α_p = 1),
 s_p = b_p + g_p·w the plane's height at w = l − Σ_i c_i Σ_p α_ip g_ip, K_pq = g_p·g_q.
 """
@@ -23,6 +26,7 @@ class Slots(NamedTuple):
     offset: np.ndarray  # (n, K) b_p
     alpha: np.ndarray  # (n, K)
     used: np.ndarray  # (n, K) clock of the last use
+    key: np.ndarray  # (n, K) hash of the atoms, in any order
     mixed: np.ndarray  # (n, K) whether it is a convex combination of planes of the oracle
     gram: np.ndarray  # flat: the Gram matrices of the examples
     corner: np.ndarray  # (n,) where the example's matrix begins
@@ -36,6 +40,7 @@ class Tables(NamedTuple):
     atoms: Atoms
     start: np.ndarray  # (n,)
     length: np.ndarray  # (n,)
+    varied: np.ndarray  # (n,): atoms that are not common
     room: np.ndarray  # (n,)
     numbers: np.ndarray
     end: np.ndarray  # (2,): used atoms, used numbers
@@ -55,26 +60,39 @@ def gram_of(example, slots):
     return slots.gram[slots.corner[example] : slots.corner[example] + side * side].reshape(side, side)
 
 
-@njit
-def score_atoms(example, vector, rows, tables, memo):
-    """memo[a] = atom a of the example's table · vector."""
+@inlined
+def atom_key(row, column, value):
+    """Return a hash of an atom; that of a plane is their sum."""
+    place = (np.uint64(np.uint32(row)) << np.uint64(32)) | np.uint64(np.uint32(column))
+    key = (place + np.uint64(np.float64(value).view(np.int64))) * np.uint64(0x9E3779B97F4A7C15) ^ place
+    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return key ^ (key >> np.uint64(31))
+
+
+@inlined
+def score_atoms(example, n_atoms, vector, rows, tables, memo):
+    """memo[a] = atom a · vector for the first atoms of the example's table."""
     indptr, places, data = rows.indptr, rows.places, rows.data
     row_of, column_of, value_of = tables.atoms.row, tables.atoms.column, tables.atoms.value
     start = tables.start[example]
-    for a in range(tables.length[example]):
+    for a in range(n_atoms):
         row, column = row_of[start + a], column_of[start + a]
         product = vector[column] if row < 0 else row_dot(indptr, places, data, row, column, vector)
         memo[a] = value_of[start + a] * product
 
 
-@njit
-def score_slots(example, vector, rows, tables, slots, memo, out):
-    """out[p] = g_p · vector for the kept planes of one example."""
-    score_atoms(example, vector, rows, tables, memo)
-    numbers = tables.numbers
+@inlined
+def score_slots(example, n_atoms, vector, rows, tables, slots, memo, out):
+    """out[p] = g_p · vector for the kept planes of one example.
+
+    `n_atoms` is the length of its table; or `varied`, which leaves common atoms out.
+    """
+    score_atoms(example, n_atoms, vector, rows, tables, memo)
+    numbers, left_out = tables.numbers, tables.length[example] - n_atoms
     for p in range(slots.count[example]):
         k = np.uint64(slots.start[example, p])
-        last = k + np.uint64(slots.length[example, p])
+        last = k + np.uint64(slots.length[example, p] - left_out)
         a = b = 0.0
         while k + TWO <= last:
             a += memo[numbers[k]]
@@ -85,29 +103,31 @@ def score_slots(example, vector, rows, tables, slots, memo, out):
         out[p] = a + b
 
 
-@njit
-def add_slots(example, coefficients, vector, rows, tables, slots, memo):
-    """Vector += Σ_p coefficients[p] g_p for the kept planes of one example."""
-    numbers, length = tables.numbers, tables.length[example]
-    for a in range(length):
+@inlined
+def add_slots(example, n_atoms, coefficients, scale, vector, rows, tables, slots, memo):
+    """Vector += Σ_p coefficients[p] g_p for the kept planes of one example.
+
+    `n_atoms` is the length of its table; or `varied` if the coefficients sum to 0, so that common atoms cancel.
+    `scale` is the size of the numbers whose differences the coefficients are, and so of their rounding errors.
+    """
+    numbers, left_out = tables.numbers, tables.length[example] - n_atoms
+    for a in range(n_atoms):
         memo[a] = 0.0
-    largest = 0.0
     for p in range(slots.count[example]):
         coefficient = coefficients[p]
         if coefficient == 0.0:
             continue
-        largest = max(largest, abs(coefficient))
         k = np.uint64(slots.start[example, p])
-        last = k + np.uint64(slots.length[example, p])
+        last = k + np.uint64(slots.length[example, p] - left_out)
         while k < last:
             memo[numbers[k]] += coefficient
             k += ONE
     indptr, places, data = rows.indptr, rows.places, rows.data
     row_of, column_of, value_of = tables.atoms.row, tables.atoms.column, tables.atoms.value
     base = tables.start[example]
-    for a in range(length):
+    for a in range(n_atoms):
         # Coefficients that sum to zero leave rounding errors on shared atoms, not worth a pass over a row.
-        if abs(memo[a]) > 1e-14 * largest:
+        if abs(memo[a]) > 1e-14 * scale:
             step = memo[a] * value_of[base + a]
             row, column = row_of[base + a], column_of[base + a]
             if row < 0:
@@ -126,7 +146,7 @@ def combine(weights, rows, tables, slots, vector):
         for p in range(slots.count[example]):
             coefficients[p] = weights[example] * slots.alpha[example, p]
             offset += coefficients[p] * slots.offset[example, p]
-        add_slots(example, coefficients, vector, rows, tables, slots, memo)
+        add_slots(example, tables.length[example], coefficients, weights[example], vector, rows, tables, slots, memo)
     return offset
 
 
@@ -137,7 +157,7 @@ def mean_heights(examples, w, rows, tables, slots, out):
     memo = np.empty(tables.length.max())
     for k in range(examples.shape[0]):
         example = examples[k]
-        score_slots(example, w, rows, tables, slots, memo, heights)
+        score_slots(example, tables.length[example], w, rows, tables, slots, memo, heights)
         out[k] = 0.0
         for p in range(slots.count[example]):
             out[k] += slots.alpha[example, p] * (heights[p] + slots.offset[example, p])
@@ -154,7 +174,7 @@ def add_highest(weights, w, rows, tables, slots, scratch, slope, values):
     memo = np.empty(tables.length.max())
     offset = 0.0
     for example in range(slots.count.shape[0]):
-        score_slots(example, w, rows, tables, slots, memo, heights)
+        score_slots(example, tables.length[example], w, rows, tables, slots, memo, heights)
         best = 0
         for p in range(slots.count[example]):
             heights[p] += slots.offset[example, p]
@@ -164,6 +184,6 @@ def add_highest(weights, w, rows, tables, slots, scratch, slope, values):
         slots.used[example, best] = scratch.clock[0]
         offset += weights[example] * slots.offset[example, best]
         coefficients[best] = weights[example]
-        add_slots(example, coefficients, slope, rows, tables, slots, memo)
+        add_slots(example, tables.length[example], coefficients, weights[example], slope, rows, tables, slots, memo)
         coefficients[best] = 0.0
     return offset
