@@ -53,7 +53,7 @@ class BlockAscent(BaseSolver):
         Relative duality gap (P − D)/P to certify.
     max_rounds, max_seconds : number
         Limits.
-    max_sweeps : int, default=50
+    max_sweeps : int, default=10
         Sweeps over kept planes in one iteration at most.
     steps : int, default=50
         SMO steps inside an example at most.
@@ -81,7 +81,7 @@ class BlockAscent(BaseSolver):
     tol: float = 1e-3
     max_rounds: int = 10000
     max_seconds: float = float("inf")
-    max_sweeps: int = 50
+    max_sweeps: int = 10
     steps: int = 50
     max_planes: int | None = None
     random_state: int = 0
