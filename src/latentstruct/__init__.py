@@ -54,36 +54,10 @@ _HOMES = {
         "Subgradient",
     ),
     "latentstruct.strengths": ("comparable_strength",),
-    "latentstruct.tasks": (
-        "Alignment",
-        "CandidateDocuments",
-        "CandidateTask",
-        "Chain",
-        "Coreference",
-        "CorrelationClustering",
-        "Detection",
-        "DetectionInput",
-        "DiverseSubset",
-        "ExampleTask",
-        "GapCosts",
-        "Graph",
-        "GraphInput",
-        "LatentMulticlass",
-        "Measure",
-        "Motif",
-        "Multiclass",
-        "PairwiseRanking",
-        "Parsing",
-        "PartsTask",
-        "PrecisionAtK",
-        "SemiMarkov",
-        "grid_graph",
-    ),
+    "latentstruct.tasks.graph_inputs": ("grid_graph",),
     "latentstruct.trees": ("Tree",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
     from latentstruct.box_features import BoxFeatures
@@ -131,39 +105,26 @@ if TYPE_CHECKING:
         Subgradient,
     )
     from latentstruct.strengths import comparable_strength
-    from latentstruct.tasks import (
-        Alignment,
-        CandidateDocuments,
-        CandidateTask,
-        Chain,
-        Coreference,
-        CorrelationClustering,
-        Detection,
-        DetectionInput,
-        DiverseSubset,
-        ExampleTask,
-        GapCosts,
-        Graph,
-        GraphInput,
-        LatentMulticlass,
-        Measure,
-        Motif,
-        Multiclass,
-        PairwiseRanking,
-        Parsing,
-        PartsTask,
-        PrecisionAtK,
-        SemiMarkov,
-        grid_graph,
-    )
+    from latentstruct.tasks import *  # noqa: F403
     from latentstruct.trees import Tree
 
 
+def _structures() -> dict[str, Any]:
+    """Return the structures and their inputs, which are the classes that `latentstruct.tasks` imports."""
+    found = vars(import_module("latentstruct.tasks"))
+    return {name: value for name, value in found.items() if name[0] != "_" and isinstance(value, type)}
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'latentstruct' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
+    if name == "__all__":
+        return __dir__()
+    # Names of modules are in small letters, and need no structures to be loaded.
+    if name[0].isupper() and name in (structures := _structures()):
+        return structures[name]
+    raise AttributeError(f"module 'latentstruct' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted([*_HOME_OF, *_structures()])
