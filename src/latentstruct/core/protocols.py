@@ -297,6 +297,41 @@ class Task(Protocol):
         """Return a quality that is 1 at best, by the convention of the field (accuracy for labels)."""
 
 
+class RowBatch(Protocol):
+    """What a batch of a task with `WeightedInputs` provides besides."""
+
+    inputs: Any
+    offsets: Indices
+    shared: bool
+
+
+class Classifier(Protocol):
+    """What a task with `tags.classifier` provides besides."""
+
+    classes_: NDArray
+
+
+class WeightedInputs(Protocol):
+    """What a task with weight vectors for the rows of a matrix provides besides, as kernels need it."""
+
+    n_inputs_: int
+    bias: float
+    biased_: bool
+
+
+class StateWeights(Protocol):
+    """What a task whose latent states have weights of their own provides besides."""
+
+    weights: str
+    states: Any
+    table_: Any
+    vector_of_: NDArray[np.int64]
+    n_vectors_: int
+
+    def n_state_groups(self, shared: bool = False) -> int:
+        """Return the number of groups of `state_groups`."""
+
+
 class LatentTask(Task, Protocol):
     """What a task with ``latent = True`` answers besides: the completions (y_i, h) of known outputs."""
 

@@ -1,0 +1,78 @@
+"""The contract between structures and the rest: what the rest reads from a task or batch is declared."""
+
+import ast
+from inspect import get_annotations
+from pathlib import Path
+
+import pytest
+
+import latentstruct
+from latentstruct import Chain, InputError, StructuralSVM
+from latentstruct.core import protocols
+from latentstruct.tasks.base import BaseTask
+
+FOLDER = Path(latentstruct.__file__).parent
+READERS = sorted(path for name in ("core", "solvers", "estimators") for path in (FOLDER / name).glob("*.py"))
+TASKS, BATCHES = {"task", "task_", "known_task", "by_scores"}, {"batch", "whole"}
+
+
+def declared(*kinds):
+    """Return the names that classes declare, with or without a value."""
+    bases = [base for kind in kinds for base in kind.__mro__]
+    return {name for base in bases for name in (*vars(base), *get_annotations(base))}
+
+
+KINDS_OF_TASKS = protocols.LatentLossTask, protocols.Classifier, protocols.WeightedInputs, protocols.StateWeights
+OF_TASKS = declared(BaseTask, protocols.Task, *KINDS_OF_TASKS)
+OF_BATCHES = declared(protocols.Batch, protocols.RememberingBatch, protocols.ApproximateBatch, protocols.RowBatch)
+
+
+def holder(node):
+    """Return whether an expression stands for a task or a batch, by its name."""
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+    return "task" if name in TASKS else "batch" if name in BATCHES else None
+
+
+def reads(path):
+    """List what a file reads from tasks and batches: line, holder and name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and (kind := holder(node.value)):
+            yield node.lineno, kind, node.attr
+        sniffs = (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr")
+        )
+        if sniffs and (kind := holder(node.args[0])):
+            yield node.lineno, kind, f"{node.func.id}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize("path", READERS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_what_is_read_from_structures_is_declared(path):
+    known = {"task": OF_TASKS, "batch": OF_BATCHES}
+    assert [found for found in reads(path) if found[2] not in known[found[1]]] == []
+
+
+def test_the_collector_sees_reads():
+    found = {(kind, name) for path in READERS for _, kind, name in reads(path)}
+    assert {("task", "pool_batch"), ("task", "latent"), ("batch", "n_examples")} <= found
+
+
+@pytest.mark.parametrize("name", ["planes", "total"])
+def test_what_follows_from_pool_batch_is_not_defined_twice(name):
+    with pytest.raises(TypeError, match=rf"Own defines {name}\(\), which follows from pool_batch\(\)"):
+        type("Own", (Chain,), {name: lambda self, *arguments: None})
+
+
+def test_tags_of_optional_methods_follow_from_the_class():
+    class Own(BaseTask):
+        def marginals(self, batch, w, temperature):
+            return []
+
+    assert Own.tags.marginals
+    assert not Own.tags.scores
+    assert not BaseTask.tags.marginals
+
+
+def test_other_objects_are_no_tasks():
+    for wrong in (Chain, "chain", None, object()):
+        with pytest.raises(InputError, match="task must be a task such as"):
+            StructuralSVM(wrong).fit([[[1.0]]], [["a"]])
