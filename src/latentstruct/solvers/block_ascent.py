@@ -54,7 +54,7 @@ class BlockAscent(BaseSolver):
     max_rounds, max_seconds : number
         Limits.
     max_sweeps : int, default=10
-        Sweeps over kept planes in one iteration at most.
+        Sweeps over kept planes in one iteration at most. With a costly oracle or large C, 50 may be faster.
     steps : int, default=50
         SMO steps inside an example at most.
     max_planes : int, optional
