@@ -1,13 +1,15 @@
 """The contract between structures and the rest: what the rest reads from a task or batch is declared."""
 
 import ast
+from dataclasses import replace
 from inspect import get_annotations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import latentstruct
-from latentstruct import Chain, InputError, StructuralSVM
+from latentstruct import Chain, InputError, Multiclass, StructuralSVM, Temperature
 from latentstruct.core import protocols
 from latentstruct.tasks.base import BaseTask
 
@@ -76,3 +78,15 @@ def test_other_objects_are_no_tasks():
     for wrong in (Chain, "chain", None, object()):
         with pytest.raises(InputError, match="task must be a task such as"):
             StructuralSVM(wrong).fit([[[1.0]]], [["a"]])
+
+
+def test_a_sum_where_single_slopes_are_needed_is_refused():
+    class Summed(Multiclass):
+        def pool_batch(self, batch, query):
+            return super().pool_batch(batch, replace(query, weights=np.ones(batch.n_examples)))
+
+    task = Summed()
+    task.learn(np.eye(3), [0, 1, 2])
+    batch = task.prepare(np.eye(3), [0, 1, 2])
+    with pytest.raises(InputError, match=r"Summed\.pool_batch must return Slopes and one loss per example"):
+        task.planes(batch, np.zeros(task.n_features), "free", Temperature(1.0, 1.0))

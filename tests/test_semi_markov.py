@@ -176,7 +176,7 @@ def test_marginals_are_the_enumeration():
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def lengths_matter(n=30, seed=0):
+def lengths_matter(n=120, seed=0):
     """Draw segments that only their lengths tell apart: "a" has one token, "b" three."""
     rng = np.random.default_rng(seed)
     X, Y = [], []
@@ -195,17 +195,22 @@ def lengths_matter(n=30, seed=0):
 
 def test_lengths_tell_labels_apart_where_tokens_do_not():
     X, Y = lengths_matter()
-    model = StructuralSVM(SemiMarkov(), C=1.0).fit(X[:20], Y[:20])
+    model = StructuralSVM(SemiMarkov(), C=1.0).fit(X[:60], Y[:60])
     assert model.certified_
-    assert model.score(X[20:], Y[20:]) > 0.9
+    assert model.score(X[60:], Y[60:]) > 0.8
 
 
 @pytest.mark.parametrize("estimator", [LatentSSVM, HiddenCRF])
 def test_unknown_segments_and_labels_are_completed(estimator):
     X, Y = lengths_matter()
-    half = [[(a, b, -1 if k == 1 else y) for k, (a, b, y) in enumerate(y) if k != 2] for y in Y[:20]]
-    model = estimator(SemiMarkov(max_length=3), C=1.0).fit(X[:20], half)
-    assert model.score(X[20:], Y[20:]) > 0.8
+    half = [[(a, b, -1 if k == 1 else y) for k, (a, b, y) in enumerate(y) if k != 2] for y in Y[:60]]
+    model = estimator(SemiMarkov(max_length=3), C=1.0).fit(X[:60], half)
+    assert model.score(X[60:], Y[60:]) > 0.6
+    batch = model.task_.prepare(X[:60], half)
+    completed = model.task_.complete(batch, model.coef_)
+    for known, whole in zip(half, completed, strict=True):
+        assert {segment for segment in known if segment[2] != -1} <= set(whole)
+        assert {segment[:2] for segment in known} <= {segment[:2] for segment in whole}
 
 
 def test_a_saved_model_predicts_the_same(tmp_path):

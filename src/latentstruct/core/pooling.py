@@ -23,7 +23,7 @@ def require_hard_max(task: Any, temperature: Temperature) -> None:
     """Raise if the temperature is above 0, for tasks without a soft max."""
     if temperature != HARD:
         raise InputError(
-            f"{type(task).__name__} knows the hard max only, but temperature {tuple(temperature)} was asked: use "
+            f"{type(task).__name__} knows the hard max only, but the temperature is {tuple(temperature)}: use "
             "StructuralSVM or LatentSSVM, or write the structure as a CandidateTask"
         )
 
@@ -43,8 +43,11 @@ def planes_of(task: Task, batch: Batch, query: Query) -> Planes:
 
 def as_planes(task: Task, batch: Batch, query: Query, found: Pooled, method: str) -> Planes:
     """Return the planes of an answer that has one slope per example."""
-    assert isinstance(found.slopes, Slopes)
-    assert isinstance(found.losses, np.ndarray)
+    if not isinstance(found.slopes, Slopes) or not isinstance(found.losses, np.ndarray):
+        raise InputError(
+            f"{type(task).__name__}.{method} must return Slopes and one loss per example, got "
+            f"{type(found.slopes).__name__} and {type(found.losses).__name__}: correct the task"
+        )
     planes = Planes(*found.slopes, found.losses, found.values, task.n_features, found.exact)
     checked_planes(planes, task, method, len(query.examples(batch)))
     if found.soft:

@@ -207,8 +207,6 @@ class TaskTags:
         Whether an output is one label per example, and whether there are only two.
     single_example : bool
         Whether all rows together are one example, so that they have no weights of their own.
-    ranking : bool
-        Whether losses and scores of estimators are computed from `scores` and not from predictions.
     marginals, pair_marginals, confidence, scores : bool
         Whether these methods are implemented.
     storable : bool
@@ -230,7 +228,6 @@ class TaskTags:
     classifier: bool = False
     binary: bool = False
     single_example: bool = False
-    ranking: bool = False
     marginals: bool = False
     pair_marginals: bool = False
     confidence: bool = False
@@ -298,7 +295,7 @@ class Task(Protocol):
 
 
 class RowBatch(Protocol):
-    """What a batch of a task with `WeightedInputs` provides besides."""
+    """What a batch of a task with `WeightedInputs` also provides."""
 
     inputs: Any
     offsets: Indices
@@ -306,13 +303,13 @@ class RowBatch(Protocol):
 
 
 class Classifier(Protocol):
-    """What a task with `tags.classifier` provides besides."""
+    """What a task with `tags.classifier` also provides."""
 
     classes_: NDArray
 
 
 class WeightedInputs(Protocol):
-    """What a task with weight vectors for the rows of a matrix provides besides, as kernels need it."""
+    """What a task with weight vectors for the rows of a matrix also provides, as kernels need it."""
 
     n_inputs_: int
     bias: float
@@ -320,7 +317,7 @@ class WeightedInputs(Protocol):
 
 
 class StateWeights(Protocol):
-    """What a task whose latent states have weights of their own provides besides."""
+    """What a task whose latent states have weights of their own also provides."""
 
     weights: str
     states: Any
@@ -333,7 +330,7 @@ class StateWeights(Protocol):
 
 
 class LatentTask(Task, Protocol):
-    """What a task with ``latent = True`` answers besides: the completions (y_i, h) of known outputs."""
+    """What a task with ``latent = True`` also provides: the completions (y_i, h) of known outputs."""
 
     def complete(self, batch: Any, w: Vector) -> Sequence[Any]:
         """Return argmax_h s(y_i, h) for each example of a labelled batch."""
@@ -374,7 +371,7 @@ class LatentSites:
 
 
 class LatentLossTask(LatentTask, Protocol):
-    """What a task answers besides if its loss Δ(y, h, ŷ, ĥ) compares latents too, as `ModLat` needs it.
+    """What a task also provides if its loss Δ(y, h, ŷ, ĥ) compares latents too, as `ModLat` needs it.
 
     P is a distribution over the states of the sites of a labelled batch, in the order of `latent_sites`. A task may
     also define ``plane_losses(batch)``, which tells the losses that planes found with other losses would have now: then
@@ -469,7 +466,7 @@ class Oracle(Protocol):
         """Return the weighted sum of the supporting planes at w."""
 
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
-        """Return the supporting planes of the asked examples at w, without their weights."""
+        """Return the supporting planes of some examples at w, without their weights."""
 
     def part_total(self, w: Vector, rows: Indices) -> Plane:
         """Return the weighted sum of the supporting planes of some examples at w."""

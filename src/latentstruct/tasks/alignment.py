@@ -110,7 +110,7 @@ class Alignment(BaseTask):
     [0.0, 0.0]
     """
 
-    tags = TaskTags(latent="possible", soft=True, marginals=True, confidence=True, threaded_decoding=True)
+    tags = TaskTags(latent="possible", soft=True, threaded_decoding=True)
 
     def __init__(
         self,

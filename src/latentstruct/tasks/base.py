@@ -85,6 +85,7 @@ OPTIONAL = {
     "confidence": "confidence",
     "scores": "scores",
     "storable": "unpack",
+    "exact_slack": "slack",
     "renyi": "renyi_pool",
     "latent_loss": "with_expected_loss",
 }

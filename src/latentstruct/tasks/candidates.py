@@ -104,10 +104,6 @@ class CandidateTask(CandidateLatentLosses, BaseTask):
         latent="possible",
         soft=True,
         two_temperatures=True,
-        exact_slack=True,
-        renyi=True,
-        latent_loss=True,
-        marginals=True,
     )
 
     def candidates(self, x: Any) -> tuple[Sequence[Any], Sequence[Any] | None, Any]:

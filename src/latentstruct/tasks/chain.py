@@ -82,11 +82,6 @@ class Chain(ItemLabels):
         latent="possible",
         soft=True,
         two_temperatures=True,
-        exact_slack=True,
-        marginals=True,
-        pair_marginals=True,
-        confidence=True,
-        storable=True,
         threaded_decoding=True,
         refit_parameters=("costs", "start", "end", "bias"),
     )

@@ -255,7 +255,7 @@ class Coreference(PairTask):
     2
     """
 
-    tags = TaskTags(latent="always", storable=True, refit_parameters=("penalty",))
+    tags = TaskTags(latent="always", refit_parameters=("penalty",))
     latent = True
 
     def __init__(self, penalty: float = 1.0) -> None:

@@ -44,7 +44,7 @@ class CorrelationClustering(PairTask):
     True
     """
 
-    tags = TaskTags(exact=False, above_truth=True, storable=True)
+    tags = TaskTags(exact=False, above_truth=True)
 
     def __init__(self) -> None:
         """Take no parameters."""

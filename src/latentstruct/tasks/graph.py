@@ -114,10 +114,6 @@ class Graph(GraphLosses):
         two_temperatures=True,
         exact=False,
         above_truth=True,
-        renyi=True,
-        latent_loss=True,
-        marginals=True,
-        confidence=True,
     )
 
     def __init__(

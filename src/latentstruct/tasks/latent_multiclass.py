@@ -94,12 +94,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
         latent="always",
         soft=True,
         two_temperatures=True,
-        renyi=True,
-        latent_loss=True,
         classifier=True,
-        marginals=True,
-        scores=True,
-        storable=True,
         refit_parameters=("costs", "bias", "latent_loss"),
     )
     latent = True

@@ -213,7 +213,7 @@ class Measure(ChosenLossTask):
     True
     """
 
-    tags = TaskTags(classifier=True, binary=True, single_example=True, scores=True)
+    tags = TaskTags(classifier=True, binary=True, single_example=True)
 
     def __init__(
         self,

@@ -124,11 +124,8 @@ class Motif(BaseTask):
         latent="always",
         soft=True,
         two_temperatures=True,
-        renyi=True,
         classifier=True,
         binary=True,
-        scores=True,
-        storable=True,
         threaded_decoding=True,
         refit_parameters=("width", "background_order", "strands"),
     )

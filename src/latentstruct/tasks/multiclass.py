@@ -241,11 +241,7 @@ class Multiclass(ClassTask):
     tags = TaskTags(
         soft=True,
         two_temperatures=True,
-        exact_slack=True,
         classifier=True,
-        marginals=True,
-        scores=True,
-        storable=True,
         refit_parameters=("costs", "bias"),
     )
 

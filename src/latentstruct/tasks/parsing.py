@@ -113,7 +113,7 @@ class Parsing(ChosenLossTask):
     4
     """
 
-    tags = TaskTags(latent="possible", soft=True, exact=False, above_truth=True, marginals=True, threaded_decoding=True)
+    tags = TaskTags(latent="possible", soft=True, exact=False, above_truth=True, threaded_decoding=True)
 
     def __init__(
         self,

@@ -147,7 +147,7 @@ class PartsTask(BaseTask):
     [[0, 2], [1]]
     """
 
-    tags = TaskTags(latent="possible", soft=True, marginals=True)
+    tags = TaskTags(latent="possible", soft=True)
 
     exact: bool = True
 

@@ -218,7 +218,7 @@ class PrecisionAtK(QueryTask):
     True
     """
 
-    tags = TaskTags(latent="always", scores=True, storable=True, refit_parameters=("k",))
+    tags = TaskTags(latent="always", refit_parameters=("k",))
     latent = True
 
     def __init__(self, k: int = 5) -> None:
@@ -441,7 +441,7 @@ class PairwiseRanking(QueryTask):
     0
     """
 
-    tags = TaskTags(scores=True, storable=True, refit_parameters=("normalize",))
+    tags = TaskTags(refit_parameters=("normalize",))
 
     def __init__(self, normalize: bool = False) -> None:
         self.normalize = normalize

@@ -66,7 +66,7 @@ class SemiMarkov(BaseTask):
     [[(0, 3, 'a'), (3, 5, 'b')]]
     """
 
-    tags = TaskTags(latent="possible", soft=True, marginals=True, threaded_decoding=True)
+    tags = TaskTags(latent="possible", soft=True, threaded_decoding=True)
 
     def __init__(
         self, labels: Sequence[Hashable] | None = None, max_length: int | None = None, costs: Any = None
