@@ -520,7 +520,7 @@ def test_joint_features_that_are_not_finite():
 
 
 def test_examples_have_no_soft_form():
-    message = r"Product knows the hard max only, but temperature \(1\.0, 0\.0\) was asked.* CandidateTask"
+    message = r"Product knows the hard max only, but the temperature is \(1\.0, 0\.0\): .* CandidateTask"
     refuse(message, CRF(Product()), X, [-1, 1, 1, 1])
 
 
