@@ -17,15 +17,15 @@ $(VENV)/.run: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
 	touch $@
 
 $(VENV)/.test: $(VENV)/.run
-	$(PIP) -e '.[test]'
+	$(PIP) -e '.[test]' -e ./papers
 	touch $@
 
 $(VENV)/.check: $(VENV)/.run
-	$(PIP) -e '.[test,check]'
+	$(PIP) -e '.[test,check]' -e ./papers
 	touch $(VENV)/.test $@
 
 $(VENV)/.bench: $(VENV)/.run
-	$(PIP) -e '.[bench]'
+	$(PIP) -e '.[bench]' -e ./papers
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.run
@@ -34,7 +34,7 @@ $(VENV)/.docs: $(VENV)/.run
 
 # What all of docs, lint and test need, by one call of pip instead of three.
 install: $(VENV)/.made
-	$(PIP) -e '.[test,check,docs]'
+	$(PIP) -e '.[test,check,docs]' -e ./papers
 	touch $(VENV)/.run $(VENV)/.test $(VENV)/.check $(VENV)/.docs
 
 demo: $(VENV)/.run
@@ -82,8 +82,8 @@ docs: $(VENV)/.docs
 pictures: $(VENV)/.test
 	$(BIN)/python docs/readme_pictures.py
 
-reproduce: $(VENV)/.run
-	for name in $$($(BIN)/python -c 'from latentstruct.experiments import EXPERIMENTS; print(*EXPERIMENTS)'); do \
+reproduce: $(VENV)/.test
+	for name in $$($(BIN)/python -c 'from latentstruct_papers import EXPERIMENTS; print(*EXPERIMENTS)'); do \
 		$(BIN)/latentstruct reproduce $$name || exit 1; done
 
 clean:

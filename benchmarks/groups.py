@@ -8,9 +8,9 @@ from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result
 from latentstruct.core.regularizers import GroupNorm
 from latentstruct.datasets.mnist import load_mnist
-from latentstruct.experiments.digit_pairs import PAIRS, DigitPair, make_pair
 from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.solvers.proximal import Proximal
+from latentstruct_papers.digit_pairs import PAIRS, DigitPair, make_pair
 
 # Passes over the data after which objectives are compared, by C.
 PASSES = {1.0: (100,), 10.0: (100, 300, 1000), 100.0: (100, 300, 1000)}

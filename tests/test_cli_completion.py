@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from latentstruct.cli import app
 from latentstruct.cli.options import SolverName
 from latentstruct.cli.registry import KINDS
-from latentstruct.experiments import EXPERIMENTS
+from latentstruct_papers import EXPERIMENTS
 
 PROGRAM = """#!{python}
 import sys

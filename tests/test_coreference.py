@@ -13,11 +13,11 @@ from latentstruct import LatentSSVM, StructuralSVM
 from latentstruct.core.protocols import Temperature
 from latentstruct.documents import Document, Mention
 from latentstruct.exceptions import InputError
-from latentstruct.experiments import lssvm_coref
 from latentstruct.kernels import clustering, forest
 from latentstruct.kernels.pairs import distinct_rows
 from latentstruct.tasks import Coreference, CorrelationClustering
 from latentstruct.testing import check_task
+from latentstruct_papers import lssvm_coref
 
 MODES = ("free", "augmented", "clamped")
 HARD = Temperature()

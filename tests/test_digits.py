@@ -21,16 +21,16 @@ from latentstruct.datasets.mnist import Mnist, load_mnist
 from latentstruct.digit_views import ANGLES, RotatedViews, rotation_matrix
 from latentstruct.estimators import LatentSSVM
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.experiments import (
+from latentstruct.formats.idx import TYPES, read_idx
+from latentstruct.solvers import SelfPaced
+from latentstruct.tasks import LatentMulticlass
+from latentstruct_papers import (
     digit_pairs,
     groupnorm_digits,
     groupnorm_mnist,
     groupnorm_tables,
     selfpaced_digits,
 )
-from latentstruct.formats.idx import TYPES, read_idx
-from latentstruct.solvers import SelfPaced
-from latentstruct.tasks import LatentMulticlass
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 

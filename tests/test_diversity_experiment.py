@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from latentstruct.experiments import run_experiment, ssvm_diversity
-from latentstruct.experiments.ssvm_diversity import Measured, compare, essential_benefit, make_queries
+from latentstruct_papers import run_experiment, ssvm_diversity
+from latentstruct_papers.ssvm_diversity import Measured, compare, essential_benefit, make_queries
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 

@@ -12,7 +12,7 @@ import pytest
 
 from latentstruct import datasets
 from latentstruct.cli.registry import KINDS
-from latentstruct.experiments import EXPERIMENTS
+from latentstruct_papers import EXPERIMENTS
 
 FOLDER = Path(__file__).parent.parent / "examples"
 START, APPLICATIONS = (sorted((FOLDER / part).glob("*.py")) for part in ("start", "applications"))

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from latentstruct import InputError, Multiclass, StructuralSVM
 from latentstruct.cli import app
-from latentstruct.experiments import EXPERIMENTS, Experiment, Findings, Table, run_experiment
+from latentstruct_papers import EXPERIMENTS, Experiment, Findings, Table, run_experiment
 
 CELLS = st.one_of(st.none(), st.floats(), st.integers(-(10**9), 10**9), st.text("ab[/]9 ", max_size=5), st.booleans())
 PNG = b"\x89PNG"
@@ -142,6 +142,13 @@ def test_experiments_are_listed(small):
     listed = json.loads(reproduce("--list", "--json").stdout)["experiments"]
     assert [one["name"] for one in listed] == list(EXPERIMENTS)
     assert listed[-1]["data"] == ["points"]
+
+
+def test_missing_experiments_say_how_to_get_them(monkeypatch):
+    monkeypatch.setitem(sys.modules, "latentstruct_papers", None)
+    result = reproduce("small", code=2)
+    assert "the experiments are not installed" in result.stderr
+    assert "pip install ./papers" in result.stderr
 
 
 def test_mistakes_are_named_before_anything_runs(small, tmp_path):

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from latentstruct.experiments import EXPERIMENTS, half_labelled
-from latentstruct.experiments.half_labelled import (
+from latentstruct.metrics import chunk_scores
+from latentstruct.tasks.chain import UNKNOWN
+from latentstruct_papers import EXPERIMENTS, half_labelled
+from latentstruct_papers.half_labelled import (
     ESTIMATORS,
     MARGINAL,
     Measured,
@@ -28,8 +30,6 @@ from latentstruct.experiments.half_labelled import (
     score_table,
     time_table,
 )
-from latentstruct.metrics import chunk_scores
-from latentstruct.tasks.chain import UNKNOWN
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 TAGS = ["B-NP", "B-VP", "I-NP", "I-VP", "O"]

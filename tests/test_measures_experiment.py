@@ -13,11 +13,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
 from latentstruct import StructuralSVM
-from latentstruct.experiments import ssvm_measures
-from latentstruct.experiments.ssvm_measures import CONVENTIONAL, JUDGES, STRUCTURAL, Grid, Measured, Problem, Results
 from latentstruct.metrics import f_beta, prbep, roc_area
 from latentstruct.strengths import comparable_strength
 from latentstruct.tasks import Measure
+from latentstruct_papers import ssvm_measures
+from latentstruct_papers.ssvm_measures import CONVENTIONAL, JUDGES, STRUCTURAL, Grid, Measured, Problem, Results
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 

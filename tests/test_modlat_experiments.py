@@ -9,9 +9,9 @@ from latentstruct.boxes import nearest_box, overlaps
 from latentstruct.datasets.photographs import Photographs
 from latentstruct.estimators import LatentSSVM
 from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
-from latentstruct.experiments import modlat_detection, modlat_tables
-from latentstruct.experiments.modlat_detection import Setting, describe, first_of_each, make_model, make_splits
-from latentstruct.experiments.modlat_tables import (
+from latentstruct_papers import modlat_detection, modlat_tables
+from latentstruct_papers.modlat_detection import Setting, describe, first_of_each, make_model, make_splits
+from latentstruct_papers.modlat_tables import (
     BLIND,
     HELD_OUT,
     ILSVM,

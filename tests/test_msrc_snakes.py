@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from latentstruct.datasets import load_msrc, load_snakes
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.experiments import mssvm_msrc, snakes
-from latentstruct.experiments.ratios import difference, pooled_share
+from latentstruct_papers import mssvm_msrc, snakes
+from latentstruct_papers.ratios import difference, pooled_share
 from pictures import encode
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")

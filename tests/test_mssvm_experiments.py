@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latentstruct.datasets import make_hidden_field
-from latentstruct.experiments import (
+from latentstruct.solvers.base import initial_weights
+from latentstruct_papers import (
     mssvm_convergence,
     mssvm_samples,
     mssvm_segmentation,
@@ -14,7 +15,7 @@ from latentstruct.experiments import (
     mssvm_table2,
     mssvm_table3,
 )
-from latentstruct.experiments.mssvm_simulation import (
+from latentstruct_papers.mssvm_simulation import (
     HCRF,
     LSSVM,
     MODELS,
@@ -26,7 +27,6 @@ from latentstruct.experiments.mssvm_simulation import (
     measure_ceiling,
     show_mean,
 )
-from latentstruct.solvers.base import initial_weights
 
 SMALL = {"n_nodes": 6, "n_train": 8, "n_test": 20}
 

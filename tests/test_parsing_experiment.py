@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latentstruct.datasets.cess import CessEsp
-from latentstruct.experiments import ssvm_parsing
-from latentstruct.experiments.ssvm_parsing import (
+from latentstruct.formats.brackets import format_tree
+from latentstruct.trees import Tree, tagged_words, words
+from latentstruct_papers import ssvm_parsing
+from latentstruct_papers.ssvm_parsing import (
     HAMMING,
     LIKELIHOOD,
     QUICK,
@@ -21,8 +23,6 @@ from latentstruct.experiments.ssvm_parsing import (
     run,
     standard_error,
 )
-from latentstruct.formats.brackets import format_tree
-from latentstruct.trees import Tree, tagged_words, words
 
 TINY = Setting(12, (30, 10, 12), (HAMMING, LIKELIHOOD._replace(strengths=(1.0,))), tol=0.1, max_rounds=10)
 

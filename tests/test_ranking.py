@@ -17,10 +17,10 @@ from latentstruct import LatentSSVM, PairwiseRanking, PrecisionAtK, StructuralSV
 from latentstruct.core.protocols import Temperature
 from latentstruct.datasets import load_letor_mq2008
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.experiments import lssvm_iterations, lssvm_precision, run_experiment
 from latentstruct.formats import read_queries, write_scores
 from latentstruct.metrics import average_precision, ndcg_at_k, precision_at_k, ranking_scores
 from latentstruct.testing import check_task
+from latentstruct_papers import lssvm_iterations, lssvm_precision, run_experiment
 
 HARD = Temperature()
 MODES = ("free", "augmented", "clamped")

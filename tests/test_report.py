@@ -31,7 +31,6 @@ from latentstruct.cli.samples.chain import make_example
 from latentstruct.core.protocols import Round
 from latentstruct.datasets import make_planted_motif
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.experiments.findings import Findings, Table
 from latentstruct.formats import Sequences
 from latentstruct.persistence import MOST_ROUNDS, _decode_history, _encode_history
 from latentstruct.plots.features import drawn_text
@@ -53,6 +52,7 @@ from latentstruct.report.model import estimator_page
 from latentstruct.report.page import Page, Section, write_page
 from latentstruct.report.predictions import WORST_DRAWN, prediction_blocks
 from latentstruct.report.words import training_in_words
+from latentstruct_papers.findings import Findings, Table
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4))

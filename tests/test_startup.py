@@ -26,7 +26,7 @@ def loaded_by(code):
         ("import latentstruct", NEVER + HEAVY),
         (HELP, NEVER + HEAVY),
         ("from latentstruct import *", NEVER),
-        ("import latentstruct.plots, latentstruct.experiments, latentstruct.datasets, latentstruct.formats", NEVER),
+        ("import latentstruct.plots, latentstruct_papers, latentstruct.datasets, latentstruct.formats", NEVER),
     ],
     ids=["library", "help", "all names", "rooms"],
 )

@@ -1,7 +1,9 @@
-"""Run a published experiment anew."""
+"""Run a published experiment."""
 
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
 import typer
 
@@ -12,11 +14,26 @@ from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, print_json, print_table, say
 
 
-def complete_experiment(incomplete: str) -> list[tuple[str, str]]:
-    """Return the experiments whose names begin so, with what they show, for the completion of shells."""
-    from latentstruct.experiments import EXPERIMENTS
+def experiments() -> ModuleType:
+    """Import the experiments, which are a distribution of their own."""
+    try:
+        return import_module("latentstruct_papers")
+    except ModuleNotFoundError as error:
+        if error.name != "latentstruct_papers":
+            raise
+        raise InputError(
+            "the experiments are not installed; expected the package latentstruct-papers: "
+            "fetch the repository of latentstruct and run `pip install ./papers` in it"
+        ) from None
 
-    return [(name, one.summary) for name, one in EXPERIMENTS.items() if name.startswith(incomplete)]
+
+def complete_experiment(incomplete: str) -> list[tuple[str, str]]:
+    """Return the experiments whose names start with `incomplete`, with their summaries, for shell completion."""
+    try:
+        known = experiments().EXPERIMENTS
+    except InputError:
+        return []
+    return [(name, one.summary) for name, one in known.items() if name.startswith(incomplete)]
 
 
 @reported_errors()
@@ -37,21 +54,20 @@ def reproduce(
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Run a published experiment anew and show the paper's figures beside those found.
+    """Run a published experiment and show the paper's figures beside those found.
 
     Writes NAME.json with everything, NAME.txt with the tables, NAME.html to look at and NAME-….png for each plot.
 
     Example: latentstruct reproduce lssvm-motif --quick
     """
-    from latentstruct.experiments import EXPERIMENTS, run_experiment
-
+    papers = experiments()
     if show_list:
-        list_experiments(json)
+        list_experiments(papers.EXPERIMENTS, json)
         return
-    if name is None or name not in EXPERIMENTS:
+    if name is None or name not in papers.EXPERIMENTS:
         found = "no experiment is named" if name is None else f"there is no experiment {name!r}"
-        near = "" if name is None else suggest(name, EXPERIMENTS)
-        raise InputError(f"{found}; expected one of {', '.join(EXPERIMENTS)}: choose one of these{near}")
+        near = "" if name is None else suggest(name, papers.EXPERIMENTS)
+        raise InputError(f"{found}; expected one of {', '.join(papers.EXPERIMENTS)}: choose one of these{near}")
     from latentstruct.plots import require_plots
     from latentstruct.report import require_pages
 
@@ -60,7 +76,7 @@ def reproduce(
     check_folder(output, None, "the results go into a folder")
     progress = Progress(quiet)
     with caught_warnings() as warned, ended_by_interrupt():
-        findings = run_experiment(name, data_home, quick, progress.say)
+        findings = papers.run_experiment(name, data_home, quick, progress.say)
         files = findings.save(output)
     if not quiet:
         say_warnings(warned)
@@ -72,12 +88,10 @@ def reproduce(
         say(f"wrote {path}")
 
 
-def list_experiments(json: bool) -> None:
+def list_experiments(known: dict[str, Any], json: bool) -> None:
     """Print the names of the experiments."""
-    from latentstruct.experiments import EXPERIMENTS
-
     if json:
-        print_json({"experiments": [{"name": name, **one._asdict()} for name, one in EXPERIMENTS.items()]})
+        print_json({"experiments": [{"name": name, **one._asdict()} for name, one in known.items()]})
         return
-    rows = [(name, one.summary, ", ".join(one.data)) for name, one in EXPERIMENTS.items()]
+    rows = [(name, one.summary, ", ".join(one.data)) for name, one in known.items()]
     print_table("", ("name", "what", "data sets"), rows, n_text=3)

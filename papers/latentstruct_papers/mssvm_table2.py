@@ -6,8 +6,9 @@ from typing import Any
 
 from latentstruct.datasets import make_hidden_field
 from latentstruct.datasets.simulated import Layout, Reading
-from latentstruct.experiments.findings import Findings, Table
-from latentstruct.experiments.mssvm_simulation import (
+from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.mssvm_simulation import (
     DESCENT_ROUNDS,
     HCRF,
     LSSVM,
@@ -18,7 +19,6 @@ from latentstruct.experiments.mssvm_simulation import (
     measure_accuracy,
     measure_ceiling,
 )
-from latentstruct.time_left import Steps
 
 TRAININGS = ("SGD", "CCCP", "default")
 TRIALS: dict[Layout, int] = {"chain": 60, "grid": 10}

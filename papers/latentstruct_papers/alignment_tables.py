@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 
-from latentstruct.experiments.findings import Table
 from latentstruct.plots import plot_substitutions
 from latentstruct.ragged import Vector
+from latentstruct_papers.findings import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

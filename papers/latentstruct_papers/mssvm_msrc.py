@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from latentstruct.datasets import Msrc, load_msrc
 from latentstruct.estimators import HiddenCRF, LatentSSVM, MarginalSSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.experiments.findings import Findings, Table
-from latentstruct.experiments.ratios import difference, pooled_share
 from latentstruct.image_features import (
     PatchFeatures,
     PatchGrid,
@@ -28,6 +26,8 @@ from latentstruct.images import draw_overlay
 from latentstruct.solvers import Subgradient
 from latentstruct.tasks import Graph, GraphInput, grid_graph
 from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.ratios import difference, pooled_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

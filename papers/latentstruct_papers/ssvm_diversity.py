@@ -11,11 +11,11 @@ from scipy.stats import wilcoxon
 
 from latentstruct.datasets.reuters import Reuters, load_reuters
 from latentstruct.estimators import StructuralSVM
-from latentstruct.experiments.findings import Findings, Table
 from latentstruct.metrics.diversity import expected_random_loss
 from latentstruct.ragged import Indices, Vector
 from latentstruct.tasks.diversity import DiverseSubset
 from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,6 @@ from scipy import sparse
 from latentstruct.datasets import load_conll2000
 from latentstruct.estimators import CRF, HiddenCRF, LatentSSVM, MarginalSSVM, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.experiments.findings import Findings, Table
 from latentstruct.features import WindowFeatures
 from latentstruct.metrics import chunk_spans
 from latentstruct.ragged import offsets_from_lengths
@@ -23,6 +22,7 @@ from latentstruct.solvers import CCCP, BlockAscent
 from latentstruct.tasks import Chain, Multiclass
 from latentstruct.time_left import Steps
 from latentstruct.unknown import UNKNOWN
+from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 from latentstruct.datasets.mnist import load_mnist
 from latentstruct.digit_views import ANGLES
 from latentstruct.estimators import LatentSSVM
-from latentstruct.experiments.digit_pairs import (
+from latentstruct.paths import groupnorm_path
+from latentstruct.solvers.proximal import Proximal
+from latentstruct.tasks import LatentMulticlass
+from latentstruct.time_left import Steps
+from latentstruct_papers.digit_pairs import (
     N_ANGLES,
     DigitPair,
     Hits,
@@ -22,11 +26,7 @@ from latentstruct.experiments.digit_pairs import (
     show_difference,
     show_share,
 )
-from latentstruct.experiments.findings import Findings, Table
-from latentstruct.paths import groupnorm_path
-from latentstruct.solvers.proximal import Proximal
-from latentstruct.tasks import LatentMulticlass
-from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from latentstruct.datasets import load_snakes
 from latentstruct.estimators import StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.experiments.findings import Findings, Table
-from latentstruct.experiments.ratios import Share, difference, pooled_share
 from latentstruct.tasks import Graph, Multiclass
 from latentstruct.tasks.graph_inputs import GraphInput, grid_edges
 from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.ratios import Share, difference, pooled_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,13 +16,13 @@ from sklearn.svm import LinearSVC
 from latentstruct.datasets import load_adult, load_optdigits, load_reuters
 from latentstruct.estimators import StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.experiments.findings import Findings, Table
 from latentstruct.metrics import f_beta, prbep, roc_area
 from latentstruct.ragged import Vector
 from latentstruct.solvers import Bundle
 from latentstruct.strengths import comparable_strength
 from latentstruct.tasks import Measure
 from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

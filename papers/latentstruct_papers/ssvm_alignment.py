@@ -16,7 +16,12 @@ from scipy.sparse.csgraph import connected_components
 from latentstruct.datasets.prefab import Prefab, load_prefab
 from latentstruct.estimators import CRF, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.experiments.alignment_tables import (
+from latentstruct.formats.ncbi_matrix import blosum62
+from latentstruct.metrics.alignments import modeler_scores, q_scores
+from latentstruct.ragged import Vector
+from latentstruct.tasks.alignment import Alignment
+from latentstruct.time_left import Steps
+from latentstruct_papers.alignment_tables import (
     BASELINE,
     RAISED,
     Measured,
@@ -30,12 +35,7 @@ from latentstruct.experiments.alignment_tables import (
     percent,
     settings_table,
 )
-from latentstruct.experiments.findings import Findings
-from latentstruct.formats.ncbi_matrix import blosum62
-from latentstruct.metrics.alignments import modeler_scores, q_scores
-from latentstruct.ragged import Vector
-from latentstruct.tasks.alignment import Alignment
-from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings
 
 PARTS = ("training", "validation", "test")
 SHARES = (0.5, 0.2, 0.3)

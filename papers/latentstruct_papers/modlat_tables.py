@@ -10,8 +10,8 @@ from scipy import stats
 
 from latentstruct.boxes import Boxes, overlaps
 from latentstruct.datasets.photographs import Photographs
-from latentstruct.experiments.findings import Table
 from latentstruct.ragged import Vector
+from latentstruct_papers.findings import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

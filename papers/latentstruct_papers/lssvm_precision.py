@@ -11,13 +11,13 @@ import numpy as np
 from latentstruct.datasets import load_letor_mq2008
 from latentstruct.estimators import LatentSSVM, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.experiments.findings import Findings, Table
 from latentstruct.formats import Queries
 from latentstruct.metrics import precision_at_k
 from latentstruct.ragged import Vector
 from latentstruct.solvers import Bundle
 from latentstruct.tasks import PairwiseRanking, PrecisionAtK
 from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

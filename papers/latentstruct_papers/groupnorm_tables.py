@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.digit_views import ANGLES
-from latentstruct.experiments.digit_pairs import N_ANGLES, Hits, show_difference, show_share
-from latentstruct.experiments.findings import Table
+from latentstruct_papers.digit_pairs import N_ANGLES, Hits, show_difference, show_share
+from latentstruct_papers.findings import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

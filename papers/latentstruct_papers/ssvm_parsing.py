@@ -16,12 +16,12 @@ from latentstruct.core.protocols import Prediction, Temperature
 from latentstruct.datasets.cess import CessEsp, load_cess_esp
 from latentstruct.estimators import CRF, LatentSSVM, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.experiments.findings import Findings, Table
 from latentstruct.metrics.parses import ParseScores, parse_counts, parse_scores
 from latentstruct.ragged import Vector
 from latentstruct.tasks.parsing import Parsing
 from latentstruct.time_left import Steps
 from latentstruct.trees import Tree, tagged_words, words
+from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from latentstruct.core.regularizers import GroupNorm
 from latentstruct.digit_views import ANGLES
 from latentstruct.estimators import LatentSSVM
-from latentstruct.experiments import groupnorm_tables as tables
-from latentstruct.experiments.digit_pairs import (
+from latentstruct.solvers.alternating import AlternatingSubgradient
+from latentstruct.tasks import LatentMulticlass
+from latentstruct.time_left import Steps
+from latentstruct_papers import groupnorm_tables as tables
+from latentstruct_papers.digit_pairs import (
     N_ANGLES,
     PAIRS,
     DigitPair,
@@ -25,8 +28,8 @@ from latentstruct.experiments.digit_pairs import (
     scores_of_states,
     strongest_selection,
 )
-from latentstruct.experiments.findings import Findings
-from latentstruct.experiments.groupnorm_tables import (
+from latentstruct_papers.findings import Findings
+from latentstruct_papers.groupnorm_tables import (
     BUDGETS,
     MAIN_SCALE,
     PASSES,
@@ -39,9 +42,6 @@ from latentstruct.experiments.groupnorm_tables import (
     Selection,
     Sparse,
 )
-from latentstruct.solvers.alternating import AlternatingSubgradient
-from latentstruct.tasks import LatentMulticlass
-from latentstruct.time_left import Steps
 
 C = 1.0
 

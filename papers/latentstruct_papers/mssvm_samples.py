@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentstruct.datasets import make_hidden_field
-from latentstruct.experiments.findings import Findings, Table
-from latentstruct.experiments.mssvm_simulation import (
+from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.mssvm_simulation import (
     HCRF,
     LSSVM,
     MODELS,
@@ -20,7 +21,6 @@ from latentstruct.experiments.mssvm_simulation import (
     show_mean,
     train,
 )
-from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,9 +16,13 @@ from latentstruct.datasets.photographs import Photographs, load_mammals, load_ms
 from latentstruct.estimators import LatentSSVM
 from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.experiments import modlat_tables as tables
-from latentstruct.experiments.findings import Findings
-from latentstruct.experiments.modlat_tables import (
+from latentstruct.metrics.boxes import box_scores
+from latentstruct.ragged import Vector
+from latentstruct.tasks.detection import Detection, DetectionInput, chosen_boxes
+from latentstruct.time_left import Steps
+from latentstruct_papers import modlat_tables as tables
+from latentstruct_papers.findings import Findings
+from latentstruct_papers.modlat_tables import (
     BLIND,
     HELD_OUT,
     ILSVM,
@@ -29,10 +33,6 @@ from latentstruct.experiments.modlat_tables import (
     TEST,
     Trial,
 )
-from latentstruct.metrics.boxes import box_scores
-from latentstruct.ragged import Vector
-from latentstruct.tasks.detection import Detection, DetectionInput, chosen_boxes
-from latentstruct.time_left import Steps
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2)
 """The paper's C, which it divides by the number of images."""

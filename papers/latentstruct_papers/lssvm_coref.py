@@ -11,10 +11,10 @@ from sklearn.model_selection import KFold
 
 from latentstruct import Coreference, CorrelationClustering, LatentSSVM, StructuralSVM
 from latentstruct.datasets import load_litbank
-from latentstruct.experiments.findings import Findings, Table
 from latentstruct.mentions import MentionPairFeatures
 from latentstruct.metrics import ClusterScores, cluster_scores
 from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from latentstruct.datasets.mnist import Mnist, load_mnist
 from latentstruct.digit_views import ANGLES, RotatedViews
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.experiments.ratios import Share, difference, pooled_share
+from latentstruct_papers.ratios import Share, difference, pooled_share
 
 PAIRS = ((1, 7), (2, 7), (3, 8), (8, 9))
 """The pairs of digits that Chen et al. (2012) and Kumar et al. (2010) tell apart."""

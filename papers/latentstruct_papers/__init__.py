@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from latentstruct.exceptions import InputError
-from latentstruct.experiments.findings import Findings, Table
 from latentstruct.short_repr import show
+from latentstruct_papers.findings import Findings, Table
 
 __all__ = ["EXPERIMENTS", "Experiment", "Findings", "Table", "run_experiment"]
 
@@ -23,102 +23,102 @@ class Experiment(NamedTuple):
 
 EXPERIMENTS = {
     "lssvm-motif": Experiment(
-        "latentstruct.experiments.lssvm_motif",
+        "latentstruct_papers.lssvm_motif",
         "Latent SSVM, table 1: finding motifs in DNA",
         ("yeast_ars", "uci_promoters"),
     ),
     "lssvm-coref": Experiment(
-        "latentstruct.experiments.lssvm_coref",
+        "latentstruct_papers.lssvm_coref",
         "Latent SSVM, table 2: clustering noun phrases",
         ("litbank_coref",),
     ),
     "lssvm-precision": Experiment(
-        "latentstruct.experiments.lssvm_precision",
+        "latentstruct_papers.lssvm_precision",
         "Latent SSVM, table 3: optimising precision@k",
         ("letor_mq2008",),
     ),
     "lssvm-iterations": Experiment(
-        "latentstruct.experiments.lssvm_iterations",
+        "latentstruct_papers.lssvm_iterations",
         "Latent SSVM, figure 3: rounds of training against C",
         ("yeast_ars", "litbank_coref", "letor_mq2008"),
     ),
     "mssvm-table2": Experiment(
-        "latentstruct.experiments.mssvm_table2",
+        "latentstruct_papers.mssvm_table2",
         "Marginal SSVM, table 2: simulated chains and grids",
         (),
     ),
     "mssvm-table3": Experiment(
-        "latentstruct.experiments.mssvm_table3",
+        "latentstruct_papers.mssvm_table3",
         "Marginal SSVM, table 3: uncertainty of hidden variables",
         (),
     ),
     "mssvm-convergence": Experiment(
-        "latentstruct.experiments.mssvm_convergence",
+        "latentstruct_papers.mssvm_convergence",
         "Marginal SSVM, figure 2: convergence of training",
         (),
     ),
     "mssvm-samples": Experiment(
-        "latentstruct.experiments.mssvm_samples",
+        "latentstruct_papers.mssvm_samples",
         "Marginal SSVM, figure 3: size of the training set",
         (),
     ),
     "mssvm-segmentation": Experiment(
-        "latentstruct.experiments.mssvm_segmentation",
+        "latentstruct_papers.mssvm_segmentation",
         "Marginal SSVM, figure 4: segmentation with missing labels",
         (),
     ),
     "mssvm-msrc": Experiment(
-        "latentstruct.experiments.mssvm_msrc",
+        "latentstruct_papers.mssvm_msrc",
         "Marginal SSVM, table 4: classes of image patches",
         ("msrc_v2",),
     ),
     "modlat-detection": Experiment(
-        "latentstruct.experiments.modlat_detection",
+        "latentstruct_papers.modlat_detection",
         "ModLat, figure 1: finding objects by the classes of images",
         ("mammals_boxes", "msrc_v2"),
     ),
     "groupnorm-digits": Experiment(
-        "latentstruct.experiments.groupnorm_digits",
+        "latentstruct_papers.groupnorm_digits",
         "Group norm, figures 1 and 2: which rotations of digits matter",
         ("mnist",),
     ),
     "groupnorm-mnist": Experiment(
-        "latentstruct.experiments.groupnorm_mnist",
+        "latentstruct_papers.groupnorm_mnist",
         "Group norm on all ten digits at once",
         ("mnist",),
     ),
     "selfpaced-digits": Experiment(
-        "latentstruct.experiments.selfpaced_digits",
+        "latentstruct_papers.selfpaced_digits",
         "Self-paced learning on pairs of digits",
         ("mnist",),
     ),
     "ssvm-measures": Experiment(
-        "latentstruct.experiments.ssvm_measures",
+        "latentstruct_papers.ssvm_measures",
         "Structural SVM, table 1: training for F1, PRBEP and ROC area",
         ("reuters21578", "optdigits", "adult_a9a"),
     ),
     "ssvm-alignment": Experiment(
-        "latentstruct.experiments.ssvm_alignment",
+        "latentstruct_papers.ssvm_alignment",
         "Structural SVM, figure 6: learned protein alignment beside BLOSUM62",
         ("protein_alignments",),
     ),
     "ssvm-parsing": Experiment(
-        "latentstruct.experiments.ssvm_parsing",
+        "latentstruct_papers.ssvm_parsing",
         "Structural SVM: parsing Spanish against a PCFG by counts",
         ("cess_esp_trees",),
     ),
     "ssvm-diversity": Experiment(
-        "latentstruct.experiments.ssvm_diversity",
+        "latentstruct_papers.ssvm_diversity",
         "Structural SVM, figure 4: diverse subsets of search results",
         ("reuters21578",),
     ),
     "snakes": Experiment(
-        "latentstruct.experiments.snakes",
+        "latentstruct_papers.snakes",
         "Snakes: edge features on grids",
         ("snakes",),
     ),
     "half-labelled": Experiment(
-        "latentstruct.experiments.half_labelled",
+        "latentstruct_papers.half_labelled",
         "Chunking with 10 to 90 % of the tags removed",
         ("conll2000",),
     ),

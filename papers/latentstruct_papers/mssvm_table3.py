@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentstruct.datasets import make_hidden_field
-from latentstruct.experiments.findings import Findings, Table
-from latentstruct.experiments.mssvm_simulation import (
+from latentstruct.ragged import Vector
+from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.mssvm_simulation import (
     MODELS,
     MODLAT,
     MSSVM,
@@ -19,8 +21,6 @@ from latentstruct.experiments.mssvm_simulation import (
     min_entropy,
     show_mean,
 )
-from latentstruct.ragged import Vector
-from latentstruct.time_left import Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

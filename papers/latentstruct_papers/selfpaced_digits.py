@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from latentstruct.estimators import LatentSSVM
-from latentstruct.experiments.digit_pairs import (
+from latentstruct.solvers import CCCP, SelfPaced
+from latentstruct.tasks import LatentMulticlass
+from latentstruct.time_left import Steps
+from latentstruct_papers.digit_pairs import (
     N_ANGLES,
     PAIRS,
     DigitPair,
@@ -19,10 +22,7 @@ from latentstruct.experiments.digit_pairs import (
     load_pairs,
     scores_of_states,
 )
-from latentstruct.experiments.findings import Findings, Table
-from latentstruct.solvers import CCCP, SelfPaced
-from latentstruct.tasks import LatentMulticlass
-from latentstruct.time_left import Steps
+from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
