@@ -66,6 +66,7 @@ def chain(rng, latent):
     X = [rng.normal(size=(length, 2)) for length in (3, 0, 1, 4)]
     Y = [rng.integers(0, 3, len(x)) for x in X]
     Y = [np.where((rng.random(len(y)) < 0.5) & latent, -1, y).tolist() for y in Y]
+    Y[0][0] = max(Y[0][0], 0)  # Learning needs one known label.
     listed = test_half_labelled.list_half(X, Y, 3, HAMMING)
     return Chain(labels=[0, 1, 2]), X, Y, listed
 
