@@ -200,7 +200,7 @@ def fit(problem: Problem, init: str, n_starts: int, seed: int) -> Reached:
     def watch(line: Round) -> None:
         ends[line.start] = time.process_time() - began
 
-    model = LatentSSVM(problem.task, problem.C, init, n_starts, seed, tol=1e-3, n_jobs=1)
+    model = LatentSSVM(problem.task, C=problem.C, init=init, restarts=n_starts, random_state=seed, tol=1e-3, n_jobs=1)
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -28,7 +28,7 @@ from latentstruct import (
 from latentstruct.at_work import Remarks, each
 from latentstruct.core.objective import build_objective
 from latentstruct.core.protocols import Round, Temperature
-from latentstruct.estimators.outlook import foresee
+from latentstruct.estimators.reports import estimate_end
 from latentstruct.progress import WAITING, Progress, say
 from latentstruct.solvers import Perceptron
 from latentstruct.time_left import Estimate, Outlook, Steps, TrainingTime, describe_share, extrapolate, show_seconds
@@ -178,7 +178,7 @@ def test_solvers_end_by_their_rules(solver, temperature, latent, outlook):
     X, Y = np.eye(4), [0, 1, 0, 1]
     task.learn(X, Y)
     objective = build_objective(task, task.prepare(X, Y), np.ones(4), temperature)
-    found = foresee(solver, objective, several=True)
+    found = estimate_end(solver, objective, several=True)
     assert (found.rule, pytest.approx(found.goal), found.n_starts) == outlook
     assert found.max_rounds == solver.max_rounds
 

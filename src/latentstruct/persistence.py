@@ -509,7 +509,8 @@ def check_state(state: Any, n_weights: int, task: Any) -> None:
         raise ValueError(f"the labels are {show(labels)} and there are {n_weights} weights")
     n_states = state.get("n_states") or 0
     # A table of states that is given is as large as the file that holds it, and compared with these numbers.
-    if not task.pruned and len(labels) * n_states > max(n_weights, HARMLESS):
+    pruned = task.tags.state_weights and task.states is not None
+    if not pruned and len(labels) * n_states > max(n_weights, HARMLESS):
         raise ValueError(f"{len(labels)} labels with {n_states} states and {n_weights} weights do not belong together")
 
 

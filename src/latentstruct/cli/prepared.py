@@ -86,13 +86,13 @@ def open_for(model: Trained, folder: str, labelled: bool = True) -> "ShardedData
     If `labelled`, the data must have labels to compare predictions with.
     """
     from latentstruct.checks import copied
-    from latentstruct.estimators.stored import adopt, learned_state
+    from latentstruct.estimators.stored import adopt
 
     prepared = open_prepared(folder, model.record.kind, type(model.record))
     task = copied(model.estimator.task_)
     adopt(task, prepared.data)
     alike = replace(prepared.record, n_examples=model.record.n_examples, seconds=model.record.seconds)
-    if alike != model.record or learned_state(task) != learned_state(model.estimator.task_):
+    if alike != model.record or task.learned_state() != model.estimator.task_.learned_state():
         raise InputError(
             f"{folder} was prepared with other features or labels than {model.path} was trained with; expected the "
             f"same: prepare the data again with --like {model.path}, or use the plain file"

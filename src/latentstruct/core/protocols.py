@@ -205,6 +205,8 @@ class TaskTags:
         Whether the methods of `LatentLossTask` are implemented, as `ModLat` needs.
     classifier, binary : bool
         Whether an output is one label per example, and whether there are only two.
+    state_weights : bool
+        Whether latent states may have weights of their own, as in `StateWeights`.
     single_example : bool
         Whether all rows together are one example, so that they have no weights of their own.
     marginals, pair_marginals, confidence, scores : bool
@@ -227,6 +229,7 @@ class TaskTags:
     latent_loss: bool = False
     classifier: bool = False
     binary: bool = False
+    state_weights: bool = False
     single_example: bool = False
     marginals: bool = False
     pair_marginals: bool = False
@@ -325,6 +328,9 @@ class StateWeights(Protocol):
     vector_of_: NDArray[np.int64]
     n_vectors_: int
 
+    def state_groups(self, shared: bool = False) -> Indices:
+        """Return the group of each weight by latent states; classes share those of equal states if `shared`."""
+
     def n_state_groups(self, shared: bool = False) -> int:
         """Return the number of groups of `state_groups`."""
 
@@ -349,6 +355,9 @@ class LatentTask(Task, Protocol):
 
         `attempt` counts restarts from 0; attempts should differ where the rule allows.
         """
+
+    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Sequence[Any] | None = None) -> Vector:
+        """Return Δ(y_i, ŷ_i, ĥ_i) for each example."""
 
 
 @dataclass(frozen=True)

@@ -199,13 +199,12 @@ def _index(groups: Any, task: Any) -> Indices:
                 "groups must be 'states', 'shared_states', an array of shape (d,) or a list of index arrays, found "
                 f"{show(groups)}: give one of these"
             )
-        found = task.state_groups(STATE_GROUPS[groups])
-        if found is None:
+        if not task.tags.state_weights:
             raise InputError(
                 f"{type(task).__name__} has no latent states with weights of their own, as groups={show(groups)} "
                 "needs: use LatentMulticlass(weights='state'), or give the group of each weight as an array"
             )
-        return np.asarray(found, dtype=np.int64)
+        return task.state_groups(STATE_GROUPS[groups])
     if isinstance(groups, list | tuple) and any(np.ndim(group) for group in groups):
         return _index_of_lists(groups, d)
     index = _whole_numbers(groups, "groups")

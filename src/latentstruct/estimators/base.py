@@ -3,10 +3,10 @@
 import math
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +16,17 @@ from sklearn.utils import ClassifierTags, Tags
 from latentstruct.checkpoints import open_checkpoint
 from latentstruct.checks import as_reals, check_flag, copied
 from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Callback, Result
+from latentstruct.core.protocols import Batch, Callback, Classifier, Result, Starts
 from latentstruct.digests import digest
+from latentstruct.estimators.data_placement import DataPlacement, data_placement
 from latentstruct.estimators.early_stopping import EarlyStopping, Validation, check_early_stopping
 from latentstruct.estimators.identity import training_identity
 from latentstruct.estimators.notebook import FittedRepr
-from latentstruct.estimators.outlook import announce
-from latentstruct.estimators.placing import Place, placed, require_divisible
 from latentstruct.estimators.predicting import Predicting, check_weights
-from latentstruct.estimators.reports import RoundPrinter, tell_of_checkpoint, warn_of
+from latentstruct.estimators.reports import RoundPrinter, begin_callback, warn_about_training
 from latentstruct.estimators.states import StateSelection
-from latentstruct.estimators.stored import (
-    learned_state,
-    stored_shards,
-)
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs
-from latentstruct.memory import require_weights
 from latentstruct.ragged import Vector
 from latentstruct.sharded_data import ShardedData
 from latentstruct.short_repr import show
@@ -47,6 +41,24 @@ STATE_FREE = (
     *("C", "solver", "tol", "max_rounds", "max_seconds", "warm_start", "verbose"),
     *("n_jobs", "executor", "cache_mb"),
 )
+
+
+MISSING_OUTPUTS = "Y is missing: training needs one output for each example; give them as the second argument"
+Compose = Callable[[BaseTask, Any, Vector], Any]
+
+
+class FitInputs(NamedTuple):
+    """What `fit` was given."""
+
+    X: Any
+    Y: Any = None
+    sample_weight: Any = None
+    callback: Callback | None = None
+    H: Any = None
+    coef_init: Any = None
+    checkpoint: Any = None
+    early_stopping: EarlyStopping | None = None
+    latent_features: Any = None
 
 
 class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstimator):
@@ -83,9 +95,10 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         Norm of the weights of each class and latent state, where states have weights of their own; see `prune`.
     """
 
-    task: Any
+    task: BaseTask
+    task_: BaseTask
     C: float
-    solver: Any
+    solver: str | BaseSolver | None
     init: str = "task"
     restarts: int | None = None
     random_state: int | None = 0
@@ -98,7 +111,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
     executor: Any = None
     cache_mb: float | None = None
     validation_scores_: list[tuple[int, float]]
-    trains_in_shards: bool = True
+    trains_in_shards: ClassVar[bool] = True
     """Whether examples may be in shards, which give sums of planes only."""
 
     def __sklearn_clone__(self) -> Self:
@@ -130,34 +143,34 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         """The labels of a task with one label an example."""
         if not (hasattr(self, "task_") and self.task_.tags.classifier):
             raise AttributeError(f"{type(self).__name__} has no classes_: it is not fitted, or gives no labels")
-        return self.task_.classes_
+        return cast(Classifier, self.task_).classes_
 
-    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         return build_objective(task, batch, weights, self._temperature())
 
     def _solver(self, objective: Objective) -> BaseSolver:
         limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
         return select_solver(self.solver, objective, self.restarts, self.cache_mb, **limits)
 
-    def _starts(self, task: Any, place: Place, H: Any, objective: Any, compose: Any) -> Any:
+    def _starts(self, task: BaseTask, data: DataPlacement, H: Any, objective: Objective, compose: Compose) -> Starts:
         """Return where the starts begin."""
-        if place.whole is None:
-            return SampledStarts(objective, partial(self._sample, task, place, objective.plus.weights, compose))
-        starts = LatentStarts(task, place.whole, self.init, H, self.random_state, objective.weights)
-        found = SummedStarts(starts, objective.minus) if place.sharded else starts
+
+        def of_sample() -> Objective:
+            """Return the objective of the first shard."""
+            assert data.sample is not None
+            batch = data.sample()
+            sampled = compose(task, batch, objective.plus.weights[: batch.n_examples])
+            starts = LatentStarts(task, batch, self.init, None, self.random_state, sampled.weights)
+            return replace(sampled, starts=starts)
+
+        if data.whole is None:
+            return SampledStarts(objective, of_sample)
+        starts = LatentStarts(task, data.whole, self.init, H, self.random_state, objective.weights)
+        found = starts if data.batch is data.whole else SummedStarts(starts, objective.minus)
         if H is not None:
             # Latents that do not fit are refused before training begins.
             found.planes(0)
         return found
-
-    def _sample(self, task: Any, place: Place, weights: Vector, compose: Any) -> Objective:
-        """Return the objective of the first shard."""
-        assert place.sample is not None
-        batch = place.sample()
-        objective = compose(task, batch, weights[: batch.n_examples])
-        return replace(
-            objective, starts=LatentStarts(task, batch, self.init, None, self.random_state, objective.weights)
-        )
 
     def _weights(self, n_examples: int, sample_weight: Any) -> Vector:
         if not (isinstance(self.C, (int, float, np.number)) and math.isfinite(self.C) and self.C > 0):
@@ -219,144 +232,100 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         self
             Also after Ctrl-C, with the best weights so far.
         """
-        return self._fit(X, Y, sample_weight, callback, H, coef_init, self._objective, checkpoint, early_stopping)
+        given = FitInputs(X, Y, sample_weight, callback, H, coef_init, checkpoint, early_stopping)
+        return self._fit(given, self._objective)
 
-    def _fit(
-        self,
-        X: Any,
-        Y: Any,
-        sample_weight: Any,
-        callback: Callback | None,
-        H: Any,
-        coef_init: Any,
-        compose: Callable[[Any, Any, Vector], Any],
-        checkpoint: Any = None,
-        early_stopping: EarlyStopping | None = None,
-        **data: Any,
-    ) -> Self:
+    def _fit(self, given: FitInputs, compose: Compose) -> Self:
         """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
+        n_jobs, task = self._check_fit(given)
+        with data_placement(self, task, given) as data:
+            weights = self._weights(data.batch.n_examples, given.sample_weight)
+            objective = compose(task, data.batch, weights).in_threads(n_jobs)
+            if data.cuts is not None:
+                objective = objective.cut_at(data.cuts)
+            if task.latent:
+                objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
+            return self._train(task, data, objective, given)
+
+    def _check_fit(self, given: FitInputs) -> tuple[int, BaseTask]:
+        """Check what `fit` is given; return the number of threads and the task to train."""
         if not isinstance(self.task, BaseTask):
             raise InputError(f"task must be a task such as Chain(), found {show(self.task)}: give the task to learn")
-        if Y is None and not isinstance(X, ShardedData):
+        stored, task = isinstance(given.X, ShardedData), copied(self.task)
+        if given.Y is None and not stored:
+            raise InputError(MISSING_OUTPUTS)
+        if given.callback is not None and not callable(given.callback):
             raise InputError(
-                "Y is missing: training needs one output for each example; give them as the second argument"
+                f"callback must be a function of a Round, found {show(given.callback)}: give one such as print, or None"
             )
         check_flag(self.warm_start, "warm_start")
-        n_jobs = effective_jobs(self.n_jobs)
-        task = copied(self.task)
-        if sample_weight is not None and task.tags.single_example:
+        if given.sample_weight is not None and task.tags.single_example:
             raise InputError(
                 f"sample_weight is given, but {type(task).__name__} takes the whole set for one example: leave it out"
             )
-        require_divisible(self, task, X)
-        examples = self._examples(task, X, Y, H)
-        with placed(self, task, examples, X, Y) as place:
-            weights = self._weights(place.batch.n_examples, sample_weight)
-            objective = compose(task, place.batch, weights).in_threads(n_jobs)
-            if place.cuts is not None:
-                objective = objective.cut_at(place.cuts)
-            if task.latent:
-                objective = replace(objective, starts=self._starts(task, place, H, objective, compose))
-            division = "in shards" if place.sharded else "as a whole"
-            data |= {"X": X, "Y": Y, "sample_weight": sample_weight, "H": H, "coef_init": coef_init}
-            given = {**data, "division": division}
-            return self._train(task, place, objective, callback, checkpoint, early_stopping, given)
+        if given.H is not None and stored:
+            raise InputError(
+                "H is given, but the examples are stored in files; expected coef_init to begin with weights: leave out "
+                "H"
+            )
+        return effective_jobs(self.n_jobs), task
 
-    def _train(
-        self,
-        task: Any,
-        place: Place,
-        objective: Any,
-        callback: Callback | None,
-        checkpoint: Any,
-        early_stopping: EarlyStopping | None,
-        data: dict[str, Any],
-    ) -> Self:
-        """Minimise the objective of the data that `fit` was given, and keep what was reached."""
-        H, coef_init = data["H"], data["coef_init"]
-        if H is not None and not task.latent:
+    def _train(self, task: BaseTask, data: DataPlacement, objective: Objective, given: FitInputs) -> Self:
+        """Minimize the objective of the data that `fit` was given, and store the result."""
+        if given.H is not None and not task.latent:
             raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
         solver = self._solver(objective)
-        if H is not None and not solver.takes_latents:
+        if given.H is not None and not solver.takes_latents:
             raise InputError(
                 f"H is given, but {type(solver).__name__} begins with weights: give coef_init, or train by CCCP"
             )
-        callback = self._told(callback)
+        callback = self._callback(given)
         validation = None
-        if early_stopping is not None:
-            check_early_stopping(early_stopping, checkpoint, solver)
-            validation = Validation(early_stopping, partial(self._model_at, task, place.batch), callback)
-        fingerprint = self._fingerprint(solver, data["X"], data["Y"]) if self.warm_start else ""
-        w0, state = self._start(task, fingerprint)
-        if coef_init is not None:
-            w0 = self._given_start(task, coef_init, H)
-        elif H is not None:
-            w0 = None
-        checkpointer = open_checkpoint(checkpoint, lambda: training_identity(self, solver, task, data))
-        announce(callback, solver, objective, several=w0 is None)
-        tell_of_checkpoint(callback, checkpointer)
+        if given.early_stopping is not None:
+            check_early_stopping(given.early_stopping, given.checkpoint, solver)
+            validation = Validation(given.early_stopping, partial(self._model_at, task, data.batch), callback)
+        fingerprint = self._fingerprint(solver, given.X, given.Y) if self.warm_start else ""
+        w0, state = self._initial_weights(task, fingerprint, given)
+        identified = partial(training_identity, self, solver, task, given, data.batch is not data.whole)
+        checkpointer = open_checkpoint(given.checkpoint, identified)
+        begin_callback(callback, solver, objective, several=w0 is None, checkpointer=checkpointer)
         watching = validation or callback
         result = solver.minimize(objective, w0, state=state, callback=watching, checkpointer=checkpointer)
-        kept = result if validation is None else validation.chosen(result)
-        task.settle(place.batch, kept.w)
+        chosen = result if validation is None else validation.chosen(result)
+        task.settle(data.batch, chosen.w)
         self.task_ = task
         # Warnings are about the training, not about the choice among its weights.
-        reached = replace(result, reason=kept.reason)
-        self._take(reached)
+        reached = replace(result, reason=chosen.reason)
+        self._store_result(reached)
         self._state = (fingerprint, result.state) if self.warm_start else None
         if task.n_inputs_:
             self.n_features_in_ = task.n_inputs_
         self._warn(reached, solver)
         if validation is not None:
-            self._take(kept)
+            self._store_result(chosen)
             self.validation_scores_ = validation.scores
         return self
 
-    def _model_at(self, task: Any, batch: Any, w: Vector) -> Self:
+    def _callback(self, given: FitInputs) -> Callback | None:
+        """Return what is called after each iteration: the user's callback, else one that prints if `verbose`."""
+        return RoundPrinter() if given.callback is None and self.verbose else given.callback
+
+    def _model_at(self, task: BaseTask, batch: Batch, w: Vector) -> Self:
         """Return a fitted model with the weights that training has reached so far."""
         model = copy(self)
         model.task_, model.coef_ = copy(task), w
         model.task_.settle(batch, w)
         return model
 
-    def _examples(self, task: Any, X: Any, Y: Any, H: Any) -> Any:
-        """Let the task learn, and return the examples to train on as a batch, or as shards of a data set."""
-        if not isinstance(X, ShardedData):
-            task.learn(X, Y)
-            require_weights(task.n_features)
-            return task.prepare(X, Y)
-        if H is not None:
-            raise InputError(
-                "H is given, but the examples are stored in files; expected coef_init to begin with weights: leave out "
-                "H"
-            )
-        shards = stored_shards(task, X, Y)
-        require_weights(task.n_features)
-        return shards
-
-    def _told(self, callback: Callback | None) -> Callback | None:
-        """Return what is called after each round: what the user gave, else what prints it if that was asked."""
-        if callback is not None and not callable(callback):
-            raise InputError(
-                f"callback must be a function of a Round, found {show(callback)}: give one such as print, or None"
-            )
-        return RoundPrinter() if callback is None and self.verbose else callback
-
-    def _start(self, task: Any, fingerprint: str) -> tuple[Vector | None, Any]:
-        """Return weights and solver state to start from: those of an earlier fit if they still fit."""
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return None, None
-        same_structure = len(self.coef_) == task.n_features and learned_state(self.task_) == learned_state(task)
-        if not same_structure:
-            return None, None
-        # Planes belong to the data and settings they were found with; weights may serve for others too.
-        earlier, state = getattr(self, "_state", None) or ("", None)
-        return self.coef_, state if earlier == fingerprint else None
-
-    def _given_start(self, task: Any, coef_init: Any, H: Any) -> Vector:
-        """Return weights given by the user, checked."""
+    def _initial_weights(self, task: BaseTask, fingerprint: str, given: FitInputs) -> tuple[Vector | None, Any]:
+        """Return initial weights and solver state: those given, or those of an earlier fit if they still fit."""
+        w0, state = (
+            self._warm_weights(task, fingerprint) if self.warm_start and hasattr(self, "coef_") else (None, None)
+        )
+        if given.coef_init is None:
+            return None if given.H is not None else w0, state
         try:
-            w0 = as_reals(coef_init)
+            w0 = as_reals(given.coef_init)
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"coef_init must be numbers, one for each weight ({error}): give coef_ of an earlier model"
@@ -367,12 +336,20 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
                 "such as coef_ of an earlier model"
             )
         w0 = check_matrix(w0[None], "coef_init")[0]
-        if H is not None or (self.restarts or 1) > 1:
+        if given.H is not None or (self.restarts or 1) > 1:
             raise InputError(
                 "coef_init is given together with H or restarts, but it is a start of its own: leave out the others, "
                 "or leave out coef_init"
             )
-        return w0
+        return w0, state
+
+    def _warm_weights(self, task: BaseTask, fingerprint: str) -> tuple[Vector | None, Any]:
+        """Return weights and solver state of the earlier fit if they fit the task and the data."""
+        if len(self.coef_) != task.n_features or self.task_.learned_state() != task.learned_state():
+            return None, None
+        # Planes belong to the data and settings they were found with; weights may serve for others too.
+        earlier, state = getattr(self, "_state", None) or ("", None)
+        return self.coef_, state if earlier == fingerprint else None
 
     def _fingerprint(self, solver: BaseSolver, X: Any, Y: Any) -> str:
         """Return a checksum of all that a solver's state depends on: data, solver and what shapes planes."""
@@ -384,7 +361,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         parts = (_solver_names(solver), digest(X), digest(Y), digest(settings))
         return ":".join(map(str, parts))
 
-    def _take(self, result: Result) -> None:
+    def _store_result(self, result: Result) -> None:
         self.coef_ = result.w
         self.objective_, self.lower_bound_, self.gap_ = result.objective, result.lower_bound, result.gap
         self.relative_gap_ = result.gap / max(abs(result.objective), 1e-12 * min(1.0, float(self.C)))
@@ -394,8 +371,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         self.restart_objectives_ = result.start_objectives or [result.objective]
         self.validation_scores_ = []
 
-    def _warn(self, result: Result, solver: BaseSolver) -> None:
-        warn_of(self, result, solver)
+    _warn = warn_about_training
 
     def save(self, path: str | Path) -> None:
         """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`)."""
@@ -405,7 +381,24 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         save_model(path, self)
 
 
-def _solver_names(solver: Any) -> str:
+@dataclass(eq=False, repr=False, kw_only=True)
+class RegularizedEstimator(BaseStructuredEstimator):
+    """Parameters of estimators that minimize a regularized risk; see `StructuredEstimator`."""
+
+    task: BaseTask = field(kw_only=False)
+    C: float = 1.0
+    solver: str | BaseSolver | None = "auto"
+    tol: float | None = None
+    max_rounds: int | None = None
+    max_seconds: float | None = None
+    warm_start: bool = False
+    verbose: bool = False
+    n_jobs: int | None = None
+    executor: Any = None
+    cache_mb: float | None = None
+
+
+def _solver_names(solver: BaseSolver) -> str:
     """Return the names of a solver and of those inside it."""
     inside = [part for part in solver.get_params(deep=False).values() if isinstance(part, BaseSolver)]
     names = ", ".join(map(_solver_names, inside))

@@ -1,19 +1,20 @@
 """The estimator that the others are settings of: any temperatures, margin and regulariser of the one objective."""
 
 import math
-from typing import Any
+from dataclasses import dataclass
 
 from latentstruct.checks import check_choice, check_flag
 from latentstruct.core.objective import Objective, Rescaling, build_objective
-from latentstruct.core.protocols import Regularizer, Temperature
-from latentstruct.core.regularizers import L2
-from latentstruct.estimators.base import BaseStructuredEstimator
+from latentstruct.core.protocols import Batch, Regularizer, Temperature
+from latentstruct.estimators.base import RegularizedEstimator
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
+from latentstruct.tasks.base import BaseTask
 
 
-class StructuredEstimator(BaseStructuredEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class StructuredEstimator(RegularizedEstimator):
     """The general estimator: Ω(w) + C Σ_i [f⁺_i(w) − f⁻_i(w)] at any temperatures.
 
     f⁺_i pools s(y, h) + Δ_i(y, h) over y at ε_y and over h at ε_h; f⁻_i pools s(y_i, h) over h at ε_h.
@@ -42,14 +43,14 @@ class StructuredEstimator(BaseStructuredEstimator):
     warm_start : bool, default=False
         Start from the previous fit.
     verbose : bool, default=False
-        Print a line for each round.
+        Print one line per iteration.
     n_jobs : int, optional
-        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
+        Number of threads used for inference. None means one per core. Results do not depend on it.
     executor : "dask", "local" or distributed.Client, optional
-        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
-        default here, all together. See :doc:`/scale`.
+        Where inference runs: on the workers of a Dask cluster, or in this process but divided as on a cluster. None
+        means in this process, undivided. See :doc:`/scale`.
     cache_mb : float, optional
-        Megabytes that a solver may keep planes in; by default its own limit.
+        Megabytes of memory for cached planes. None means the limit of the solver.
 
     Examples
     --------
@@ -61,45 +62,13 @@ class StructuredEstimator(BaseStructuredEstimator):
     True
     """
 
-    def __init__(
-        self,
-        task: Any,
-        C: float = 1.0,
-        temperature: tuple[float, float] = (0.0, 0.0),
-        margin: bool = True,
-        rescaling: Rescaling = "margin",
-        regularizer: Regularizer | None = None,
-        solver: Any = "auto",
-        init: str = "task",
-        restarts: int | None = None,
-        random_state: int | None = 0,
-        tol: float | None = None,
-        max_rounds: int | None = None,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        verbose: bool = False,
-        n_jobs: int | None = None,
-        executor: Any = None,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.task = task
-        self.C = C
-        self.temperature = temperature
-        self.margin = margin
-        self.rescaling = rescaling
-        self.regularizer = regularizer
-        self.solver = solver
-        self.init = init
-        self.restarts = restarts
-        self.random_state = random_state
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.executor = executor
-        self.cache_mb = cache_mb
+    temperature: tuple[float, float] = (0.0, 0.0)
+    margin: bool = True
+    rescaling: Rescaling = "margin"
+    regularizer: Regularizer | None = None
+    init: str = "task"
+    restarts: int | None = None
+    random_state: int | None = 0
 
     def _temperature(self) -> Temperature:
         try:
@@ -116,8 +85,8 @@ class StructuredEstimator(BaseStructuredEstimator):
             )
         return temperature
 
-    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         check_choice(self.rescaling, ("margin", "slack"), "rescaling")
         check_flag(self.margin, "margin")
-        regularizer = L2() if self.regularizer is None else self.regularizer
-        return build_objective(task, batch, weights, self._temperature(), self.margin, self.rescaling, regularizer)
+        settings = self.margin, self.rescaling, self.regularizer
+        return build_objective(task, batch, weights, self._temperature(), *settings)

@@ -1,11 +1,15 @@
-"""What a training is of, so that a checkpoint of another one is told apart in words."""
+"""What a checkpoint belongs to, so that it is refused in another training."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latentstruct.digests import digest
-from latentstruct.estimators.stored import learned_state
+from latentstruct.solvers.base import BaseSolver
+from latentstruct.tasks.base import BaseTask
+
+if TYPE_CHECKING:
+    from latentstruct.estimators.base import BaseStructuredEstimator, FitInputs
 
 Identity = dict[str, dict[str, str]]
 # Parameters of estimators that do not change the weights which training goes through, or are parameters of the solver.
@@ -13,31 +17,23 @@ FREE = ("n_jobs", "executor", "verbose", "warm_start")
 OF_THE_SOLVER = ("task", "solver", "tol", "max_rounds", "max_seconds", "restarts", "cache_mb")
 
 
-def training_identity(estimator: Any, solver: Any, task: Any, data: dict[str, Any]) -> Identity:
-    """Return, by subject and name, all that decides which weights a training goes through.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose parameters count, but for those that only say how it is run.
-    solver : solver
-        Chosen for it.
-    task : Task
-        A task that has learned its data.
-    data : dict of str to object
-        What `fit` was given; None is left out.
-    """
+def training_identity(
+    estimator: "BaseStructuredEstimator", solver: BaseSolver, task: BaseTask, given: "FitInputs", sharded: bool
+) -> Identity:
+    """Return, by subject and name, all that decides which weights a training goes through."""
+    names = ("X", "Y", "sample_weight", "H", "coef_init", "latent_features")
+    data = {name: getattr(given, name) for name in names} | {"division": "in shards" if sharded else "as a whole"}
     params, limits = estimator.get_params(deep=False), solver.limits
     settings = {name: as_text(value) for name, value in params.items() if name not in FREE + OF_THE_SOLVER}
     return {
         "data": {name: digest(value) for name, value in data.items() if value is not None},
-        "task": {**described(task), "learned state": digest(learned_state(task))},
+        "task": {**described(task), "learned state": digest(task.learned_state())},
         "estimator": {"kind": type(estimator).__name__, **settings},
         "solver": {name: text for name, text in described(solver).items() if name not in limits},
     }
 
 
-def described(part: Any) -> dict[str, str]:
+def described(part: BaseTask | BaseSolver) -> dict[str, str]:
     """Return the kind and all parameters of a task or solver, those of the parts inside it too."""
     params = part.get_params(deep=True) if hasattr(part, "get_params") else {}
     return {"kind": type(part).__name__, **{name: as_text(value) for name, value in params.items()}}

@@ -1,25 +1,24 @@
 """Structural SVMs with kernels: classes, classes with latent states, and measures of whole sets."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from latentstruct.checks import check_choice, copied
 from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Callback, Prediction, Temperature
-from latentstruct.estimators.base import BaseStructuredEstimator
-from latentstruct.estimators.kernel_rows import RowLayout, n_vectors, with_inputs
-from latentstruct.estimators.outlook import announce
+from latentstruct.core.protocols import Batch, Callback, Prediction, Temperature
+from latentstruct.estimators.base import BaseStructuredEstimator, FitInputs
 from latentstruct.estimators.predicting import check_weights
+from latentstruct.estimators.reports import begin_callback
 from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.executors import effective_jobs
 from latentstruct.kernel_maps import (
     NAMES,
     FeatureRows,
@@ -34,12 +33,15 @@ from latentstruct.kernel_maps import (
 from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
+from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.sampled_cuts import SampledCuts, descend_latent
 from latentstruct.solvers.starts import LatentStarts
+from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.inputs import InputRows, check_matrix, is_finite_number, with_own_indices
 from latentstruct.tasks.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.measure import Measure
 from latentstruct.tasks.multiclass import Multiclass
+from latentstruct.tasks.states import StateBatch
 
 EXACT_ROWS = 8000
 """Rows up to which ``cuts="auto"`` trains exactly."""
@@ -50,23 +52,63 @@ NEGLIGIBLE = 1e-9
 """Share of the largest coefficient below which rounding left a row that supports nothing."""
 
 
+KernelTask = Multiclass | LatentMulticlass | Measure
+
+
 @dataclass
 class ScoreStarts:
     """Initial latents, whose planes are those of a task that reads scores."""
 
     starts: LatentStarts
-    task: Any
-    batch: Any
+    task: LatentMulticlass
+    batch: StateBatch
 
     def planes(self, attempt: int) -> Planes:
         """Return the planes of the latents that a start begins with."""
         return self.task.completion_planes(self.batch, self.starts.latents(attempt))
 
 
-def _is_latent(estimator: Any) -> bool:
+@dataclass
+class RowLayout:
+    """All input rows of X as one matrix, and how values of them go back into the form of X.
+
+    Attributes
+    ----------
+    matrix : ndarray or csr_array of shape (N, d)
+        The rows.
+    counts : ndarray of shape (n,) or None
+        Rows of each example, where X has a matrix for each.
+    """
+
+    matrix: Any
+    counts: Indices | None = None
+
+    def rebuilt(self, values: NDArray[np.float64]) -> Any:
+        """Return values (N, k) of the rows in the form of X."""
+        if self.counts is None:
+            return values
+        if (self.counts == self.counts[0]).all():
+            return values.reshape(len(self.counts), self.counts[0], -1)
+        return np.split(values, np.cumsum(self.counts)[:-1])
+
+
+def n_vectors(task: KernelTask) -> int:
+    """Return V: weight number f·V + v of a task that has learned belongs to input f and weight vector v."""
+    return task.n_features // (task.n_inputs_ + task.biased_)
+
+
+def with_inputs(task: KernelTask, n_inputs: int, **params: Any) -> Any:
+    """Return a task that knows what another one has learned, for another number of inputs."""
+    other = clone(task).set_params(**params)
+    other.restore({**task.state(), "n_inputs": n_inputs})
+    return other
+
+
+def _is_latent(estimator: "KernelStructuralSVM") -> bool:
     return bool(estimator.task.latent)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelStructuralSVM(BaseStructuredEstimator):
     """Structural SVM whose weights are functions w_v(x) = Σ_r a_rv κ(x_r, x) of the inputs.
 
@@ -107,7 +149,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     init, restarts, random_state
         Where training with latent states begins, as in `LatentSSVM`; random_state is also the seed of samples.
     verbose : bool, default=False
-        Print a line for each round.
+        Print one line per iteration.
 
     Attributes
     ----------
@@ -155,43 +197,23 @@ class KernelStructuralSVM(BaseStructuredEstimator):
 
     warm_start = False
 
-    def __init__(
-        self,
-        task: Any,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        C: float = 1.0,
-        cuts: Any = "auto",
-        basis_tol: float = 1e-8,
-        max_basis: int | None = None,
-        solver: Any = "auto",
-        init: str = "task",
-        restarts: int | None = None,
-        random_state: int | None = 0,
-        tol: float | None = None,
-        max_rounds: int | None = None,
-        max_seconds: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.task = task
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.C = C
-        self.cuts = cuts
-        self.basis_tol = basis_tol
-        self.max_basis = max_basis
-        self.solver = solver
-        self.init = init
-        self.restarts = restarts
-        self.random_state = random_state
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.verbose = verbose
+    task: BaseTask = field(kw_only=False)
+    kernel: Any = field(default="rbf", kw_only=False)
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    C: float = 1.0
+    cuts: Any = "auto"
+    basis_tol: float = 1e-8
+    max_basis: int | None = None
+    solver: str | BaseSolver | None = "auto"
+    init: str = "task"
+    restarts: int | None = None
+    random_state: int | None = 0
+    tol: float | None = None
+    max_rounds: int | None = None
+    max_seconds: float | None = None
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that folds of a precomputed kernel are cut both ways."""
@@ -272,15 +294,8 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         ----------
         X, Y : collections of length n
             As the task describes them, or X the kernel matrix (n, n) if it is precomputed.
-        sample_weight : array of shape (n,), optional
-            Factors of C for the examples; not for `Measure`.
-        callback : callable, optional
-            Called with a `Round` after each round; a true answer stops training with the best weights so far.
-        H : sequence of length n, optional
-            Latent states to begin with.
-        checkpoint : path or Checkpoint, optional
-            File that the state of the training is kept in, and that it goes on from if it is there; not for sampled
-            cuts.
+        sample_weight, callback, H, checkpoint
+            As in the other estimators; no sample_weight for `Measure`, and no checkpoint for sampled cuts.
 
         Returns
         -------
@@ -289,33 +304,30 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         """
         refuse_stored(self, X)
         self._check_parameters()
-        if Y is None:
-            raise InputError(
-                "Y is missing: training needs one output for each example; give them as the second argument"
-            )
-        task = copied(self.task)
+        given = FitInputs(X, Y, sample_weight, callback, H, checkpoint=checkpoint)
+        n_jobs, task = self._check_fit(given)
         task.learn(X, Y)
         layout = self._layout(task, X)
         rows = self._kernel_rows(layout.matrix)
         limited = self.max_basis is not None
         exact = self.cuts == "all" or (self.cuts == "auto" and (limited or rows.n_rows <= EXACT_ROWS))
         if exact:
-            self._fit_exactly(layout, rows, Y, sample_weight, callback, H, checkpoint)
+            self._fit_exactly(layout, rows, given)
         elif checkpoint is not None:
             raise InputError(
                 f"checkpoint is {show(checkpoint)}, but {rows.n_rows} rows are trained on by sampled cuts, whose state "
                 "is not kept: leave it out, or train with cuts='all'"
             )
         else:
-            self._fit_sampled(layout, rows, X, Y, sample_weight, callback, H)
+            self._fit_sampled(layout, rows, given, n_jobs)
         self.gamma_ = rows.kernel.gamma if isinstance(rows, FeatureRows) else 1.0
         self.n_features_in_ = layout.matrix.shape[1]
         return self
 
     @staticmethod
-    def _layout(task: Any, X: Any) -> RowLayout:
+    def _layout(task: KernelTask, X: Any) -> RowLayout:
         """Return the rows of X for a task that knows their number of inputs."""
-        if not task.latent:
+        if not isinstance(task, LatentMulticlass):
             matrix = with_own_indices(check_matrix(X, "X"))
             task.prepare(matrix)
             return RowLayout(matrix)
@@ -331,24 +343,15 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     def _kernel(self, gamma: float) -> Kernel:
         return Kernel(self.kernel, gamma, self.degree, self.coef0)
 
-    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         return build_objective(task, batch, weights, Temperature())
 
-    def _fit_exactly(
-        self,
-        layout: RowLayout,
-        rows: KernelRows,
-        Y: Any,
-        sample_weight: Any,
-        callback: Callback | None,
-        H: Any,
-        checkpoint: Any,
-    ) -> None:
+    def _fit_exactly(self, layout: RowLayout, rows: KernelRows, given: FitInputs) -> None:
         """Train the linear model in the coordinates of the kernel."""
         found = factorise(rows, self.basis_tol, self.max_basis, EXACT_BYTES)
         # A kernel that is zero everywhere leaves one coordinate, the same for all.
         inputs = found.rows if len(found.pivots) else np.zeros((rows.n_rows, 1))
-        self._fit(layout.rebuilt(inputs), Y, sample_weight, callback, H, None, self._objective, checkpoint)
+        self._fit(given._replace(X=layout.rebuilt(inputs)), self._objective)
         self.sampled_, self.kernel_error_ = False, found.error
         limited = self.max_basis is not None and len(found.pivots) == self.max_basis
         beyond = found.remainders.max() > self.basis_tol * rows.diagonal().max()
@@ -357,16 +360,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         weights, constants = np.split(self.coef_, [inputs.shape[1] * width])
         self._express(layout, found.pivots, found.expansion(weights.reshape(-1, width)), constants)
 
-    def _fit_sampled(
-        self,
-        layout: RowLayout,
-        rows: KernelRows,
-        X: Any,
-        Y: Any,
-        sample_weight: Any,
-        callback: Callback | None,
-        H: Any,
-    ) -> None:
+    def _fit_sampled(self, layout: RowLayout, rows: KernelRows, given: FitInputs, n_jobs: int) -> None:
         """Train by sampled cuts on the scores of all rows, which are the weights of a task with unit vectors for X."""
         if self.solver != "auto":
             raise InputError(
@@ -374,7 +368,8 @@ class KernelStructuralSVM(BaseStructuredEstimator):
                 "train with cuts='all'"
             )
         check_kernel(rows)
-        task, objective, settle = self._score_objective(layout, X, Y, sample_weight, H)
+        task, objective, settle = self._score_objective(layout, given)
+        objective = objective.in_threads(n_jobs)
         biased = task.biased_
         solver = SampledCuts(
             rows,
@@ -384,40 +379,34 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         )
         limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
         solver.set_params(**{name: value for name, value in limits.items() if value is not None})
-        callback = self._told(callback)
+        callback = self._callback(given)
         if task.latent:
             # There are many convex problems, each with a clock of its own, so how long they take is not foretold.
             function, result = descend_latent(solver, objective, self.restarts or 1, callback=callback)
         else:
-            announce(callback, solver, objective, several=True)
+            begin_callback(callback, solver, objective, several=True)
             function, result = solver.descend(objective, callback=callback)
         self.task_ = settle(result.w)
-        self._take(result)
+        self._store_result(result)
         self.sampled_, self.kernel_error_ = True, 0.0
         constants = task.bias * function.coefficients.sum(axis=0) if biased else np.zeros(0)
         self._express(layout, np.arange(rows.n_rows), function.coefficients, constants)
         self._warn(result, solver)
 
     def _score_objective(
-        self, layout: RowLayout, X: Any, Y: Any, sample_weight: Any, H: Any
-    ) -> tuple[Any, Objective, Callable[[Vector], Any]]:
+        self, layout: RowLayout, given: FitInputs
+    ) -> tuple[KernelTask, Objective, Callable[[Vector], KernelTask]]:
         """Return the task, its objective as a function of all scores, and what makes the task out of final scores."""
-        task = copied(self.task)
-        task.learn(X, Y)
-        if sample_weight is not None and task.tags.single_example:
-            raise InputError(
-                f"sample_weight is given, but {type(task).__name__} takes the whole set for one example: leave it out"
-            )
-        batch = task.prepare(X, Y)
+        task, Y, H = copied(self.task), given.Y, given.H
+        task.learn(given.X, Y)
+        batch = task.prepare(given.X, Y)
         unit = sparse.eye_array(layout.matrix.shape[0], format="csr")
         by_scores = with_inputs(task, unit.shape[0], bias=0.0)
-        width = n_vectors(by_scores)
         if task.latent:
-            scored: Any = replace(batch, inputs=InputRows(unit, width))
+            scored = replace(batch, inputs=InputRows(unit, n_vectors(by_scores)))
         else:
             scored = by_scores.prepare(unit, Y)
-        objective = self._objective(by_scores, scored, self._weights(batch.n_examples, sample_weight))
-        objective = objective.in_threads(effective_jobs(self.n_jobs))
+        objective = self._objective(by_scores, scored, self._weights(batch.n_examples, given.sample_weight))
         if task.latent:
             check_choice(self.init, ("task", "random"), "init")
             latents = LatentStarts(task, batch, self.init, H, self.random_state)
@@ -425,7 +414,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         elif H is not None:
             raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
 
-        def settled(scores: Vector) -> Any:
+        def settled(scores: Vector) -> KernelTask:
             by_scores.settle(scored, scores)
             return with_inputs(by_scores, task.n_inputs_, bias=task.bias)
 
@@ -446,7 +435,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         self.task_ = with_inputs(self.task_, len(kept))
         self.coef_ = np.concatenate([coefficients[kept].ravel(), constants])
 
-    def _read(self, X: Any, Y: Any = None) -> tuple[Any, Any, Vector]:
+    def _read(self, X: Any, Y: Any = None) -> tuple[BaseTask, Batch, Vector]:
         """Return a task that reads scores, a batch with those of X and the weights that pass them on."""
         check_weights(self)
         refuse_stored(self, X)

@@ -1,55 +1,37 @@
 """Estimators for structures with latent variables, which are maximised or summed out."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Regularizer, Temperature
-from latentstruct.estimators.base import BaseStructuredEstimator
+from latentstruct.core.protocols import Batch, Regularizer, Temperature
+from latentstruct.estimators.base import RegularizedEstimator
 from latentstruct.ragged import Vector
+from latentstruct.tasks.base import BaseTask
 
 
-class LatentEstimator(BaseStructuredEstimator):
-    """What estimators with latent variables are given: see `LatentSSVM`."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class LatentEstimator(RegularizedEstimator):
+    """Parameters of estimators with latent variables; see `LatentSSVM`."""
 
-    def __init__(
-        self,
-        task: Any,
-        C: float = 1.0,
-        init: str = "task",
-        restarts: int | None = None,
-        random_state: int | None = 0,
-        solver: Any = "auto",
-        tol: float | None = None,
-        max_rounds: int | None = None,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        verbose: bool = False,
-        regularizer: Regularizer | None = None,
-        n_jobs: int | None = None,
-        executor: Any = None,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.task = task
-        self.C = C
-        self.init = init
-        self.restarts = restarts
-        self.random_state = random_state
-        self.solver = solver
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.regularizer = regularizer
-        self.n_jobs = n_jobs
-        self.executor = executor
-        self.cache_mb = cache_mb
-
-    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
-        return build_objective(task, batch, weights, self._temperature(), regularizer=self.regularizer)
+    init: str = "task"
+    restarts: int | None = None
+    random_state: int | None = 0
 
 
-class LatentSSVM(LatentEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class PooledLatentEstimator(LatentEstimator):
+    """Base of estimators that pool latents at a temperature, with any regularizer."""
+
+    regularizer: Regularizer | None = None
+    _margin: ClassVar[bool] = True
+
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
+        temperature, regularizer = self._temperature(), self.regularizer
+        return build_objective(task, batch, weights, temperature, self._margin, regularizer=regularizer)
+
+
+class LatentSSVM(PooledLatentEstimator):
     """Latent structural SVM: ½‖w‖² + C Σ_i (max_{y,h} [Δ(y_i, y, h) + s_i(y, h)] − max_h s_i(y_i, h)).
 
     s_i(y, h) = w·φ(x_i, y, h). Trained by CCCP: complete each example with its best latent, solve the convex rest,
@@ -78,17 +60,10 @@ class LatentSSVM(LatentEstimator):
         Override those of CCCP; tol is the relative decrease at which it stops.
     warm_start : bool, default=False
         Make one start, from the weights of the previous fit (unless ``H`` is given); on the same data keep its planes.
-    verbose : bool, default=False
-        Print a line for each round.
     regularizer : Regularizer, optional
         Ω, by default ½‖w‖². `GroupNorm` chooses latent states; "auto" then trains by `Proximal`.
-    n_jobs : int, optional
-        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
-    executor : "dask", "local" or distributed.Client, optional
-        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
-        default here, all together. See :doc:`/scale`.
-    cache_mb : float, optional
-        Megabytes that a solver may keep planes in; by default its own limit.
+    verbose, n_jobs, executor, cache_mb
+        See `StructuredEstimator`.
 
     Examples
     --------
@@ -104,7 +79,7 @@ class LatentSSVM(LatentEstimator):
     """
 
 
-class MarginalSSVM(LatentEstimator):
+class MarginalSSVM(PooledLatentEstimator):
     """Marginal structured SVM: latents are summed out, not maximised, before outputs are compared.
 
     ½‖w‖² + C Σ_i (max_y [Δ(y_i, y) + log Σ_h exp s_i(y, h)] − log Σ_h exp s_i(y_i, h)), s_i(y, h) = w·φ(x_i, y, h).
@@ -127,17 +102,10 @@ class MarginalSSVM(LatentEstimator):
         Override the solver's own.
     warm_start : bool, default=False
         Start from the weights of the previous fit; CCCP also keeps its planes on the same data.
-    verbose : bool, default=False
-        Print a line for each round.
     regularizer : Regularizer, optional
         Ω, by default ½‖w‖²; see `LatentSSVM`.
-    n_jobs : int, optional
-        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
-    executor : "dask", "local" or distributed.Client, optional
-        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
-        default here, all together. See :doc:`/scale`.
-    cache_mb : float, optional
-        Megabytes that a solver may keep planes in; by default its own limit.
+    verbose, n_jobs, executor, cache_mb
+        See `StructuredEstimator`.
 
     Notes
     -----
@@ -160,7 +128,7 @@ class MarginalSSVM(LatentEstimator):
         return Temperature(0.0, 1.0)
 
 
-class HiddenCRF(LatentEstimator):
+class HiddenCRF(PooledLatentEstimator):
     """Hidden conditional random field: ½‖w‖² − C Σ_i log Σ_h P(y_i, h | x_i), P(y, h | x) ∝ exp w·φ(x, y, h).
 
     Predictions are marginal MAP: argmax_y Σ_h P(y, h | x). Without latent variables this is `CRF`.
@@ -179,17 +147,10 @@ class HiddenCRF(LatentEstimator):
         Override the solver's own.
     warm_start : bool, default=False
         Start from the previous fit.
-    verbose : bool, default=False
-        Print a line for each round.
     regularizer : Regularizer, optional
         Ω, by default ½‖w‖²; see `LatentSSVM`.
-    n_jobs : int, optional
-        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
-    executor : "dask", "local" or distributed.Client, optional
-        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
-        default here, all together. See :doc:`/scale`.
-    cache_mb : float, optional
-        Megabytes that a solver may keep planes in; by default its own limit.
+    verbose, n_jobs, executor, cache_mb
+        See `StructuredEstimator`.
 
     Notes
     -----
@@ -208,8 +169,7 @@ class HiddenCRF(LatentEstimator):
     True
     """
 
+    _margin = False
+
     def _temperature(self) -> Temperature:
         return Temperature(1.0, 1.0)
-
-    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
-        return build_objective(task, batch, weights, self._temperature(), margin=False, regularizer=self.regularizer)

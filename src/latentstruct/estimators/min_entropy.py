@@ -2,22 +2,25 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.oracles import RenyiOracle
-from latentstruct.core.protocols import Mode, Prediction, Temperature
+from latentstruct.core.protocols import Batch, Mode, Prediction, Temperature
 from latentstruct.core.regularizers import L2
 from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
+from latentstruct.tasks.base import BaseTask
 
 SIDES: tuple[Mode, Mode] = ("augmented", "clamped")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MinEntropySSVM(LatentEstimator):
     """Max-margin min-entropy model (M3E): latents are pooled by Rényi entropy, which favours certain ones.
 
@@ -42,15 +45,8 @@ class MinEntropySSVM(LatentEstimator):
         Override the solver's own.
     warm_start : bool, default=False
         Start from the weights of the previous fit.
-    verbose : bool, default=False
-        Print a line for each round.
-    n_jobs : int, optional
-        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
-    executor : "dask", "local" or distributed.Client, optional
-        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
-        default here, all together. See :doc:`/scale`.
-    cache_mb : float, optional
-        Megabytes that a solver may keep planes in; by default its own limit.
+    verbose, n_jobs, executor, cache_mb
+        See `StructuredEstimator`.
 
     Notes
     -----
@@ -69,41 +65,7 @@ class MinEntropySSVM(LatentEstimator):
     True
     """
 
-    def __init__(
-        self,
-        task: Any,
-        C: float = 1.0,
-        alpha: float = 2.0,
-        init: str = "task",
-        restarts: int | None = None,
-        random_state: int | None = 0,
-        solver: Any = "auto",
-        tol: float | None = None,
-        max_rounds: int | None = None,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        verbose: bool = False,
-        n_jobs: int | None = None,
-        executor: Any = None,
-        cache_mb: float | None = None,
-    ) -> None:
-        super().__init__(
-            task,
-            C,
-            init,
-            restarts,
-            random_state,
-            solver,
-            tol,
-            max_rounds,
-            max_seconds,
-            warm_start,
-            verbose,
-            n_jobs=n_jobs,
-            executor=executor,
-            cache_mb=cache_mb,
-        )
-        self.alpha = alpha
+    alpha: float = 2.0
 
     trains_in_shards = False
 
@@ -115,7 +77,7 @@ class MinEntropySSVM(LatentEstimator):
             )
         return float(self.alpha)
 
-    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         order = self._order()
         if not task.latent:
             return build_objective(task, batch, weights, Temperature())
@@ -127,7 +89,7 @@ class MinEntropySSVM(LatentEstimator):
         plus, minus = (RenyiOracle(task, batch, weights, mode, order) for mode in SIDES)
         return Objective(L2(), plus, minus)
 
-    def _scores(self, batch: Any) -> Any:
+    def _scores(self, batch: Batch) -> Any:
         if not self.task_.latent:
             return super()._scores(batch)
         return self.task_.renyi_scores(batch, self.coef_, self._order())

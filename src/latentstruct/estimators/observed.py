@@ -1,16 +1,17 @@
 """Estimators for structures without latent variables, of which all is known in training."""
 
-from typing import Any
+from dataclasses import dataclass
 
 from latentstruct.checks import check_choice
 from latentstruct.core.objective import Objective, Rescaling, build_objective
-from latentstruct.core.protocols import Temperature
-from latentstruct.estimators.base import BaseStructuredEstimator
+from latentstruct.core.protocols import Batch, Temperature
+from latentstruct.estimators.base import BaseStructuredEstimator, RegularizedEstimator
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
+from latentstruct.tasks.base import BaseTask
 
 
-def _refuse_latents(estimator: Any, task: Any, cure: str) -> None:
+def _refuse_latents(estimator: BaseStructuredEstimator, task: BaseTask, cure: str) -> None:
     if task.latent:
         raise InputError(
             f"{type(task).__name__} has latent variables, for which {type(estimator).__name__} is not defined: "
@@ -18,7 +19,8 @@ def _refuse_latents(estimator: Any, task: Any, cure: str) -> None:
         )
 
 
-class StructuralSVM(BaseStructuredEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class StructuralSVM(RegularizedEstimator):
     """Structural SVM: ½‖w‖² + C Σ_i max_y [Δ(y_i, y) + w·φ(x_i, y) − w·φ(x_i, y_i)].
 
     Parameters
@@ -36,15 +38,8 @@ class StructuralSVM(BaseStructuredEstimator):
         Override the solver's own; tol is the relative duality gap to certify.
     warm_start : bool, default=False
         Start from the previous fit; on the same data its planes are kept, so that a path over C is cheap.
-    verbose : bool, default=False
-        Print a line for each round.
-    n_jobs : int, optional
-        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
-    executor : "dask", "local" or distributed.Client, optional
-        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
-        default here, all together. See :doc:`/scale`.
-    cache_mb : float, optional
-        Megabytes that a solver may keep planes in; by default its own limit.
+    verbose, n_jobs, executor, cache_mb
+        See `StructuredEstimator`.
 
     Examples
     --------
@@ -56,41 +51,16 @@ class StructuralSVM(BaseStructuredEstimator):
     True
     """
 
-    def __init__(
-        self,
-        task: Any,
-        C: float = 0.1,
-        rescaling: Rescaling = "margin",
-        solver: Any = "auto",
-        tol: float | None = None,
-        max_rounds: int | None = None,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        verbose: bool = False,
-        n_jobs: int | None = None,
-        executor: Any = None,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.task = task
-        self.C = C
-        self.rescaling = rescaling
-        self.solver = solver
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.executor = executor
-        self.cache_mb = cache_mb
+    C: float = 0.1
+    rescaling: Rescaling = "margin"
 
-    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         check_choice(self.rescaling, ("margin", "slack"), "rescaling")
         _refuse_latents(self, task, "LatentSSVM or MarginalSSVM")
         return build_objective(task, batch, weights, Temperature(), rescaling=self.rescaling)
 
 
-class CRF(BaseStructuredEstimator):
+class CRF(RegularizedEstimator):
     """Conditional random field: ½‖w‖² − C Σ_i log P(y_i | x_i), P(y | x) ∝ exp w·φ(x, y).
 
     Parameters
@@ -105,15 +75,8 @@ class CRF(BaseStructuredEstimator):
         Override the solver's own; tol is the relative gap to certify.
     warm_start : bool, default=False
         Start from the previous fit.
-    verbose : bool, default=False
-        Print a line for each round.
-    n_jobs : int, optional
-        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
-    executor : "dask", "local" or distributed.Client, optional
-        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
-        default here, all together. See :doc:`/scale`.
-    cache_mb : float, optional
-        Megabytes that a solver may keep planes in; by default its own limit.
+    verbose, n_jobs, executor, cache_mb
+        See `StructuredEstimator`.
 
     Examples
     --------
@@ -129,35 +92,9 @@ class CRF(BaseStructuredEstimator):
     True
     """
 
-    def __init__(
-        self,
-        task: Any,
-        C: float = 1.0,
-        solver: Any = "auto",
-        tol: float | None = None,
-        max_rounds: int | None = None,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        verbose: bool = False,
-        n_jobs: int | None = None,
-        executor: Any = None,
-        cache_mb: float | None = None,
-    ) -> None:
-        self.task = task
-        self.C = C
-        self.solver = solver
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.executor = executor
-        self.cache_mb = cache_mb
-
     def _temperature(self) -> Temperature:
         return Temperature(1.0, 0.0)
 
-    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         _refuse_latents(self, task, "HiddenCRF")
         return build_objective(task, batch, weights, self._temperature(), margin=False)

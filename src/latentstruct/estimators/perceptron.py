@@ -1,17 +1,19 @@
 """The estimator that is trained online and has no regulariser."""
 
 import math
-from typing import Any
+from dataclasses import dataclass, field
 
 from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Result, Temperature
+from latentstruct.core.protocols import Batch, Result, Temperature
 from latentstruct.core.regularizers import NoRegularizer
 from latentstruct.estimators.base import BaseStructuredEstimator
 from latentstruct.ragged import Vector
 from latentstruct.solvers import Perceptron
 from latentstruct.solvers.base import BaseSolver
+from latentstruct.tasks.base import BaseTask
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StructuredPerceptron(BaseStructuredEstimator):
     """Averaged structured perceptron: online, no margin, no regulariser; its only bound is 0.
 
@@ -32,9 +34,9 @@ class StructuredPerceptron(BaseStructuredEstimator):
     warm_start : bool, default=False
         Start from the previous fit's weights.
     verbose : bool, default=False
-        Print a line for each pass.
+        Print one line per pass.
     n_jobs : int, optional
-        Threads that decode, by default one for each core; training is online and has one.
+        Number of threads used for prediction. None means one per core. Training is online and uses one.
 
     Examples
     --------
@@ -47,32 +49,19 @@ class StructuredPerceptron(BaseStructuredEstimator):
     """
 
     C = 1.0
-    solver: Any = None
-    tol: float | None = None
+    solver = None
+    tol = None
 
-    random_state: int
+    task: BaseTask = field(kw_only=False)
+    max_rounds: int | None = 20
+    average: bool = True
+    max_seconds: float | None = None
+    random_state: int = 0
+    warm_start: bool = False
+    verbose: bool = False
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
-        task: Any,
-        max_rounds: int = 20,
-        average: bool = True,
-        max_seconds: float | None = None,
-        random_state: int = 0,
-        warm_start: bool = False,
-        verbose: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.task = task
-        self.max_rounds = max_rounds
-        self.average = average
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-
-    def _objective(self, task: Any, batch: Any, weights: Vector) -> Objective:
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         return build_objective(task, batch, weights, Temperature(), margin=False, regularizer=NoRegularizer())
 
     def _solver(self, objective: Objective) -> BaseSolver:

@@ -1,7 +1,7 @@
 """What trained estimators answer: predictions, latents, probabilities, losses and scores."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from latentstruct.at_work import each
-from latentstruct.core.protocols import DecodedOutputs, Prediction, Temperature
+from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Prediction, Temperature
 from latentstruct.estimators.stored import StoredExamples, StoredPart, by_parts, joined, require_outputs
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs, thread_map
@@ -103,7 +103,7 @@ class Predicting(StoredExamples):
         check_weights(self)
         if isinstance(X, ShardedData):
             require_outputs(X, Y, "complete")
-            return joined([list(self.task_.complete(part.batch, self.coef_)) for part in self._stored_parts(X)])
+            return joined([list(self.task_.complete(batch, self.coef_)) for batch in self._stored_batches(X)])
         if Y is None:
             raise InputError("Y is missing: use predict_latent where the outputs are not known")
         return list(self.task_.complete(self.task_.prepare(X, Y), self.coef_))
@@ -118,7 +118,7 @@ class Predicting(StoredExamples):
         check_weights(self)
         return self._scores(self._prepared(X))
 
-    def _scores(self, batch: Any) -> Any:
+    def _scores(self, batch: Batch) -> Any:
         latent = self._temperature().latent if self.task_.latent else 0.0
         pooling = {"latent_temperature": latent} if latent else {}
         return self.task_.scores(batch, self.coef_, **pooling)
@@ -167,7 +167,8 @@ class Predicting(StoredExamples):
         if not self.task_.latent:
             return self.task_.loss(Y, self._judged(X))
         decoded = self._decoded(X)
-        return self.task_.loss(Y, [found.y for found in decoded], [found.h for found in decoded])
+        task = cast(LatentTask, self.task_)
+        return task.loss(Y, [found.y for found in decoded], [found.h for found in decoded])
 
     def score(self, X: Any, Y: Any = None, sample_weight: Any = None) -> float:
         """Return the task's quality measure of the predictions (accuracy for labels).

@@ -4,6 +4,8 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
+
 from latentstruct.callers import user_stacklevel
 from latentstruct.checkpoints import FileCheckpointer, rounds_in
 from latentstruct.core.protocols import Result, Round
@@ -47,16 +49,38 @@ class RoundPrinter:
         )
 
 
-def tell_of_checkpoint(callback: Any, checkpointer: FileCheckpointer | None) -> None:
-    """Tell a callback that has a method ``go_on`` from which checkpoint training goes on, and after how many rounds."""
-    go_on = getattr(callback, "go_on", None)
-    if go_on is not None and checkpointer is not None and checkpointer.saved is not None:
-        go_on(checkpointer.name, rounds_in(checkpointer.saved))
+def begin_callback(
+    callback: Any, solver: BaseSolver, objective: Any, several: bool, checkpointer: FileCheckpointer | None = None
+) -> None:
+    """Pass what is known of a training to a callback that has methods ``begin`` or ``go_on``; see `Callback`."""
+    if hasattr(callback, "begin"):
+        callback.begin(estimate_end(solver, objective, several))
+    if checkpointer is not None and checkpointer.saved is not None and hasattr(callback, "go_on"):
+        callback.go_on(checkpointer.name, rounds_in(checkpointer.saved))
 
 
-def warn_of(estimator: Any, result: Result, solver: BaseSolver) -> None:
-    """Warn of a fitted estimator that learned nothing, or whose training stopped early."""
-    if _learned_nothing(estimator, result):
+def estimate_end(solver: BaseSolver, objective: Any, several: bool) -> Outlook:
+    """Return what ends the training of an objective by a solver; `several` if starts may differ."""
+    several = several and "convex" not in objective.properties
+    # The solver checks its parameters later.
+    n_starts = solver.n_starts if several and isinstance(solver.n_starts, int | np.integer) else 1
+    # Parameters that are no limits count something else than iterations.
+    rounds = solver.max_rounds if "max_rounds" in solver.limits else math.inf
+    rule, goal, span = solver.ending(objective)
+    return Outlook(rule, goal, span, rounds, solver.max_seconds, int(n_starts))  # type: ignore[arg-type]
+
+
+def warn_about_training(estimator: Any, result: Result, solver: BaseSolver) -> None:
+    """Warn if a fitted estimator learned nothing, or if its training stopped early."""
+    task, w = estimator.task_, estimator.coef_
+    if task.latent:
+        # Against the objective, as weights are small where features are large; it may be 0 but for rounding.
+        scale = max(abs(result.objective), 1e-12 * min(1.0, estimator.C))
+        learned_nothing = result.reason == "converged" and bool(w @ w <= 1e-18 * scale)
+    else:
+        ended = result.reason in ("converged", "stalled") and result.objective > 0
+        learned_nothing = ended and task.tags.single_example and not w.any()
+    if learned_nothing:
         warnings.warn(
             f"training ended at w = 0: {_cause_of_zero(estimator)}", ConvergenceWarning, stacklevel=user_stacklevel()
         )
@@ -71,16 +95,6 @@ def warn_of(estimator: Any, result: Result, solver: BaseSolver) -> None:
             ConvergenceWarning,
             stacklevel=user_stacklevel(),
         )
-
-
-def _learned_nothing(estimator: Any, result: Result) -> bool:
-    """Tell whether all weights are zero where that is easily overlooked."""
-    if estimator.task_.latent:
-        # Against the objective, as weights are small where features are large; it may be 0 but for rounding.
-        scale = max(abs(result.objective), 1e-12 * min(1.0, estimator.C))
-        return result.reason == "converged" and bool(estimator.coef_ @ estimator.coef_ <= 1e-18 * scale)
-    ended = result.reason in ("converged", "stalled") and result.objective > 0
-    return ended and estimator.task_.tags.single_example and not estimator.coef_.any()
 
 
 def _cause_of_zero(estimator: Any) -> str:

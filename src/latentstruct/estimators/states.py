@@ -1,16 +1,18 @@
 """Which latent states a trained model uses, and the smaller model without the others."""
 
 from copy import copy
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from latentstruct.core.protocols import StateWeights
 from latentstruct.estimators.predicting import check_weights
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
+from latentstruct.tasks.base import BaseTask
 
 Zeros = Literal["keep", "drop"]
 
@@ -18,8 +20,8 @@ Zeros = Literal["keep", "drop"]
 class StateSelection:
     """What estimators tell of a task whose states have weights of their own, such as `LatentMulticlass`."""
 
-    task: Any
-    task_: Any
+    task: BaseTask
+    task_: BaseTask
     executor: Any
     coef_: Vector
     _per_weight: tuple[str, ...] = ("coef_", "theta_")
@@ -28,15 +30,14 @@ class StateSelection:
     @property
     def states_(self) -> NDArray[np.float64]:
         """Norm of the weights of each state, (S, H), one row a class; 0 for states without weights."""
-        table = self.task_.table_ if hasattr(self, "task_") else None
-        if table is None:
+        task = state_task(self.task_) if hasattr(self, "task_") else None
+        if task is None:
             raise AttributeError(
                 f"this {type(self).__name__} has no states_: it is not fitted, or its task is not one whose states "
                 "have weights of their own, as LatentMulticlass(weights='state')"
             )
-        squares = self.coef_.reshape(-1, table.n_vectors) ** 2
-        norms = np.zeros(table.vector_of.shape)
-        norms[table.vector_of >= 0] = np.sqrt(squares.sum(axis=0))
+        norms = np.zeros(task.vector_of_.shape)
+        norms[task.vector_of_ >= 0] = np.sqrt((self.coef_.reshape(-1, task.n_vectors_) ** 2).sum(axis=0))
         return norms
 
     def prune(
@@ -76,7 +77,8 @@ class StateSelection:
             kept states only.
         """
         check_weights(self)
-        if self.task_.table_ is None:
+        task = state_task(self.task_)
+        if task is None:
             raise InputError(
                 f"{type(self.task_).__name__} has no states with weights of their own to prune: train "
                 "LatentMulticlass(weights='state')"
@@ -85,21 +87,27 @@ class StateSelection:
         if zeros not in ("keep", "drop"):
             raise InputError(f"zeros must be 'keep' or 'drop', found {show(zeros)}: choose one of these")
         kept = _largest_of_class(norms) | _chosen(norms, n_states, tolerance, bool(per_class))
-        vector_of = self.task_.vector_of_
+        vector_of = task.vector_of_
         constant = (vector_of == -1) | ((vector_of >= 0) & (norms == 0))
         rest = np.where(constant, 0, -1) if zeros == "keep" else np.full(norms.shape, -1)
         pruned = copy(self)
         pruned.executor = self.executor
         pruned.task = clone(self.task).set_params(states=np.where(kept, 1, rest))
         pruned.task_ = clone(pruned.task)
-        pruned.task_.restore(self.task_.state())
+        pruned.task_.restore(self.task_.state())  # type: ignore[arg-type]
         for name in self._per_weight:
             vector = getattr(self, name, None)
             if vector is not None and len(vector) == self.task_.n_features:
-                setattr(pruned, name, vector.reshape(-1, self.task_.n_vectors_)[:, vector_of[kept]].ravel())
+                setattr(pruned, name, vector.reshape(-1, task.n_vectors_)[:, vector_of[kept]].ravel())
         # The planes that a solver kept for going on are those of the larger model.
         pruned.__dict__.pop("_state", None)
         return pruned
+
+
+def state_task(task: BaseTask) -> StateWeights | None:
+    """Return a task whose states have weights of their own, None for others."""
+    states = cast(StateWeights, task)
+    return states if task.tags.state_weights and states.table_ is not None else None
 
 
 def _largest_of_class(norms: NDArray[np.float64]) -> NDArray[np.bool_]:

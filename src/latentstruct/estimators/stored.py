@@ -1,6 +1,6 @@
 """Estimators on examples that are stored in files: opened part by part, never all at once."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -9,66 +9,60 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from latentstruct.checks import copied
+from latentstruct.core.protocols import Batch
 from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs, thread_map
 from latentstruct.sharded_data import ShardedData
 from latentstruct.shards import LocalShards
 from latentstruct.short_repr import show
+from latentstruct.tasks.base import BaseTask
 
 
 class StoredPart(NamedTuple):
     """Examples that are prepared already, in the place of X."""
 
-    batch: Any
+    batch: Batch
 
 
 class StoredExamples:
     """What estimators do with `ShardedData` in the place of X and Y."""
 
-    task_: Any
+    task_: BaseTask
     n_jobs: int | None
 
-    def _prepared(self, X: Any, Y: Any = None) -> Any:
+    def _prepared(self, X: Any, Y: Any = None) -> Batch:
         """Return examples as a batch of the trained task."""
         return X.batch if isinstance(X, StoredPart) else self.task_.prepare(X, Y)
 
-    def _stored_batches(self, data: ShardedData) -> Sequence[Any]:
-        """Return the batches of a data set for the trained task, each opened when it is asked for."""
+    def _stored_batches(self, data: ShardedData) -> Sequence[Batch]:
+        """Return the batches of a data set for the trained task, each opened when it is read."""
         task = copied(self.task_)
-        if type(task) is type(data.task) and _is_pruned(task) and not _is_pruned(data.task):
+        with_states = task.tags.state_weights and type(task) is type(data.task)
+        if with_states and task.states is not None and data.task.states is None:
             raise InputError(
                 f"{data.folder} was prepared for all states, but the model was pruned, or trained, with states="
                 f"{show(task.states)}; expected data for these: prepare them with task=model.task_, or use the model "
                 "that is not pruned"
             )
         adopt(task, data)
-        if learned_state(task) != learned_state(self.task_):
+        if task.learned_state() != self.task_.learned_state():
             raise InputError(
                 f"{data.folder} was prepared by a {type(task).__name__} that had learned something else than the model "
                 "has; expected the same labels and features: prepare the data with task=model.task_"
             )
         return data.batches_for(self.task_)
 
-    def _stored_parts(self, data: ShardedData) -> Iterator[StoredPart]:
-        """Open the parts of a data set one after the other."""
-        return map(StoredPart, self._stored_batches(data))
-
     def _stored_answers(self, data: ShardedData, answer: Callable[[StoredPart], Any]) -> list[Any]:
         """Return what a function that decodes answers for each part; threads share the parts where that serves."""
-        batches = self._stored_batches(data)
-
-        def answered(number: int) -> Any:
-            return answer(StoredPart(batches[number]))
-
-        if not self.task_.tags.threaded_decoding:
-            return [answered(number) for number in range(len(batches))]
-        with threadpool_limits(limits=1, user_api="blas"):
-            return thread_map(answered, range(len(batches)), effective_jobs(self.n_jobs))
+        batches, threaded = self._stored_batches(data), self.task_.tags.threaded_decoding
+        n_jobs = effective_jobs(self.n_jobs) if threaded else 1
+        with threadpool_limits(limits=1 if threaded else None, user_api="blas"):
+            return thread_map(lambda number: answer(StoredPart(batches[number])), range(len(batches)), n_jobs)
 
     def _stored_outputs(self, data: ShardedData, Y: Any) -> Any:
         """Return the outputs that are stored with the examples."""
         require_outputs(data, Y, "compare with")
-        return joined([self.task_.true_outputs(part.batch) for part in self._stored_parts(data)])
+        return joined([self.task_.true_outputs(batch) for batch in self._stored_batches(data)])
 
 
 def require_outputs(data: ShardedData, Y: Any, purpose: str) -> None:
@@ -82,15 +76,6 @@ def require_outputs(data: ShardedData, Y: Any, purpose: str) -> None:
         raise InputError(f"{data.folder} has no outputs; expected some to {purpose}: prepare the data with Y")
 
 
-def _is_pruned(task: Any) -> bool:
-    return task.pruned
-
-
-def learned_state(task: Any) -> Any:
-    """Return what fixes the meaning of a task's weights."""
-    return task.learned_state()
-
-
 def by_parts(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Let a method of estimators that answers example by example take stored examples too."""
 
@@ -98,7 +83,7 @@ def by_parts(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def answer(self: Any, X: Any) -> Any:
         if not isinstance(X, ShardedData):
             return method(self, X)
-        return joined([method(self, part) for part in self._stored_parts(X)])
+        return joined([method(self, StoredPart(batch)) for batch in self._stored_batches(X)])
 
     return answer
 
@@ -110,14 +95,14 @@ def joined(answers: Sequence[Any]) -> Any:
     return [item for answer in answers for item in answer]
 
 
-def stored_shards(task: Any, data: ShardedData, Y: Any) -> LocalShards:
+def stored_shards(task: BaseTask, data: ShardedData, Y: Any) -> LocalShards:
     """Return the shards that a task, which learns what the data tell, is trained on."""
     require_outputs(data, Y, "train on")
     adopt(task, data)
     return LocalShards(task, data.batches_for(task), data.sizes, divided=True)
 
 
-def adopt(task: Any, data: ShardedData) -> None:
+def adopt(task: BaseTask, data: ShardedData) -> None:
     """Let a task take over what that of the data learned, if their parameters allow that."""
     known = data.task
     if type(task) is not type(known):

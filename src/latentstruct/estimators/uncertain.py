@@ -1,14 +1,17 @@
 """Estimators for losses that compare latents too, where the true latents are not known."""
 
 import math
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from latentstruct.core.protocols import Callback, LatentSites, Result
+from latentstruct.core.protocols import Batch, Callback, LatentSites, Result
 from latentstruct.dissimilarity import DissimilarityObjective, LatentModel
+from latentstruct.estimators.base import FitInputs
 from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import InputError
@@ -17,10 +20,11 @@ from latentstruct.short_repr import show
 from latentstruct.solvers.alternation import Alternation, Kept
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.dissimilarity import Dissimilarity, Imputation
+from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.inputs import check_matrix
 
 
-def _require_latent_loss(estimator: Any, task: Any, *more: str) -> None:
+def _require_latent_loss(estimator: LatentEstimator, task: BaseTask) -> None:
     """Raise unless the task has latents and can compare them."""
     name = type(task).__name__
     if not task.latent:
@@ -39,9 +43,12 @@ def _example_sizes(sites: LatentSites, n_examples: int) -> Any:
     return np.bincount(sites.examples, np.diff(sites.offsets), minlength=n_examples).astype(np.int64)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Uncertain(LatentEstimator):
     """What both estimators share: their solver's parameters."""
 
+    solver: BaseSolver | None = None
+    tol: float | None = 1e-3
     trains_in_shards = False
 
     def _limits(self, solver: Alternation) -> BaseSolver:
@@ -49,6 +56,7 @@ class _Uncertain(LatentEstimator):
         return solver.set_params(**{name: value for name, value in limits.items() if value is not None})
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ModLat(_Uncertain):
     """Learning with modelled latent uncertainty: one model predicts (y, h), another says what h may have been.
 
@@ -81,15 +89,8 @@ class ModLat(_Uncertain):
         Limits: rounds of each start (100 by default), seconds of all together.
     warm_start : bool, default=False
         Make one start, from w and θ of the previous fit (w not if ``H`` is given).
-    verbose : bool, default=False
-        Print a line for each round.
-    n_jobs : int, optional
-        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
-    executor : "dask", "local" or distributed.Client, optional
-        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
-        default here, all together. See :doc:`/scale`.
-    cache_mb : float, optional
-        Megabytes that a solver may keep planes in; by default its own limit.
+    verbose, n_jobs, executor, cache_mb
+        See `StructuredEstimator`.
 
     Attributes
     ----------
@@ -115,45 +116,9 @@ class ModLat(_Uncertain):
     1.0
     """
 
-    def __init__(
-        self,
-        task: Any,
-        C: float = 1.0,
-        J: float = 0.1,
-        beta: float = 0.1,
-        latent_solver: str = "lbfgs",
-        init: str = "task",
-        restarts: int | None = None,
-        random_state: int | None = 0,
-        solver: Any = None,
-        tol: float | None = 1e-3,
-        max_rounds: int | None = None,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        verbose: bool = False,
-        n_jobs: int | None = None,
-        executor: Any = None,
-        cache_mb: float | None = None,
-    ) -> None:
-        super().__init__(
-            task,
-            C,
-            init,
-            restarts,
-            random_state,
-            solver,
-            tol,
-            max_rounds,
-            max_seconds,
-            warm_start,
-            verbose,
-            n_jobs=n_jobs,
-            executor=executor,
-            cache_mb=cache_mb,
-        )
-        self.J = J
-        self.beta = beta
-        self.latent_solver = latent_solver
+    J: float = 0.1
+    beta: float = 0.1
+    latent_solver: str = "lbfgs"
 
     def fit(  # type: ignore[override]
         self,
@@ -170,36 +135,20 @@ class ModLat(_Uncertain):
 
         Parameters
         ----------
-        X, Y : collections of length n
-            As the task describes them.
-        sample_weight : array of shape (n,), optional
-            Factors of C for the examples.
-        callback : callable, optional
-            Called with a `Round` after each round; a true answer stops training with the best weights so far.
-        H : sequence of length n, optional
-            Latents to begin with; further restarts follow `init`.
-        coef_init : array of shape (d,), optional
-            Weights w to begin with.
+        X, Y, sample_weight, callback, H, coef_init, checkpoint
+            As in the other estimators; `coef_init` is w.
         latent_features : sequence of n matrices (H_i, k), optional
             Φ(x_i, y_i, h) of each latent of the known output, in the task's order; by default φ(x_i, y_i, h).
-        checkpoint : path or Checkpoint, optional
-            File that the state of the training is kept in, and that it goes on from if it is there.
 
         Returns
         -------
         self
             Also after Ctrl-C, with the best weights so far.
         """
+        given = FitInputs(X, Y, sample_weight, callback, H, coef_init, checkpoint, latent_features=latent_features)
+        return self._fit(given, partial(self._dissimilarity, given))
 
-        def compose(task: Any, batch: Any, weights: Vector) -> DissimilarityObjective:
-            return self._dissimilarity(task, batch, weights, X, Y, latent_features)
-
-        given = {"latent_features": latent_features}
-        return self._fit(X, Y, sample_weight, callback, H, coef_init, compose, checkpoint, **given)
-
-    def _dissimilarity(
-        self, task: Any, batch: Any, weights: Vector, X: Any, Y: Any, latent_features: Any
-    ) -> DissimilarityObjective:
+    def _dissimilarity(self, given: FitInputs, task: BaseTask, batch: Batch, weights: Vector) -> DissimilarityObjective:
         _require_latent_loss(self, task)
         ranges = (("J", math.inf, "a finite number above 0"), ("beta", 1.0, "a number above 0 and below 1"))
         for name, top, expected in ranges:
@@ -207,17 +156,17 @@ class ModLat(_Uncertain):
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not (number and 0 < value < top):
                 raise InputError(f"{name} must be {expected}, found {show(value)}: choose such a value")
-        model = self._model(task, batch, latent_features)
+        X, Y, features = given.X, given.Y, given.latent_features
+        model = self._model(task, batch, features)
 
         def split() -> list[LatentModel]:
-            given = [None if latent_features is None else latent_features[i : i + 1] for i in range(batch.n_examples)]
-            singles = (task.prepare(X[i : i + 1], Y[i : i + 1]) for i in range(batch.n_examples))
-            return [self._model(task, one, features) for one, features in zip(singles, given, strict=True)]
+            one = [slice(i, i + 1) for i in range(batch.n_examples)]
+            return [self._model(task, task.prepare(X[i], Y[i]), None if features is None else features[i]) for i in one]
 
         return DissimilarityObjective(model, weights, float(self.J), float(self.beta), split=split)
 
     @staticmethod
-    def _model(task: Any, batch: Any, latent_features: Any) -> LatentModel:
+    def _model(task: BaseTask, batch: Batch, latent_features: Any) -> LatentModel:
         """Return P_θ with the given features Φ, checked."""
         model = LatentModel(task, batch)
         if latent_features is None:
@@ -244,13 +193,13 @@ class ModLat(_Uncertain):
     def _solver(self, objective: Any) -> BaseSolver:
         return self._limits(Dissimilarity(self.solver, self.latent_solver, random_state=self.random_state))
 
-    def _start(self, task: Any, fingerprint: str) -> tuple[Vector | None, Any]:
-        w0, state = super()._start(task, fingerprint)
+    def _warm_weights(self, task: BaseTask, fingerprint: str) -> tuple[Vector | None, Any]:
+        w0, state = super()._warm_weights(task, fingerprint)
         # θ serves other data too, unlike the planes.
         return w0, Kept(self.theta_, None) if w0 is not None and state is None else state
 
-    def _take(self, result: Result) -> None:
-        super()._take(result)
+    def _store_result(self, result: Result) -> None:
+        super()._store_result(result)
         self.theta_: Vector = result.theta  # type: ignore[attr-defined]
 
     def latent_distribution(self, X: Any, Y: Any, latent_features: Any = None) -> list[Vector]:
@@ -283,6 +232,7 @@ class ModLat(_Uncertain):
         return np.split(model.distribution(self.theta_), ends[:-1])
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class IterativeLSVM(_Uncertain):
     """Iterative latent SVM: impute the latents, then train with a loss against these, and so on.
 
@@ -311,15 +261,8 @@ class IterativeLSVM(_Uncertain):
         Limits: rounds of each start (100 by default), seconds of all together.
     warm_start : bool, default=False
         Make one start, from the weights of the previous fit (unless ``H`` is given).
-    verbose : bool, default=False
-        Print a line for each round.
-    n_jobs : int, optional
-        Threads that ask the oracle and decode, by default one for each core; results do not depend on their number.
-    executor : "dask", "local" or distributed.Client, optional
-        Where examples are put to the oracle: on the workers of a Dask cluster, or here but divided as on a cluster; by
-        default here, all together. See :doc:`/scale`.
-    cache_mb : float, optional
-        Megabytes that a solver may keep planes in; by default its own limit.
+    verbose, n_jobs, executor, cache_mb
+        See `StructuredEstimator`.
 
     Notes
     -----
@@ -338,44 +281,10 @@ class IterativeLSVM(_Uncertain):
     True
     """
 
-    def __init__(
-        self,
-        task: Any,
-        C: float = 1.0,
-        inner: str = "cccp",
-        init: str = "task",
-        restarts: int | None = None,
-        random_state: int | None = 0,
-        solver: Any = None,
-        tol: float | None = 1e-3,
-        max_rounds: int | None = None,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        verbose: bool = False,
-        n_jobs: int | None = None,
-        executor: Any = None,
-        cache_mb: float | None = None,
-    ) -> None:
-        super().__init__(
-            task,
-            C,
-            init,
-            restarts,
-            random_state,
-            solver,
-            tol,
-            max_rounds,
-            max_seconds,
-            warm_start,
-            verbose,
-            n_jobs=n_jobs,
-            executor=executor,
-            cache_mb=cache_mb,
-        )
-        self.inner = inner
+    inner: str = "cccp"
 
-    def _objective(self, task: Any, batch: Any, weights: Vector) -> Any:
-        _require_latent_loss(self, task, "point_distribution")
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Any:
+        _require_latent_loss(self, task)
         return DissimilarityObjective(LatentModel(task, batch), weights)
 
     def _solver(self, objective: Any) -> BaseSolver:

@@ -122,10 +122,6 @@ class BaseTask(BaseEstimator):
     n_features: int
     n_inputs_: int = 0
     """Number of columns of X, where X is a matrix or has one for each example."""
-    table_: Any = None
-    """The states with weights of their own, where there are such; see `LatentMulticlass`."""
-    pruned: bool = False
-    """Whether some states have no weights anymore."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -222,10 +218,6 @@ class BaseTask(BaseEstimator):
     def adopt(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` found with other values of the parameters in `tags.refit_parameters`."""
         self.restore(state)
-
-    def state_groups(self, shared: bool = False) -> Indices | None:
-        """Return the group of each weight by latent states; None, as here, if states have no weights of their own."""
-        return None
 
     learn_blocks: Any = _missing("learn_blocks")
     pack: Any = _missing("pack")

@@ -95,6 +95,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
         soft=True,
         two_temperatures=True,
         classifier=True,
+        state_weights=True,
         refit_parameters=("costs", "bias", "latent_loss"),
     )
     latent = True
@@ -191,11 +192,6 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
         if self.table_ is None:
             raise AttributeError(f"there is no {name}: it is for weights='state', after training")
         return self.table_
-
-    @property
-    def pruned(self) -> bool:  # type: ignore[override]
-        """Whether some states have no weights anymore."""
-        return self.states is not None
 
     def state_groups(self, shared: bool = False) -> NDArray[np.int64]:
         """Return the group of each weight, (d,): y·H + h, or h where the classes share the groups of states."""
