@@ -229,11 +229,11 @@ def test_state_is_restored():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"width": 0}, "width is 0; expected a whole number from 1 to 1000"),
-        ({"width": 2.0}, r"width is 2\.0; expected a whole number"),
-        ({"width": True}, "width is True"),
-        ({"width": 3, "background_order": 6}, "background_order is 6; expected a whole number from 0 to 5"),
-        ({"width": 3, "strands": 3}, "strands is 3; expected a whole number from 1 to 2"),
+        ({"width": 0}, "width must be an integer from 1 to 1000, got 0"),
+        ({"width": 2.0}, r"width must be an integer from 1 to 1000, got 2\.0"),
+        ({"width": True}, "width must be an integer from 1 to 1000, got True"),
+        ({"width": 3, "background_order": 6}, "background_order must be an integer from 0 to 5, got 6"),
+        ({"width": 3, "strands": 3}, "strands must be an integer from 1 to 2, got 3"),
     ],
 )
 def test_bad_parameters(parameters, message):
@@ -275,7 +275,7 @@ def test_bad_examples(X, Y, message):
         (1, [(0, 1), (0, 1)], r"latent 1 is \(0, 1\), but sequence 1 is negative: give None"),
         (1, [(0, -1), None], r"latent 0 is \(0, -1\); .* strand \+1, because strands is 1"),
         (2, [(0, 0), None], r"latent 0 is \(0, 0\); .* strand \+1 or -1"),
-        (2, [(0.5, 1), None], r"latent 0 is \(0\.5, 1\); .* whole numbers"),
+        (2, [(0.5, 1), None], r"latent 0 is \(0\.5, 1\); .* integers"),
         (2, [7, None], "latent 0 is 7"),
         (2, [(float("nan"), 1), None], r"latent 0 is \(nan, 1\)"),
         (2, [(-1, 1), None], r"latent 0 starts at -1, but .* give a start from 0 to 5"),

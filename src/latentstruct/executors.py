@@ -150,7 +150,10 @@ class Chunks:
 
     def run(self, work: Callable[[int, int], None], n_items: int) -> None:
         """Call ``work(first, last)`` for each chunk of n items, in several threads at a time."""
-        ends = list(pairwise(self.bounds)) or [(0, n_items)]
+        if len(self.bounds) < 3:
+            work(0, n_items)
+            return
+        ends = list(pairwise(self.bounds))
         _share(lambda chunk: work(*chunk), ends, lambda _: None, self.n_jobs, len(ends))
 
 

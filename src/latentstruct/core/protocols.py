@@ -1,4 +1,4 @@
-"""What the parts of the library ask of each other.
+"""The contracts between the parts of the library.
 
 A *task* knows one structure and no solver; a *solver* knows objectives and planes and no structure; an estimator
 only composes them. `latentstruct.testing` checks these contracts for people who write their own.
@@ -6,7 +6,7 @@ only composes them. `latentstruct.testing` checks these contracts for people who
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,7 @@ Mode = Literal["free", "augmented", "clamped"]
 
 
 class Temperature(NamedTuple):
-    """Temperatures of the pooling: ε_y over outputs and ε_h over latents; exactly 0 is the hard max.
-
-    Attributes
-    ----------
-    output, latent : float
-        ε_y and ε_h, 0 by default.
-    """
+    """Temperatures of the pooling: ε_y over outputs and ε_h over latents; exactly 0 is the hard max."""
 
     output: float = 0.0
     latent: float = 0.0
@@ -240,7 +234,11 @@ class TaskTags:
     refit_parameters: tuple[str, ...] = ()
 
 
-class Task(Protocol):
+B = TypeVar("B", bound=Batch)
+"""The batches of a task."""
+
+
+class Task(Protocol[B]):
     """One structure: features, loss and inference.
 
     `learn` is called once with the training data and fixes what the structure needs to know (labels, number of
@@ -259,35 +257,19 @@ class Task(Protocol):
     def learn(self, X: Any, Y: Any) -> None:
         """Look at the training data; raise InputError if it cannot be used."""
 
-    def prepare(self, X: Any, Y: Any = None) -> Batch:
+    def prepare(self, X: Any, Y: Any = None) -> B:
         """Validate examples and lay them out in flat arrays."""
 
-    def pool_batch(self, batch: Any, query: Query) -> Pooled:
+    def pool_batch(self, batch: B, query: Query) -> Pooled:
         """Pool the outputs and latents of the examples of a query."""
 
-    def slack(self, batch: Any, query: Query) -> Pooled | None:
+    def slack(self, batch: B, query: Query) -> Pooled | None:
         """Return the maximizers of Δ·(1 + s − s_i), or None if they have to be searched."""
 
-    def planes(
-        self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None
-    ) -> Planes:
-        """Return one supporting plane per example."""
-
-    def total(
-        self,
-        batch: Any,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        weights: Vector,
-        rows: Indices | None = None,
-    ) -> Plane:
-        """Return the weighted sum of the planes of all examples without an n × d matrix."""
-
-    def decode(self, batch: Any, w: Vector, temperature: Temperature) -> Sequence[Prediction]:
+    def decode(self, batch: B, w: Vector, temperature: Temperature) -> Sequence[Prediction]:
         """Return the best output of each example."""
 
-    def decode_augmented(self, batch: Any, w: Vector) -> Sequence[Prediction] | None:
+    def decode_augmented(self, batch: B, w: Vector) -> Sequence[Prediction] | None:
         """Return the outputs that maximize s + Δ, or None if they are not decoded."""
 
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
@@ -335,22 +317,22 @@ class StateWeights(Protocol):
         """Return the number of groups of `state_groups`."""
 
 
-class LatentTask(Task, Protocol):
+class LatentTask(Task[B], Protocol[B]):
     """What a task with ``latent = True`` also provides: the completions (y_i, h) of known outputs."""
 
-    def complete(self, batch: Any, w: Vector) -> Sequence[Any]:
+    def complete(self, batch: B, w: Vector) -> Sequence[Any]:
         """Return argmax_h s(y_i, h) for each example of a labelled batch."""
 
-    def completion_planes(self, batch: Any, latents: Sequence[Any]) -> Planes:
+    def completion_planes(self, batch: B, latents: Sequence[Any]) -> Planes:
         """Return the planes φ(x_i, y_i, h_i)·w of given latents; raise InputError if one does not fit its y_i.
 
         They are below the clamped side everywhere.
         """
 
-    def random_latents(self, batch: Any, rng: np.random.Generator) -> Sequence[Any]:
+    def random_latents(self, batch: B, rng: np.random.Generator) -> Sequence[Any]:
         """Return a latent for each example, drawn uniformly among those that fit y_i where that is possible."""
 
-    def initial_latents(self, batch: Any, rng: np.random.Generator, attempt: int) -> Sequence[Any]:
+    def initial_latents(self, batch: B, rng: np.random.Generator, attempt: int) -> Sequence[Any]:
         """Return latents to begin training with, by the best rule known for this structure.
 
         `attempt` counts restarts from 0; attempts should differ where the rule allows.
@@ -379,7 +361,7 @@ class LatentSites:
     offsets: Indices
 
 
-class LatentLossTask(LatentTask, Protocol):
+class LatentLossTask(LatentTask[B], Protocol[B]):
     """What a task also provides if its loss Δ(y, h, ŷ, ĥ) compares latents too, as `ModLat` needs it.
 
     P is a distribution over the states of the sites of a labelled batch, in the order of `latent_sites`. A task may
@@ -387,28 +369,28 @@ class LatentLossTask(LatentTask, Protocol):
     planes are kept while P changes.
     """
 
-    def latent_sites(self, batch: Any) -> LatentSites:
+    def latent_sites(self, batch: B) -> LatentSites:
         """Return what the latents of the known outputs may be."""
 
-    def latent_scores(self, batch: Any, theta: Vector) -> Vector:
+    def latent_scores(self, batch: B, theta: Vector) -> Vector:
         """Return θ·Φ(x_i, y_i, h) of each state, shape (M,), where Φ are the task's own features φ."""
 
-    def latent_pull_back(self, batch: Any, coefficients: Vector) -> Vector:
+    def latent_pull_back(self, batch: B, coefficients: Vector) -> Vector:
         """Return Σ coefficient·Φ over all states, shape (d,)."""
 
-    def with_expected_loss(self, batch: Any, P: Vector) -> Any:
+    def with_expected_loss(self, batch: B, P: Vector) -> B:
         """Return the batch whose augmented side takes Δ_i(y, h) = E_{h' ~ P}[Δ(y_i, h', y, h)] for the loss."""
 
-    def diversity(self, batch: Any, P: Vector) -> tuple[Vector, Vector]:
+    def diversity(self, batch: B, P: Vector) -> tuple[Vector, Vector]:
         """Return H_i = E_{h, h' ~ P}[Δ(y_i, h, y_i, h')] of each example, (n,), and its derivatives by P, (M,)."""
 
-    def worst_losses(self, batch: Any, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
+    def worst_losses(self, batch: B, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
         """Return the function P → max_{y,h} [s(y, h) + Δ_i(y, h; P)] at fixed w: values (n,), derivatives by P (M,)."""
 
-    def latent_losses(self, batch: Any, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
+    def latent_losses(self, batch: B, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
         """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose latents are known."""
 
-    def point_distribution(self, batch: Any, latents: Sequence[Any]) -> Vector:
+    def point_distribution(self, batch: B, latents: Sequence[Any]) -> Vector:
         """Return the distribution that is certain of the given latents, as `IterativeLSVM` needs it."""
 
 
@@ -625,11 +607,11 @@ class Result:
 
 
 Callback = Callable[[Round], bool | str | None]
-"""Called after each round, and with estimates during rounds that take long; a true answer stops the solver.
+"""Called after each iteration, and with estimates during long ones. If it returns True, training stops.
 
-The answer "early_stopping" ends the present start only, if there are several.
-
-If it has a method ``begin``, estimators call that before the first round with a `latentstruct.time_left.Outlook`.
+If it returns "early_stopping", only the present start ends. A method ``begin`` is called before the first iteration
+with a `latentstruct.time_left.Outlook`, and a method ``go_on`` with the name of the checkpoint that training resumes
+from and the number of iterations in it.
 """
 
 

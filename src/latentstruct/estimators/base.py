@@ -29,6 +29,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs
 from latentstruct.ragged import Vector
 from latentstruct.sharded_data import ShardedData
+from latentstruct.shards import Shards
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.selection import select_solver
@@ -310,7 +311,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         """Return what is called after each iteration: the user's callback, else one that prints if `verbose`."""
         return RoundPrinter() if given.callback is None and self.verbose else given.callback
 
-    def _model_at(self, task: BaseTask, batch: Batch, w: Vector) -> Self:
+    def _model_at(self, task: BaseTask, batch: Batch | Shards, w: Vector) -> Self:
         """Return a fitted model with the weights that training has reached so far."""
         model = copy(self)
         model.task_, model.coef_ = copy(task), w

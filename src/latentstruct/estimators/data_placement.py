@@ -17,7 +17,7 @@ from latentstruct.held_values import stored_recipes
 from latentstruct.memory import require_weights
 from latentstruct.ragged import Indices
 from latentstruct.sharded_data import ShardedData
-from latentstruct.shards import LocalShards, data_recipes, length_of, shard_bounds
+from latentstruct.shards import LocalShards, Shards, data_recipes, length_of, shard_bounds
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask
 
@@ -41,7 +41,7 @@ class DataPlacement:
         Bounds of the shards that examples in memory are in, or would be in elsewhere.
     """
 
-    batch: Any
+    batch: Batch | Shards
     whole: Batch | None = None
     sample: Callable[[], Batch] | None = None
     cuts: Indices | None = None

@@ -76,7 +76,7 @@ class EarlyStopping:
             )
 
 
-def check_early_stopping(early_stopping: Any, checkpoint: Any, solver: Any) -> None:
+def check_early_stopping(early_stopping: Any, checkpoint: Any, solver: BaseSolver) -> None:
     """Raise unless a training can be stopped by validation scores."""
     if not isinstance(early_stopping, EarlyStopping):
         raise InputError(

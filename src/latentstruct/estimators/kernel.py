@@ -13,9 +13,9 @@ from sklearn.utils.metaestimators import available_if
 
 from latentstruct.checks import check_choice, copied
 from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Batch, Callback, Prediction, Temperature
+from latentstruct.core.protocols import Batch, Callback, Temperature
 from latentstruct.estimators.base import BaseStructuredEstimator, FitInputs
-from latentstruct.estimators.predicting import check_weights
+from latentstruct.estimators.predicting import check_weights, is_latent
 from latentstruct.estimators.reports import begin_callback
 from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import FormatError, InputError
@@ -102,10 +102,6 @@ def with_inputs(task: KernelTask, n_inputs: int, **params: Any) -> Any:
     other = clone(task).set_params(**params)
     other.restore({**task.state(), "n_inputs": n_inputs})
     return other
-
-
-def _is_latent(estimator: "KernelStructuralSVM") -> bool:
-    return bool(estimator.task.latent)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -462,7 +458,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         reader, batch, weights = self._read(X)
         return reader.scores(batch, weights)
 
-    @available_if(_is_latent)
+    @available_if(is_latent)
     def complete(self, X: Any, Y: Any = None) -> list[Any]:
         """Return the best latent state of each example given its known class."""
         refuse_stored(self, X)
@@ -470,12 +466,6 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             raise InputError("Y is missing: use predict_latent where the outputs are not known")
         reader, batch, weights = self._read(X, Y)
         return list(reader.complete(batch, weights))
-
-    @available_if(_is_latent)
-    def predict_latent(self, X: Any) -> list[Any]:
-        """Return the latent state that goes with the predicted class of each example."""
-        found: list[Prediction] = list(self._decoded(X))
-        return [prediction.h for prediction in found]
 
     def marginals(self, X: Any) -> Any:
         """Not defined: raise an error that says so."""

@@ -137,20 +137,12 @@ class HiddenCRF(PooledLatentEstimator):
     ----------
     task : Task
         A structure with soft inference, such as `Graph`, `Chain` with unknown labels, `LatentMulticlass` or `Motif`.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
-    init, restarts, random_state
-        Where training begins; see `LatentSSVM`. w = 0, where all latents are alike, is a saddle.
     solver : "auto", name or solver, default="auto"
         "auto" is `LBFGS` on the difference itself; `CCCP` and "subgradient" serve too.
     tol, max_rounds, max_seconds : number, optional
         Override the solver's own.
-    warm_start : bool, default=False
-        Start from the previous fit.
-    regularizer : Regularizer, optional
-        Ω, by default ½‖w‖²; see `LatentSSVM`.
-    verbose, n_jobs, executor, cache_mb
-        See `StructuredEstimator`.
+    C, init, restarts, random_state, warm_start, regularizer, verbose, n_jobs, executor, cache_mb
+        See `MarginalSSVM`.
 
     Notes
     -----

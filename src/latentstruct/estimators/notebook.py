@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 # Colours are those of the notebook around the table, light or dark.
 STYLE = (
@@ -29,7 +30,7 @@ class FittedRepr:
         return bundle
 
 
-def fitted_table(estimator: Any) -> str:
+def fitted_table(estimator: BaseEstimator) -> str:
     """Return what training reached as a table in HTML; nothing for an estimator that is not fitted."""
     if not hasattr(estimator, "objective_") or not hasattr(estimator, "coef_"):
         return ""
@@ -40,7 +41,7 @@ def fitted_table(estimator: Any) -> str:
     return f'<table class="latentstruct-fitted" style="{STYLE}"><tbody>{rows}</tbody></table>'
 
 
-def fitted_facts(estimator: Any) -> list[tuple[str, str]]:
+def fitted_facts(estimator: BaseEstimator) -> list[tuple[str, str]]:
     """Return names and values of what training reached."""
     reached = list(estimator.restart_objectives_)
     facts = [
@@ -59,7 +60,7 @@ def fitted_facts(estimator: Any) -> list[tuple[str, str]]:
     return facts
 
 
-def _gap(estimator: Any) -> str:
+def _gap(estimator: BaseEstimator) -> str:
     if not math.isfinite(estimator.relative_gap_):
         return "unknown: the solver has no bound"
     if estimator.certified_:

@@ -1,9 +1,11 @@
 """What trained estimators answer: predictions, latents, probabilities, losses and scores."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -20,16 +22,16 @@ from latentstruct.tasks.base import check_examples
 DECODED_TOGETHER, BLOCKS_OF_THREAD = 256, 8
 
 
-def _is_latent(estimator: Any) -> bool:
-    task = getattr(estimator, "task_", estimator.task)
-    return task.latent or not hasattr(estimator, "task_")
+def is_latent(estimator: "Predicting") -> bool:
+    """Return whether an estimator has latents; it may, until it is fitted."""
+    return not hasattr(estimator, "task_") or estimator.task_.latent
 
 
 def _has(name: str) -> Any:
     return available_if(lambda self: getattr(getattr(self, "task_", self.task).tags, name))
 
 
-def check_weights(estimator: Any) -> None:
+def check_weights(estimator: BaseEstimator) -> None:
     """Raise unless an estimator is fitted and its weights, which users may set, suit its task."""
     check_is_fitted(estimator, "coef_")
     found = np.shape(estimator.coef_)
@@ -56,24 +58,20 @@ class Predicting(StoredExamples):
             return self._decode_block(X)
         # Laid out block by block, the inputs stay in the cache between copying, checking and scoring.
         blocks = [X[start : start + DECODED_TOGETHER] for start in range(0, len(X), DECODED_TOGETHER)]
+        threaded = self.task_.tags.threaded_decoding
+        n_jobs = effective_jobs(self.n_jobs) if threaded else 1
+        # Some blocks per thread at a time, so that progress can be reported.
+        together = BLOCKS_OF_THREAD * n_jobs if threaded else 1
+        parts = (blocks[start : start + together] for start in range(0, len(blocks), together))
+        decoded = chain.from_iterable(thread_map(self._decode_block, part, n_jobs) for part in parts)
         try:
-            if not self.task_.tags.threaded_decoding:
-                decoded = list(_counted(map(self._decode_block, blocks), len(X)))
-            else:
-                with threadpool_limits(limits=1, user_api="blas"):
-                    decoded = list(_counted(self._decode_in_threads(blocks), len(X)))
+            with threadpool_limits(limits=1 if threaded else None, user_api="blas"):
+                found = list(each(decoded, len(X), "examples decoded", DECODED_TOGETHER))
         except InputError:
-            # Asked for all at once, the error names the example by its place in X.
+            # With all examples in one batch, the error names the example by its place in X.
             self.task_.prepare(X)
             raise
-        return [prediction for block in decoded for prediction in block]
-
-    def _decode_in_threads(self, blocks: Sequence[Any]) -> Iterator[Sequence[Prediction]]:
-        """Decode blocks, some for each thread at a time, so that their number can be told on the way."""
-        n_jobs = effective_jobs(self.n_jobs)
-        together = BLOCKS_OF_THREAD * n_jobs
-        for start in range(0, len(blocks), together):
-            yield from thread_map(self._decode_block, blocks[start : start + together], n_jobs)
+        return [prediction for block in found for prediction in block]
 
     def _decode_block(self, X: Any) -> Sequence[Prediction]:
         return self.task_.decode(self._prepared(X), self.coef_, self._temperature())
@@ -92,12 +90,12 @@ class Predicting(StoredExamples):
             return decoded.outputs
         return self.task_.collect([prediction.y for prediction in decoded])
 
-    @available_if(_is_latent)
+    @available_if(is_latent)
     def predict_latent(self, X: Any) -> list[Any]:
         """Return the latent h that goes with the predicted output of each example."""
         return [prediction.h for prediction in self._decoded(X)]
 
-    @available_if(_is_latent)
+    @available_if(is_latent)
     def complete(self, X: Any, Y: Any = None) -> list[Any]:
         """Return the best latent h of each example given its known output y, which `ShardedData` have with them."""
         check_weights(self)
@@ -193,8 +191,3 @@ class Predicting(StoredExamples):
         """Return what losses and scores are taken from: the predictions, or the scores of a task that ranks."""
         check_weights(self)
         return self.decision_function(X) if self.task_.judges_scores else self.predict(X)
-
-
-def _counted(decoded: Iterable[Any], n_examples: int) -> Iterator[Any]:
-    """Count the examples of decoded blocks for those who watch."""
-    return each(decoded, n_examples, "examples decoded", DECODED_TOGETHER)

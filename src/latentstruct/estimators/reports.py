@@ -2,17 +2,21 @@
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latentstruct.callers import user_stacklevel
 from latentstruct.checkpoints import FileCheckpointer, rounds_in
+from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result, Round
 from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.time_left import Outlook, TrainingTime
+
+if TYPE_CHECKING:
+    from latentstruct.estimators.base import BaseStructuredEstimator
 
 SECONDS_BETWEEN_OUTLOOKS = 1.0
 
@@ -50,7 +54,7 @@ class RoundPrinter:
 
 
 def begin_callback(
-    callback: Any, solver: BaseSolver, objective: Any, several: bool, checkpointer: FileCheckpointer | None = None
+    callback: Any, solver: BaseSolver, objective: Objective, several: bool, checkpointer: FileCheckpointer | None = None
 ) -> None:
     """Pass what is known of a training to a callback that has methods ``begin`` or ``go_on``; see `Callback`."""
     if hasattr(callback, "begin"):
@@ -59,7 +63,7 @@ def begin_callback(
         callback.go_on(checkpointer.name, rounds_in(checkpointer.saved))
 
 
-def estimate_end(solver: BaseSolver, objective: Any, several: bool) -> Outlook:
+def estimate_end(solver: BaseSolver, objective: Objective, several: bool) -> Outlook:
     """Return what ends the training of an objective by a solver; `several` if starts may differ."""
     several = several and "convex" not in objective.properties
     # The solver checks its parameters later.
@@ -70,7 +74,7 @@ def estimate_end(solver: BaseSolver, objective: Any, several: bool) -> Outlook:
     return Outlook(rule, goal, span, rounds, solver.max_seconds, int(n_starts))  # type: ignore[arg-type]
 
 
-def warn_about_training(estimator: Any, result: Result, solver: BaseSolver) -> None:
+def warn_about_training(estimator: "BaseStructuredEstimator", result: Result, solver: BaseSolver) -> None:
     """Warn if a fitted estimator learned nothing, or if its training stopped early."""
     task, w = estimator.task_, estimator.coef_
     if task.latent:
@@ -97,7 +101,7 @@ def warn_about_training(estimator: Any, result: Result, solver: BaseSolver) -> N
         )
 
 
-def _cause_of_zero(estimator: Any) -> str:
+def _cause_of_zero(estimator: "BaseStructuredEstimator") -> str:
     """Return why all weights may be zero, and what to do."""
     task = estimator.task_
     if task.tags.single_example:

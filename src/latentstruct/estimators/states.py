@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from latentstruct.checks import check_choice
 from latentstruct.core.protocols import StateWeights
 from latentstruct.estimators.predicting import check_weights
 from latentstruct.exceptions import InputError
@@ -84,8 +85,7 @@ class StateSelection:
                 "LatentMulticlass(weights='state')"
             )
         norms = self.states_
-        if zeros not in ("keep", "drop"):
-            raise InputError(f"zeros must be 'keep' or 'drop', found {show(zeros)}: choose one of these")
+        check_choice(zeros, ("keep", "drop"), "zeros")
         kept = _largest_of_class(norms) | _chosen(norms, n_states, tolerance, bool(per_class))
         vector_of = task.vector_of_
         constant = (vector_of == -1) | ((vector_of >= 0) & (norms == 0))

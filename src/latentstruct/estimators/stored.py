@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def refuse_stored(estimator: Any, X: Any) -> None:
+def refuse_stored(estimator: StoredExamples, X: Any) -> None:
     """Raise if an estimator that needs all examples at once is given stored ones."""
     if isinstance(X, ShardedData):
         raise InputError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 from scipy.sparse import issparse
@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from latentstruct.checks import check_sparse, check_unmasked, is_ordered
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import B, Batch, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes
 from latentstruct.ragged import Indices, Vector
@@ -59,14 +59,14 @@ def by_rows(X: Any) -> Any:
     return X.tocsr() if issparse(X) else X
 
 
-def require_methods(task: Any, kind: type, *names: str) -> None:
+def require_methods(task: "BaseTask", kind: type, *names: str) -> None:
     """Raise TypeError for the first of the named methods of `kind` that its subclass does not define."""
     for name in names:
         if getattr(type(task), name) is getattr(kind, name):
             raise TypeError(f"{type(task).__name__} does not define {name}(), which every {kind.__name__} needs")
 
 
-def require_one_latent_each(batch: Any, latents: Sequence[Any]) -> None:
+def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
     """Raise unless there is one latent for each example."""
     if not is_ordered(latents):
         raise InputError(
@@ -80,10 +80,7 @@ def require_one_latent_each(batch: Any, latents: Sequence[Any]) -> None:
 
 
 OPTIONAL = {
-    "marginals": "marginals",
-    "pair_marginals": "pair_marginals",
-    "confidence": "confidence",
-    "scores": "scores",
+    **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores")},
     "storable": "unpack",
     "exact_slack": "slack",
     "renyi": "renyi_pool",
@@ -92,7 +89,15 @@ OPTIONAL = {
 """Tags that follow from a method that a class defines."""
 
 
-def defines(task: Any, method: str) -> bool:
+MISSING = (
+    *("learn_blocks", "pack", "unpack", "true_outputs", "scores", "marginals", "pair_marginals", "confidence"),
+    *("complete", "completion_planes", "renyi_pool", "renyi_scores", "renyi_decode", "latent_sites", "latent_scores"),
+    *("latent_pull_back", "with_expected_loss", "diversity", "worst_losses", "latent_losses", "point_distribution"),
+)
+"""Optional methods without a default: `BaseTask` has them only to raise TypeError."""
+
+
+def defines(task: "BaseTask", method: str) -> bool:
     """Return whether a task defines an optional method of `BaseTask`."""
     return getattr(type(task), method) is not getattr(BaseTask, method)
 
@@ -103,17 +108,15 @@ def _missing(method: str) -> Any:
     def undefined(self: Any, *arguments: Any, **named: Any) -> Any:
         raise TypeError(f"{type(self).__name__} does not define {method}()")
 
-    undefined.__name__ = method
-    undefined.__doc__ = f"Raise TypeError: `{method}` is not defined."
     return undefined
 
 
-class BaseTask(BaseEstimator):
+class BaseTask(BaseEstimator, Generic[B]):
     """Defaults for tasks; parameters are kept as given, what `learn` finds ends in an underscore.
 
-    A structure defines `learn`, `prepare`, `pool_batch`, `decode` and `loss`; planes, their sums, entropies, slack
-    rescaling and threads follow from `pool_batch`. With latents it also defines `complete`, `completion_planes` and
-    `random_latents`. All other methods have defaults, or are only needed for what they are named after.
+    A structure defines `learn` or `learn_blocks`, `prepare`, `pool_batch`, `decode` and `loss`; planes, their sums,
+    entropies, slack rescaling and threads follow from `pool_batch`. With latents it also defines `complete`,
+    `completion_planes` and `random_latents`. All other methods have defaults, or are optional.
     """
 
     tags: ClassVar[TaskTags] = TaskTags()
@@ -131,12 +134,20 @@ class BaseTask(BaseEstimator):
         found: Any = {tag: getattr(cls, method) is not getattr(BaseTask, method) for tag, method in OPTIONAL.items()}
         cls.tags = replace(cls.tags, **found)
 
+    def learn(self, X: Any, Y: Any) -> None:
+        """Look at the training data; raise InputError if it cannot be used."""
+        self.learn_blocks([(X, Y)])
+
+    def prepare(self, X: Any, Y: Any = None) -> B:
+        """Validate examples and lay them out in flat arrays."""
+        raise TypeError(f"{type(self).__name__} does not define prepare()")
+
     @property
     def judges_scores(self) -> bool:
         """Whether losses and scores are taken from `scores` instead of predictions, as for rankings."""
         return False
 
-    def work(self, batch: Any, mode: Mode, temperature: Temperature) -> Vector:
+    def work(self, batch: B, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each example takes, shape (n,).
 
         By this alone a batch is split among threads. 0, as here, means that threads cannot share the examples because
@@ -144,51 +155,37 @@ class BaseTask(BaseEstimator):
         """
         return np.zeros(batch.n_examples)
 
-    def chunked(self, batch: Any, mode: Mode, temperature: Temperature) -> bool:
-        """Return whether `pool_batch` splits its work by `Query.chunks`.
-
-        If not, as here, threads call it with some of the examples each.
-        """
+    def chunked(self, batch: B, mode: Mode, temperature: Temperature) -> bool:
+        """Return whether `pool_batch` splits its work by `Query.chunks`; else threads call it with a few examples."""
         return False
 
-    def overhead(self, batch: Any) -> float:
+    def overhead(self, batch: B) -> float:
         """Return about how many nanoseconds `pool_batch` takes however few examples there are."""
         return 0.0
 
-    def pool_batch(self, batch: Any, query: Query) -> Pooled:
+    def pool_batch(self, batch: B, query: Query) -> Pooled:
         """Pool the outputs and latents of the examples of a query."""
         raise TypeError(f"{type(self).__name__} does not define pool_batch()")
 
-    def slack(self, batch: Any, query: Query) -> Pooled | None:
-        """Return the features and losses of the outputs that maximize Δ·(1 + s − s_i), or None.
-
-        None, as here, means that they are searched among the answers of `pool_batch` for scaled losses.
-        """
+    def slack(self, batch: B, query: Query) -> Pooled | None:
+        """Return the maximizers of Δ·(1 + s − s_i); None if they are searched among answers for scaled losses."""
         return None
 
-    def planes(
-        self, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None
-    ) -> Planes:
+    def planes(self, batch: B, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None) -> Planes:
         """Return one supporting plane per example, by default of all."""
         return planes_of(self, batch, Query(w, mode, temperature, rows))
 
     def total(
-        self,
-        batch: Any,
-        w: Vector,
-        mode: Mode,
-        temperature: Temperature,
-        weights: Vector,
-        rows: Indices | None = None,
+        self, batch: B, w: Vector, mode: Mode, temperature: Temperature, weights: Vector, rows: Indices | None = None
     ) -> Plane:
         """Return the weighted sum of the planes of some examples, by default of all; `weights` are theirs."""
         return total_of(self, batch, Query(w, mode, temperature, rows, weights))
 
-    def plane_losses(self, batch: Any) -> Any:
+    def plane_losses(self, batch: B) -> Any:
         """Return the losses that planes found with other losses have now; None, as here, if they are not known."""
         return None
 
-    def decode_augmented(self, batch: Any, w: Vector) -> Sequence[Prediction] | None:
+    def decode_augmented(self, batch: B, w: Vector) -> Sequence[Prediction] | None:
         """Return the outputs, and latents, that maximize s + Δ, with this value as score.
 
         None, as here, means that they are not decoded: then `check_task` cannot compare their losses with `loss`. If
@@ -196,7 +193,7 @@ class BaseTask(BaseEstimator):
         """
         return None
 
-    def settle(self, batch: Any, w: Vector) -> None:
+    def settle(self, batch: B, w: Vector) -> None:
         """Set what training leaves open, for instance the threshold of a ranking."""
 
     def collect(self, outputs: list[Any]) -> Any:
@@ -219,33 +216,11 @@ class BaseTask(BaseEstimator):
         """Take over what an earlier `learn` found with other values of the parameters in `tags.refit_parameters`."""
         self.restore(state)
 
-    learn_blocks: Any = _missing("learn_blocks")
-    pack: Any = _missing("pack")
-    unpack: Any = _missing("unpack")
-    true_outputs: Any = _missing("true_outputs")
-    scores: Any = _missing("scores")
-    marginals: Any = _missing("marginals")
-    pair_marginals: Any = _missing("pair_marginals")
-    confidence: Any = _missing("confidence")
-    complete: Any = _missing("complete")
-    completion_planes: Any = _missing("completion_planes")
-    renyi_pool: Any = _missing("renyi_pool")
-    renyi_scores: Any = _missing("renyi_scores")
-    renyi_decode: Any = _missing("renyi_decode")
-    latent_sites: Any = _missing("latent_sites")
-    latent_scores: Any = _missing("latent_scores")
-    latent_pull_back: Any = _missing("latent_pull_back")
-    with_expected_loss: Any = _missing("with_expected_loss")
-    diversity: Any = _missing("diversity")
-    worst_losses: Any = _missing("worst_losses")
-    latent_losses: Any = _missing("latent_losses")
-    point_distribution: Any = _missing("point_distribution")
-
-    def random_latents(self, batch: Any, rng: np.random.Generator) -> Sequence[Any]:
+    def random_latents(self, batch: B, rng: np.random.Generator) -> Sequence[Any]:
         """Return random latents that fit the known outputs."""
         raise TypeError(f"{type(self).__name__} does not define random_latents()")
 
-    def initial_latents(self, batch: Any, rng: np.random.Generator, attempt: int) -> Sequence[Any]:
+    def initial_latents(self, batch: B, rng: np.random.Generator, attempt: int) -> Sequence[Any]:
         """Return latents to begin training with: random ones, for want of a better rule."""
         return self.random_latents(batch, rng)
 
@@ -256,3 +231,7 @@ class BaseTask(BaseEstimator):
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return 1 − the mean loss: 1 is perfect, and a mean loss above 1 makes it negative."""
         return 1.0 - float(np.average(self.loss(Y_true, Y_pred), weights=sample_weight))
+
+
+for _name in MISSING:
+    setattr(BaseTask, _name, _missing(_name))

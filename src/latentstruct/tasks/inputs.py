@@ -14,14 +14,11 @@ from latentstruct.kernels.planes import Rows
 from latentstruct.kernels.sparse import add_rows_transposed, rows_dot, rows_times_weights
 from latentstruct.ragged import Indices
 from latentstruct.short_repr import show
-from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
+from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, all_finite
 
-# Share of non-zeros below which adding up sparse rows is faster than a dense product.
-# Measured with 5375 rows, 128 inputs and 26 labels, one thread: 0.43 ms against 1.03 at a share of 0.1, 0.94 against
-# 1.04 at 0.25, 1.44 against 1.04 at 0.4.
+# Share of non-zeros below which adding up sparse rows is faster than a dense product (measured with 5375 rows).
 SPARSE_BELOW = 0.28
-# Share of non-zeros from which the values of a dense matrix serve as those of its CSR form, zeros and all: no search
-# for zeros and no copy (16 s and 0.7 GB for 94 500 rows of 324 values).
+# Share of non-zeros from which the values of a dense matrix are those of its CSR form, zeros included: no copy.
 FULL_FROM = 0.8
 # Weights that a cache may hold.
 IN_CACHE = 2**19
@@ -50,9 +47,8 @@ def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
             raise InputError(f"{name} must be real numbers, got complex ones: convert them")
         matrix = sparse.csr_array(X, dtype=np.float64)
         # Views of the caller's arrays may have strides, which not all routines take.
-        matrix.data, matrix.indices, matrix.indptr = map(
-            np.ascontiguousarray, (matrix.data, matrix.indices, matrix.indptr)
-        )
+        for part in ("data", "indices", "indptr"):
+            setattr(matrix, part, np.ascontiguousarray(getattr(matrix, part)))
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
@@ -70,15 +66,21 @@ def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
             f"{name} must have two dimensions (items, features), found shape {matrix.shape}: reshape one feature with "
             "x.reshape(-1, 1)"
         )
-    # A finite sum proves all values finite in one pass without a mask; only an overflow needs the second look.
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.isfinite(values.sum()) or np.isfinite(values).all()
-    if not finite:
+    if not all_finite(values):
         where = np.argwhere(~np.isfinite(matrix.toarray() if sparse.issparse(matrix) else matrix))[0]
         raise InputError(
             f"{name} has a value that is not finite at row {where[0]}, column {where[1]}: remove or impute it"
         )
     return matrix
+
+
+def require_width(matrix: Any, n_features: int, name: str) -> None:
+    """Raise unless rows have as many features as those of the training data."""
+    if matrix.shape[1] != n_features:
+        raise InputError(
+            f"{name} has {matrix.shape[1]} features but the model has {n_features}: use the same features as in "
+            "training"
+        )
 
 
 def with_own_indices(matrix: Any) -> Any:
@@ -121,14 +123,9 @@ def as_slice(selected: Indices) -> Indices | slice:
 
 
 class InputRows:
-    """All input rows of a batch: dense where that is faster, and as CSR for planes and sparse products.
+    """All input rows (N, d) of a batch: dense where that is faster, and as CSR for planes and sparse products.
 
-    Parameters
-    ----------
-    matrix : ndarray or csr_array of shape (N, d)
-        The rows.
-    n_labels : int
-        S: weight (feature f, label y) is number f·S + y.
+    Weight (feature f, label y) of `n_labels` S is number f·S + y.
     """
 
     def __init__(self, matrix: NDArray[np.float64] | sparse.csr_array, n_labels: int) -> None:
@@ -205,21 +202,17 @@ class InputRows:
         return Rows(indptr, indices.astype(np.uint32) * np.uint32(self.n_labels), data)
 
     def times(
-        self,
-        weights: NDArray[np.float64],
-        selected: Indices | None = None,
-        out: NDArray[np.float64] | None = None,
+        self, weights: NDArray[np.float64], selected: Indices | None = None, out: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """Return the products x_r W of the selected rows, shape (len(selected), S), in `out` if given."""
         if self.dense:
             return np.matmul(self.matrix if selected is None else self.matrix[as_slice(selected)], weights, out=out)
         selected = np.arange(self.shape[0]) if selected is None else selected
-        if out is None:
-            out = np.empty((len(selected), self.n_labels))
+        out = np.empty((len(selected), self.n_labels)) if out is None else out
         if self.n_labels == 1:
             rows_dot(self.rows, selected, weights[:, 0], out[:, 0])
-            return out
-        rows_times_weights(*self.compressed, selected, weights, out)
+        else:
+            rows_times_weights(*self.compressed, selected, weights, out)
         return out
 
     def transposed_times(

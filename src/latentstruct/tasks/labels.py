@@ -1,7 +1,6 @@
 """Label sets: any hashable labels as the numbers 0 … S−1, and the costs of confusing them."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,27 +46,13 @@ def label_list(Y: Any) -> list[Any]:
 
 
 class LabelSet:
-    """An ordered set of labels.
-
-    Parameters
-    ----------
-    labels : sequence of hashable
-        The labels; their order gives their numbers.
-
-    Attributes
-    ----------
-    values : ndarray of shape (S,)
-        The labels, of a natural type where numpy has one, else as objects.
-    """
+    """An ordered set of labels; `values` (S,) are of a natural type where NumPy has one, else objects."""
 
     def __init__(self, labels: Sequence[Hashable]) -> None:
         if not is_ordered(labels) or isinstance(labels, str):
             raise InputError(f"labels must be a sequence of labels, found {show(labels)}: give a list of them")
         self.labels = [label.item() if isinstance(label, np.generic) else label for label in as_list(labels)]
-        try:
-            self.index = {label: number for number, label in enumerate(self.labels)}
-        except TypeError as error:
-            raise InputError(f"labels must be hashable ({error}): use numbers, strings or tuples") from error
+        self.index = {label: number for number, label in enumerate(distinct_labels(self.labels))}
         if len(self.index) != len(self.labels):
             raise InputError(f"labels must be distinct, found {show(self.labels)}: drop the repeated ones")
         self.values: NDArray = np.empty(len(self.labels), dtype=object)
@@ -126,41 +111,27 @@ class LabelSet:
         except (KeyError, TypeError):
             return np.array([self.number(label) for label in plain], dtype=np.int64)
 
-    @cached_property
-    def numbers(self) -> dict[Hashable, int]:
-        """The number of each label, and −1 for unknown ones."""
-        return {**self.index, UNKNOWN: UNKNOWN}
-
     def encode_items(self, flat: Sequence[Any], offsets: Indices, name: str, item: str) -> NDArray[np.int64]:
         """Return the numbers of the labels of all items of examples, −1 where unknown; errors name the item."""
-        numbers = self.numbers
+        known = {**self.index, UNKNOWN: UNKNOWN}
         try:
-            return np.fromiter((numbers[label] for label in flat), dtype=np.int64, count=len(flat))
+            return np.fromiter((known[label] for label in flat), dtype=np.int64, count=len(flat))
         except (KeyError, TypeError):
-            return np.array([self._number_of(label, offsets, i, name, item) for i, label in enumerate(flat)])
-
-    def _number_of(self, label: Any, offsets: Indices, i: int, name: str, item: str) -> int:
-        if is_unknown(label):
-            return UNKNOWN
-        try:
-            return self.number(label)
-        except InputError as error:
-            k, at = locate(offsets, i)
-            raise InputError(f"{name}[{k}], {item} {at}: {error}") from None
+            numbers = np.full(len(flat), UNKNOWN)
+        for i, label in enumerate(flat):
+            try:
+                numbers[i] = UNKNOWN if is_unknown(label) else self.number(label)
+            except InputError as error:
+                k, at = locate(offsets, i)
+                raise InputError(f"{name}[{k}], {item} {at}: {error}") from None
+        return numbers
 
     def decode(self, numbers: NDArray[np.int64]) -> NDArray:
         """Return the labels of an array of numbers."""
         return self.values[numbers]
 
     def costs(self, costs: Any) -> NDArray[np.float64]:
-        """Return the cost matrix (true, predicted).
-
-        Parameters
-        ----------
-        costs : None, mapping or array of shape (S, S)
-            None is 0/1; a mapping gives the cost of missing each true label (1 where it is silent); a matrix
-            is in the order of the labels.
-        """
+        """Return the cost matrix (true, predicted): 0/1 if None; a mapping has the cost of missing a label, else 1."""
         n = len(self)
         require_label_pairs(n, COST_TABLES)
         if costs is None:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from latentstruct.checks import check_choice
+from latentstruct.checks import check_choice, check_integer
 from latentstruct.core.pooling import PooledParts, pool_linear
 from latentstruct.core.protocols import HARD, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
@@ -18,11 +19,11 @@ from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector, positions
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import check_examples, require_one_latent_each
-from latentstruct.tasks.inputs import InputRows, check_matrix, tamed
-from latentstruct.tasks.labels import LabelSet
+from latentstruct.tasks.inputs import InputRows, check_matrix, require_width, tamed
+from latentstruct.tasks.labels import LabelSet, label_list
 from latentstruct.tasks.latent_losses import StateLatentLosses, highest
 from latentstruct.tasks.multiclass import ClassTask
-from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
+from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, optional
 from latentstruct.tasks.state_parts import Chosen, StateParts
 from latentstruct.tasks.states import (
     ABSENT,
@@ -41,7 +42,8 @@ from latentstruct.tasks.states import (
 MOST_STATES = 1_000_000
 
 
-class LatentMulticlass(StateLatentLosses, ClassTask):
+@dataclass(eq=False, repr=False)
+class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
     """Multiclass classification with a latent state: s(y, h) = w_y·x(h), or w_{y,h}·x(h).
 
     Parameters
@@ -99,26 +101,15 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
         refit_parameters=("costs", "bias", "latent_loss"),
     )
     latent = True
-    states: Any = None
-    table_: StateTable | None = None
+    table_ = None
 
-    def __init__(
-        self,
-        n_states: int | None = None,
-        weights: Literal["class", "state"] = "class",
-        labels: Sequence[Hashable] | None = None,
-        costs: Any = None,
-        bias: float = 0.0,
-        latent_loss: Any = None,
-        states: Any = None,
-    ) -> None:
-        self.n_states = n_states
-        self.weights = weights
-        self.labels = labels
-        self.costs = costs
-        self.bias = bias
-        self.latent_loss = latent_loss
-        self.states = states
+    n_states: int | None = None
+    weights: Literal["class", "state"] = "class"
+    labels: Sequence[Hashable] | None = None
+    costs: Any = None
+    bias: float = 0.0
+    latent_loss: Any = None
+    states: Any = None
 
     def _sizes_of(self, X: Any) -> tuple[int, int | None, bool]:
         """Return the number of inputs, that of states where they have weights, and whether states share rows."""
@@ -126,20 +117,15 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
         matrix, sizes, shared = self._rows(X)
         if not matrix.shape[1]:
             raise InputError("X has no features; expected at least one: give what tells the classes apart")
-        n_states = None
-        if self.weights == "state":
-            given = self.n_states if shared else int(sizes[0])
-            n_states = given if self.states is None else np.shape(self.states)[1]
-        return matrix.shape[1], n_states, shared
+        if self.weights != "state":
+            return matrix.shape[1], None, shared
+        n_states = self.n_states if shared else int(sizes[0])
+        return matrix.shape[1], n_states if self.states is None else np.shape(self.states)[1], shared
 
     def _check_parameters(self) -> None:
         check_choice(self.weights, ("class", "state"), "weights")
-        whole = isinstance(self.n_states, int | np.integer) and not isinstance(self.n_states, bool)
-        if self.n_states is not None and not (whole and 1 <= self.n_states <= MOST_STATES):
-            raise InputError(
-                f"n_states must be a whole number from 1 to {MOST_STATES}, found {show(self.n_states)}: choose such a "
-                "number"
-            )
+        if self.n_states is not None:
+            check_integer(self.n_states, "n_states", 1, MOST_STATES)
         if self.states is None:
             return
         shape = as_table(self.states).shape
@@ -159,12 +145,8 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
-        found = {
-            "labels": self.labels_.labels,
-            "n_inputs": self.n_inputs_,
-            "n_states": self.n_states_,
-            "shared": self.shared_,
-        }
+        found: dict[str, Any] = {"labels": self.labels_.labels, "n_inputs": self.n_inputs_}
+        found |= {"n_states": self.n_states_, "shared": self.shared_}
         # Not needed to restore a task, which has them as a parameter, but weights belong to states.
         return found if self.states is None else {**found, "vectors": self.vector_of_.tolist()}
 
@@ -200,8 +182,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
                 f"states share their weights (weights={show(self.weights)}), so that there is no group for each: use "
                 "weights='state'"
             )
-        vectors = self.table_.every.vector >= 0
-        y, h = self.table_.every.y[vectors], self.table_.every.h[vectors]
+        y, h = np.nonzero(self.table_.vector_of >= 0)
         groups = h if shared else y * self.table_.vector_of.shape[1] + h
         return np.tile(groups, self.n_inputs_ + bool(self.bias))
 
@@ -244,8 +225,8 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
         # An array's scores tell whether its values are finite; reading it twice would take as long as scoring it.
         checked = Y is not None or self.table_ is None or not (isinstance(X, np.ndarray) and X.ndim == 3)
         matrix, sizes, shared = self._rows(X, checked)
-        self._require_width(matrix)
-        truth = None if Y is None else self.labels_.encode(self._labels(Y))
+        require_width(matrix, self.n_inputs_, "X")
+        truth = None if Y is None else self.labels_.encode(label_list(Y))
         return self._batch(InputRows(matrix, self.n_vectors_), sizes, shared, truth, checked)
 
     def _batch(
@@ -272,15 +253,12 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
 
     def pack(self, batch: StateBatch) -> Arrays:
         """Return a batch as arrays that can be stored."""
-        known = {} if batch.truth is None else {"truth": batch.truth}
-        return {**batch.inputs.packed(self._unread_rows(batch)), "row_offsets": batch.offsets, **known}
-
-    def _unread_rows(self, batch: StateBatch) -> NDArray[np.bool_] | None:
-        """Mark the rows of states without weights, which may hold anything; None if there are no such rows."""
-        if self.table_ is None or batch.shared or batch.place_of is not None:
-            return None
-        read = np.isin(np.arange(self.table_.vector_of.shape[1]), self.table_.needed)
-        return None if read.all() else np.tile(~read, batch.n_examples)
+        unread = None
+        if self.table_ is not None and not batch.shared and batch.place_of is None:
+            # The rows of states without weights may hold anything.
+            read = np.isin(np.arange(self.table_.vector_of.shape[1]), self.table_.needed)
+            unread = None if read.all() else np.tile(~read, batch.n_examples)
+        return {**batch.inputs.packed(unread), "row_offsets": batch.offsets, **optional(truth=batch.truth)}
 
     def unpack(self, arrays: Arrays) -> StateBatch:
         """Return the batch of stored arrays, which are checked and not copied."""
@@ -291,7 +269,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
             raise InputError(
                 f"the packed examples have from {sizes.min()} to {sizes.max()} rows; expected equally many: {CURE}"
             )
-        truth = found.numbers("truth", 0, len(self.labels_), len(sizes)) if "truth" in found else None
+        truth = found.optional("truth", 0, len(self.labels_), len(sizes))
         return self._batch(inputs, sizes, self.shared_, truth, checked=True)
 
     def work(self, batch: StateBatch, mode: Mode, temperature: Temperature) -> Vector:
@@ -358,17 +336,17 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
         if temperature.latent == 0:
             values, chosen = self._parts(batch).best(Query(w, "free"))
             return StatePredictions(self.labels_.decode(chosen.y), chosen.h, values)
-        scores = self._parts(batch).scores(Query(w, "free"))
-        return self._decode(batch, scores, _pool_classes(batch.cells, scores, temperature))
+        return self._decode(batch, w, temperature)
 
     def renyi_decode(self, batch: StateBatch, w: Vector, order: float) -> StatePredictions:
         """Return argmax_y G_α(y) of each example, and its best state."""
-        scores = self._parts(batch).scores(Query(w, "free"))
-        return self._decode(batch, scores, _pool_classes(batch.cells, scores, HARD, order))
+        return self._decode(batch, w, HARD, order)
 
-    def _decode(self, batch: StateBatch, scores: Vector, by_class: NDArray[np.float64]) -> StatePredictions:
-        """Return the classes of the highest values (n, S), and their states of the highest scores."""
-        y, values, cells = by_class.argmax(axis=1), by_class.max(axis=1), batch.cells
+    def _decode(self, batch: StateBatch, w: Vector, *pooling: Any) -> StatePredictions:
+        """Return the classes of the highest pooled values, and their states of the highest scores."""
+        cells, scores = batch.cells, self._parts(batch).scores(Query(w, "free"))
+        by_class = _pool_classes(cells, scores, *pooling)
+        y, values = by_class.argmax(axis=1), by_class.max(axis=1)
         _require_numbers(values)
         places, starts = positions(cells.groups, cells.examples[:-1] + y)
         _, best = highest(scores[places], starts)
@@ -390,10 +368,8 @@ class LatentMulticlass(StateLatentLosses, ClassTask):
         require_one_latent_each(batch, latents)
         try:
             states = np.asarray(latents)
-        except ValueError as error:
-            raise InputError(
-                f"latents must be {n} state numbers, one for each example ({error}): give a list of whole numbers"
-            ) from error
+        except ValueError:
+            states = np.empty(n, dtype=object)
         if states.shape != (n,) or states.dtype.kind not in "iu":
             raise InputError(
                 f"latents must be {n} state numbers, one for each example, found {states.dtype} of shape "

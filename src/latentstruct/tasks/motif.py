@@ -1,13 +1,14 @@
-"""Motifs: a DNA sequence is positive if it holds a motif, and nobody says where."""
+"""Motifs: a DNA sequence is positive if it contains a motif, whose position is latent."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.checks import check_integer
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import motif as kernels
@@ -20,10 +21,12 @@ from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.labels import as_list
 from latentstruct.tasks.motif_starts import refined_motifs
-from latentstruct.tasks.packing import Arrays, PackedArrays
+from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
 Window = tuple[int, int] | None
 """Start and strand of a window; None for a negative sequence."""
+Scan = tuple[Layout, Tables, int]
+"""Sequences, the weights to scan them with, and the width."""
 LETTERS = "ACGTN"
 MOST_WIDTH, MOST_ORDER = 1000, 5
 BYTES_OF_LETTER, BYTES_OF_LAYOUT = 40, 3
@@ -42,7 +45,7 @@ class MotifBatch:
     positive: NDArray[np.bool_] | None
     rows: Rows = field(default_factory=no_rows, repr=False)
     starts: list[tuple[Indices, Indices]] | None = field(default=None, repr=False)
-    """Windows to begin training with, found when they are first asked for."""
+    """Initial windows, found at first use."""
 
     @property
     def n_examples(self) -> int:
@@ -68,16 +71,7 @@ class MotifState(TypedDict):
     labels: tuple[bool | int, bool | int]
 
 
-class Labels(NamedTuple):
-    """Sequences of a query, and what pooling their labels gives."""
-
-    rows: Indices
-    bonus: NDArray[np.float64]  # (k, 2): added to the scores of the negative and of the positive label
-    values: Vector  # pooled values, to be filled in
-    positive: Vector  # shares of the positive label, to be filled in
-
-
-class Motif(BaseTask):
+class Motif(BaseTask[MotifBatch]):
     """Motif finding: y = +1 if a sequence holds a motif, at a place h that stays hidden; y = −1 if it holds none.
 
     With PSM_j the indicator of the letter at position j of the motif, and BG that of the (o+1)-mer which ends at a
@@ -136,39 +130,34 @@ class Motif(BaseTask):
         self.background_order = background_order
         self.strands = strands
 
-    def learn(self, X: Any, Y: Any) -> None:
-        """Check the parameters, and that there are sequences of both kinds."""
-        self.learn_blocks([(X, Y)])
-
     def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
         """Check the parameters, and that there are sequences of both kinds in some of the blocks."""
         self._set()
-        seen: dict[Any, None] = {}
+        spelled: dict[tuple[bool, Any], None] = {}
         n_examples = 0
         for X, Y in blocks:
             check_examples(X, Y)
             _positive(Y)
-            # True and 1 are different spellings, but equal.
-            seen.update({(isinstance(y, bool | np.bool_), y): None for y in as_list(Y)})
+            for y in as_list(Y):
+                # True and 1 are different spellings, but equal.
+                spelled[isinstance(y, bool | np.bool_), y] = None
             n_examples += len(Y)
-        labels = [y for _, y in seen]
-        positive = _positive(labels)
-        self.labels_ = _label_pair(labels)
-        if positive.all() or not positive.any():
-            kind, other = ("positive", "negative") if positive.all() else ("negative", "positive")
+        labels = [y for _, y in spelled]
+        negative = {int(y) for y in labels if not y > 0}
+        if len(negative) > 1:
+            raise InputError("negative labels are spelled both 0 and -1; expected one of them: relabel the sequences")
+        if not negative or max(labels) < 1:
+            kind, other = ("negative", "positive") if negative else ("positive", "negative")
             raise InputError(
                 f"all {n_examples} sequences are {kind}; expected some that are {other}: give both kinds, for "
                 "instance shuffled or random genomic sequences as negatives"
             )
+        self.labels_ = (False, True) if all(flag for flag, _ in spelled) else (negative.pop(), 1)
 
     def _set(self) -> None:
         limits = {"width": (1, MOST_WIDTH), "background_order": (0, MOST_ORDER), "strands": (1, 2)}
         for name, (low, high) in limits.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-                raise InputError(
-                    f"{name} is {show(value)}; expected a whole number from {low} to {high}: choose one of these"
-                )
+            check_integer(getattr(self, name), name, low, high)
         self.n_states_ = 4 ** (self.background_order + 1)
         self.n_features = 4 * self.width + self.n_states_
 
@@ -219,8 +208,8 @@ class Motif(BaseTask):
 
     def pack(self, batch: MotifBatch) -> Arrays:
         """Return a batch as arrays that can be stored: letters, not windows, so that any width can be chosen later."""
-        known = {} if batch.positive is None else {"positive": batch.positive.view(np.uint8)}
-        return {"letters": batch.layout.bases, "offsets": batch.layout.offsets, **known}
+        positive = None if batch.positive is None else batch.positive.view(np.uint8)
+        return {"letters": batch.layout.bases, "offsets": batch.layout.offsets, **optional(positive=positive)}
 
     def unpack(self, arrays: Arrays) -> MotifBatch:
         """Return the batch of stored arrays, which are checked."""
@@ -238,16 +227,7 @@ class Motif(BaseTask):
         """Return the weights in the form that windows are scanned with."""
         matrix = np.ascontiguousarray(w[: 4 * self.width]).reshape(self.width, 4)
         mirrored = matrix[::-1, ::-1].copy() if self.strands == 2 else np.zeros((0, 4))
-        folded = kernels.fold_matrix(matrix), kernels.fold_matrix(mirrored)
-        return Tables(*folded, np.append(w[4 * self.width :], 0.0))
-
-    def _bonus(self, batch: MotifBatch, mode: Mode, rows: Indices) -> NDArray[np.float64]:
-        """Return what is added to the scores of the negative and of the positive label, shape (k, 2)."""
-        bonus = np.zeros((len(rows), 2))
-        if mode != "free":
-            wrong = (~batch.truth()[rows]).astype(np.int64)
-            bonus[np.arange(len(rows)), wrong] = 1.0 if mode == "augmented" else -np.inf
-        return bonus
+        return Tables(kernels.fold_matrix(matrix), kernels.fold_matrix(mirrored), np.append(w[4 * self.width :], 0.0))
 
     def best_windows(
         self, batch: MotifBatch, w: Vector, rows: Indices | None = None
@@ -260,61 +240,57 @@ class Motif(BaseTask):
 
     def _window_slopes(self, batch: MotifBatch, starts: Indices, strands: Indices, factors: Vector) -> Slopes:
         """Return the features of one window per example, given by its flat start, times its factor."""
-        pointers = np.empty(len(starts) + 1, dtype=np.int64)
-        most = 2 * self.width * int(np.count_nonzero(factors))
-        column, value = np.empty(most, dtype=np.int32), np.empty(most)
-        windows = starts, strands, factors
-        end = kernels.window_atoms(batch.layout, self.width, self.n_states_, *windows, pointers, column, value)
+        most, windows = 2 * self.width * int(np.count_nonzero(factors)), (starts, strands, factors)
+        atoms = pointers, column, value = np.empty(len(starts) + 1, np.int64), np.empty(most, np.int32), np.empty(most)
+        end = kernels.window_atoms(batch.layout, self.width, self.n_states_, *windows, *atoms)
         return Slopes(batch.rows, pointers, Atoms(np.full(end, -1, dtype=np.int32), column[:end], value[:end]))
 
-    def pool_batch(self, batch: MotifBatch, query: Query) -> Pooled:
-        """Pool the windows and labels of the sequences of a query."""
-        return self._pool(batch, query)
+    def pool_batch(self, batch: MotifBatch, query: Query, order: float = 0.0) -> Pooled:
+        """Pool windows, by Rényi entropy if `order` is above 0, and labels of the sequences of a query."""
+        rows, temperature = query.examples(batch), query.temperature
+        scan, soft = (batch.layout, self.tables(query.w), self.width), order > 0 or temperature != HARD
+        # Added to the scores of the negative and of the positive label.
+        bonus, n = np.zeros((len(rows), 2)), len(rows)
+        if query.mode != "free":
+            truth = batch.truth()[rows]
+            bonus[np.arange(n), 1 - truth] = 1.0 if query.augmented else -np.inf
+        labels = values, positive = np.empty(n), np.empty(n)
+        slopes: Slopes | Vector
+        if query.weights is not None and soft and order == 0:
+            total = np.zeros(self.n_features + 1)
+            kernels.soft_total(*scan, rows, bonus, temperature, query.weights, *labels, total)
+            slopes = total[:-1].copy()
+        elif temperature.latent == 0 and order == 0:
+            slopes = self._best_slopes(batch, query, scan, (rows, bonus, *labels))
+        else:
+            most = int(np.minimum(self.n_states_, np.diff(batch.layout.offsets)[rows]).sum()) + 4 * self.width * n
+            pointers, column, value = np.empty(n + 1, dtype=np.int64), np.empty(most, dtype=np.int32), np.empty(most)
+            end = kernels.soft_atoms(*scan, rows, bonus, temperature, order, *labels, pointers, column, value)
+            atoms = Atoms(np.full(end, -1, dtype=np.int32), column[:end].copy(), value[:end].copy())
+            slopes = Slopes(batch.rows, pointers, atoms)
+        losses = np.where(truth, 1.0 - positive, positive) if query.augmented else np.zeros(n)
+        return Pooled(values, slopes, losses, soft, exact=order == 0)
 
     def renyi_pool(self, batch: MotifBatch, query: Query, order: float) -> Pooled:
         """Pool labels at ε_y by Δ_i(y) + G_α(y), where windows are pooled by Rényi entropy of order α; G_α(−1) = 0."""
-        return self._pool(batch, query, order)
+        return self.pool_batch(batch, query, order)
 
-    def _pool(self, batch: MotifBatch, query: Query, order: float = 0.0) -> Pooled:
-        rows, renyi = query.examples(batch), order > 0
-        soft, scan = renyi or query.temperature != HARD, (batch.layout, self.tables(query.w), self.width)
-        labels = Labels(rows, self._bonus(batch, query.mode, rows), np.empty(len(rows)), np.empty(len(rows)))
-        slopes: Slopes | Vector
-        if query.weights is not None and soft and not renyi:
-            total, factors = np.zeros(self.n_features + 1), query.weights
-            kernels.soft_total(*scan, *labels[:2], query.temperature, factors, *labels[2:], total)
-            slopes = total[:-1].copy()
-        elif query.temperature.latent == 0 and not renyi:
-            slopes = self._best_slopes(batch, query, scan, labels)
-        else:
-            most = int(np.minimum(self.n_states_, np.diff(batch.layout.offsets)[rows]).sum())
-            most += 4 * self.width * len(rows)
-            pointers = np.empty(len(rows) + 1, dtype=np.int64)
-            column, value = np.empty(most, dtype=np.int32), np.empty(most)
-            pooling = *labels[:2], query.temperature, order, *labels[2:]
-            end = kernels.soft_atoms(*scan, *pooling, pointers, column, value)
-            atoms = Atoms(np.full(end, -1, dtype=np.int32), column[:end].copy(), value[:end].copy())
-            slopes = Slopes(batch.rows, pointers, atoms)
-        losses = np.zeros(len(rows))
-        if query.augmented:
-            losses = np.where(batch.truth()[rows], 1.0 - labels.positive, labels.positive)
-        return Pooled(labels.values, slopes, losses, soft, exact=not renyi)
-
-    def _best_slopes(self, batch: MotifBatch, query: Query, scan: tuple[Any, ...], labels: Labels) -> Slopes:
+    def _best_slopes(self, batch: MotifBatch, query: Query, scan: Scan, labels: tuple[NDArray[Any], ...]) -> Slopes:
         """Pool the labels of the best windows, whose features are returned."""
         found: dict[int, Slopes] = {}
 
         def search(first: int, last: int) -> None:
-            part: Labels = Labels._make(values[first:last] for values in labels)
-            starts, strands = np.empty_like(part.rows), np.empty_like(part.rows)
-            output = query.temperature.output
-            kernels.pool_best_windows(*scan, *part[:2], output, *part[2:], starts, strands)
-            found[first] = self._window_slopes(batch, starts, strands, part.positive)
+            rows, bonus, values, positive = labels
+            part = slice(first, last)
+            starts, strands = np.empty_like(rows[part]), np.empty_like(rows[part])
+            pooled = values[part], positive[part], starts, strands
+            kernels.pool_best_windows(*scan, rows[part], bonus[part], query.temperature.output, *pooled)
+            found[first] = self._window_slopes(batch, starts, strands, positive[part])
 
-        query.chunks.run(search, len(labels.rows))
+        query.chunks.run(search, len(labels[0]))
+        if len(found) == 1:
+            return found[0]
         parts = [found[first] for first in sorted(found)]
-        if len(parts) == 1:
-            return parts[0]
         atoms = Atoms(*map(np.concatenate, zip(*(part.atoms for part in parts), strict=True)))
         return Slopes(batch.rows, joined_offsets([part.pointers for part in parts]), atoms)
 
@@ -332,51 +308,44 @@ class Motif(BaseTask):
         """Return about how many nanoseconds the tables of scores take."""
         return 5e4
 
-    def scores(self, batch: MotifBatch, w: Vector, latent_temperature: float = 0.0) -> Vector:
-        """Return smax_{ε_h} over h of w·φ'(x, +1, h) of each sequence, shape (n,); above 0 means +1."""
+    def scores(self, batch: MotifBatch, w: Vector, latent_temperature: float = 0.0, order: float = 0.0) -> Vector:
+        """Return smax_{ε_h} over h of w·φ'(x, +1, h), or G_α(+1), of each sequence, shape (n,); above 0 means +1."""
         if latent_temperature == 0:
             return self.best_windows(batch, w)[0]
-        return self._pooled_windows(batch, w, latent_temperature, 0.0)
+        pooled, rows = np.empty(batch.n_examples), np.arange(batch.n_examples)
+        kernels.pooled_windows(batch.layout, self.tables(w), self.width, rows, latent_temperature, order, pooled)
+        return pooled
 
     def renyi_scores(self, batch: MotifBatch, w: Vector, order: float) -> Vector:
         """Return G_α(+1) of each sequence, shape (n,); above 0 means +1."""
-        return self._pooled_windows(batch, w, 1.0, order)
-
-    def _pooled_windows(self, batch: MotifBatch, w: Vector, temperature: float, order: float) -> Vector:
-        pooled, rows = np.empty(batch.n_examples), np.arange(batch.n_examples)
-        kernels.pooled_windows(batch.layout, self.tables(w), self.width, rows, temperature, order, pooled)
-        return pooled
+        return self.scores(batch, w, 1.0, order)
 
     def window_scores(self, batch: MotifBatch, w: Vector) -> list[NDArray[np.float64]]:
         """Return the scores of all windows, for each sequence of shape (strands, length − width + 1).
 
         Windows that hold an N have the score −inf.
         """
-        tables, found = self.tables(w), []
-        for i, (low, high) in enumerate(zip(batch.layout.offsets[:-1], batch.layout.offsets[1:], strict=True)):
-            starts = np.empty(batch.layout.windows[i + 1] - batch.layout.windows[i], dtype=np.int64)
-            known = kernels.all_scores(batch.layout, tables, self.width, i, starts)
-            scores = np.full((self.strands, high - low - self.width + 1), -np.inf)
-            scores[:, starts - low] = known
-            found.append(scores)
+        tables, layout, found = self.tables(w), batch.layout, []
+        for i, length in enumerate(np.diff(layout.offsets)):
+            starts = np.empty(layout.windows[i + 1] - layout.windows[i], dtype=np.int64)
+            known = kernels.all_scores(layout, tables, self.width, i, starts)
+            found.append(np.full((self.strands, length - self.width + 1), -np.inf))
+            found[-1][:, starts - layout.offsets[i]] = known
         return found
 
-    def decode(self, batch: MotifBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+    def decode(self, batch: MotifBatch, w: Vector, temperature: Temperature, order: float = 0.0) -> list[Prediction]:
         """Return the label of each sequence and, if it is +1, the best window (windows pooled at ε_h)."""
         best, starts, strands = self.best_windows(batch, w)
-        pooled = self.scores(batch, w, temperature.latent) if temperature.latent else best
-        return self._predictions(starts, strands, pooled)
-
-    def renyi_decode(self, batch: MotifBatch, w: Vector, order: float) -> list[Prediction]:
-        """Return argmax_y G_α(y) of each sequence and, if it is +1, the best window."""
-        return self._predictions(*self.best_windows(batch, w)[1:], self.renyi_scores(batch, w, order))
-
-    def _predictions(self, starts: Indices, strands: Indices, pooled: Vector) -> list[Prediction]:
+        pooled = self.scores(batch, w, temperature.latent, order) if temperature.latent else best
         negative, positive = self.labels_
         return [
             Prediction(positive, (start, strand), score) if score > 0 else Prediction(negative, None, 0.0)
             for score, start, strand in zip(pooled.tolist(), starts.tolist(), strands.tolist(), strict=True)
         ]
+
+    def renyi_decode(self, batch: MotifBatch, w: Vector, order: float) -> list[Prediction]:
+        """Return argmax_y G_α(y) of each sequence and, if it is +1, the best window."""
+        return self.decode(batch, w, Temperature(0.0, 1.0), order)
 
     def collect(self, outputs: list[Any]) -> NDArray:
         """Return predicted labels as an array (n,), spelled as in training."""
@@ -413,17 +382,16 @@ class Motif(BaseTask):
         starts, strands = np.zeros(len(positive), dtype=np.int64), np.ones(len(positive), dtype=np.int64)
         for i, latent in enumerate(latents):
             if positive[i]:
-                start, strands[i] = self._checked_window(batch, i, latent)
-                starts[i] = batch.layout.offsets[i] + start
+                starts[i], strands[i] = self._checked_window(batch.layout, i, latent)
             elif latent is not None:
                 raise InputError(f"latent {i} is {show(latent)}, but sequence {i} is negative: give None for it")
         slopes = self._window_slopes(batch, starts, strands, positive.astype(np.float64))
         return Planes(*slopes, np.zeros(len(positive)), np.zeros(len(positive)), self.n_features)
 
-    def _checked_window(self, batch: MotifBatch, i: int, latent: Any) -> tuple[int, int]:
-        layout = batch.layout
+    def _checked_window(self, layout: Layout, i: int, latent: Any) -> tuple[int, int]:
+        """Return flat start and strand of a window."""
         try:
-            start, strand = (int(part) for part in latent)
+            start, strand = map(int, latent)
             whole = start == latent[0] and strand == latent[1]
         except (TypeError, ValueError, IndexError, OverflowError):
             whole = False
@@ -431,22 +399,20 @@ class Motif(BaseTask):
             expected = "+1 or -1" if self.strands == 2 else "+1, because strands is 1"
             raise InputError(
                 f"latent {i} is {show(latent)}; expected (start, strand) of a window of the positive sequence {i}, "
-                f"with whole numbers and strand {expected}: correct it"
+                f"with integers and strand {expected}: correct it"
             )
-        flat = layout.offsets[i] + start
-        runs = slice(layout.runs[i], layout.runs[i + 1])
+        flat, runs = layout.offsets[i] + start, slice(layout.runs[i], layout.runs[i + 1])
         if not ((layout.first[runs] <= flat) & (flat < layout.stop[runs])).any():
             length = layout.offsets[i + 1] - layout.offsets[i]
             raise InputError(
                 f"latent {i} starts at {start}, but sequence {i} ({length} letters) has no window of {self.width} "
                 f"letters without N there: give a start from 0 to {length - self.width} of such a window"
             )
-        return start, strand
+        return flat, strand
 
     def random_latents(self, batch: MotifBatch, rng: np.random.Generator) -> list[Window]:
         """Return a window for each positive sequence, drawn uniformly among all of its windows and strands."""
-        rows = np.flatnonzero(batch.truth())
-        layout = batch.layout
+        rows, layout = np.flatnonzero(batch.truth()), batch.layout
         counts = layout.windows[rows + 1] - layout.windows[rows]
         drawn = (rng.random(len(rows)) * counts * self.strands).astype(np.int64)
         number = layout.windows[rows] + drawn % counts
@@ -460,7 +426,7 @@ class Motif(BaseTask):
         """Return the windows of the `attempt`-th best of the motifs that grow from enriched words.
 
         Words that more positive sequences hold than the negative ones let expect are refined to matrices by
-        expectation maximisation (see `latentstruct.tasks.motif_starts`). Further attempts begin with the same motifs
+        expectation maximization (see `latentstruct.tasks.motif_starts`). Further attempts begin with the same motifs
         in another phase: all windows are moved by one random distance of up to half a width. Windows are random if
         no word is enriched.
         """
@@ -489,23 +455,12 @@ def _positive(Y: Any) -> NDArray[np.bool_]:
     labels = as_list(Y)
     positive = np.empty(len(labels), dtype=bool)
     for i, y in enumerate(labels):
-        if isinstance(y, bool | np.bool_) or (isinstance(y, Real | np.integer) and y in (1, 0, -1)):
-            positive[i] = y == 1
-        else:
+        if not (isinstance(y, Real | np.bool_) and y in (1, 0, -1)):
             raise InputError(
                 f"label {i} is {show(y)}; expected +1 and -1, 1 and 0, or True and False: relabel the sequences"
             )
+        positive[i] = y == 1
     return positive
-
-
-def _label_pair(labels: list[Any]) -> tuple[Any, Any]:
-    """Return the negative and the positive label as they are spelled."""
-    if all(isinstance(y, bool | np.bool_) for y in labels):
-        return False, True
-    negative = {int(y) for y in labels if not y > 0}
-    if len(negative) > 1:
-        raise InputError("negative labels are spelled both 0 and -1; expected one of them: relabel the sequences")
-    return negative.pop() if negative else -1, 1
 
 
 def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
@@ -515,7 +470,7 @@ def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
             raise InputError(
                 f"sequence {i} is of type {type(x).__name__}; expected a string of the letters {LETTERS}: convert it"
             )
-    offsets = offsets_from_lengths(len(x) for x in X)
+    offsets = offsets_from_lengths(map(len, X))
     # One byte for each character, whatever it is, so that places in the text are places in the array.
     text = "".join(X).encode("latin-1", errors="replace")
     bases = _NUMBERS[np.frombuffer(text, dtype=np.uint8)]
@@ -530,7 +485,7 @@ def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
     return bases, offsets
 
 
-def _runs(bases: NDArray[np.uint8], offsets: Indices, width: int) -> tuple[Indices, Indices, Indices, Indices, Indices]:
+def _runs(bases: NDArray[np.uint8], offsets: Indices, width: int) -> tuple[Indices, ...]:
     """Return the runs of windows without N, as `Layout` has them from `runs` to `most`."""
     unknown = np.flatnonzero(bases == kernels.UNKNOWN)
     # A run begins at the start of a sequence or after an N, and ends at the next of either.
@@ -543,9 +498,8 @@ def _runs(bases: NDArray[np.uint8], offsets: Indices, width: int) -> tuple[Indic
     stops = np.minimum(offsets[owners + 1], next_unknown) - width + 1
     kept = stops > begins
     begins, stops, owners = begins[kept], stops[kept], owners[kept]
-    runs = offsets_from_lengths(np.bincount(owners, minlength=len(offsets) - 1))
-    windows = offsets_from_lengths(
-        np.bincount(owners, weights=stops - begins, minlength=len(offsets) - 1).astype(np.int64)
-    )
+    n = len(offsets) - 1
+    runs = offsets_from_lengths(np.bincount(owners, minlength=n))
+    windows = offsets_from_lengths(np.bincount(owners, weights=stops - begins, minlength=n).astype(np.int64))
     most = np.array([(stops - begins).max(initial=0), np.diff(windows).max()])
     return runs, begins, stops, windows, most

@@ -1,10 +1,10 @@
-"""First guesses of motifs: words that are enriched in positive sequences, grown to matrices.
+"""Initial motifs: words that are enriched in positive sequences, refined to matrices.
 
 1. For words of six to eight letters, the number of positive sequences that hold the word is compared with what its
    frequency in the negative sequences lets expect.
 2. Each of the best words that are no shifts or neighbours of better ones becomes a matrix of the motif's width, which
-   expectation maximisation refines: one site in each positive sequence against a Markov background, all phases of the
-   window tried in each round.
+   expectation maximization refines: one site in each positive sequence against a Markov background, all phases of the
+   window tried in each iteration.
 3. The matrices are ordered by how well they tell positive from negative sequences.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from latentstruct.kernels import motif as kernels
-from latentstruct.kernels.motif import Layout, Tables
+from latentstruct.kernels.motif import Layout
 from latentstruct.ragged import Indices, Vector
 
 if TYPE_CHECKING:
@@ -40,14 +40,10 @@ def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[tuple[Indices, In
     if len(negative) == 0:
         negative = positive
     grower = MotifGrower(task, layout, positive, negative)
-    found: list[tuple[float, Indices, Indices]] = []
-    for word in _seeds(layout, positive, negative, task.width, task.strands):
-        w = grower.grow(word)
-        _, starts, strands = task.best_windows(batch, w, positive)
-        found.append((grower.separation(w), starts, strands))
-    found.sort(key=lambda motif: -motif[0])
+    motifs = list(map(grower.grow, _seeds(layout, positive, negative, task.width, task.strands)))
     kept: list[tuple[Indices, Indices]] = []
-    for _, starts, strands in found:
+    for k in np.argsort([-grower.separation(w) for w in motifs], kind="stable"):
+        _, starts, strands = task.best_windows(batch, motifs[k], positive)
         # Mostly the same windows, on whatever strand, would be the same start again.
         if all(np.mean(starts == others) < SAME for others, _ in kept):
             kept.append((starts, strands))
@@ -56,12 +52,12 @@ def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[tuple[Indices, In
 
 def _seeds(layout: Layout, positive: Indices, negative: Indices, width: int, strands: int) -> list[NDArray[np.int64]]:
     """Return the letters of the most enriched words that are not alike."""
-    lengths = sorted({min(k, width) for k in WORD_LENGTHS})
-    ranked = []
-    for length in lengths:
+    ranked: list[tuple[float, int, int]] = []
+    for length in sorted({*np.minimum(WORD_LENGTHS, width).tolist()}):
         scores = word_enrichment(layout, positive, negative, length, strands)
         best = np.argsort(-scores, kind="stable")[:WORDS_CONSIDERED]
-        ranked += [(float(scores[code]), int(code), length) for code in best if scores[code] > -np.inf]
+        best = best[scores[best] > -np.inf]
+        ranked += zip(scores[best].tolist(), best.tolist(), [length] * len(best), strict=True)
     ranked.sort(reverse=True)
     seeds: list[NDArray[np.int64]] = []
     for _, code, length in ranked:
@@ -132,55 +128,31 @@ def _chain_probability(layout: Layout, rows: Indices, words: NDArray[np.int64]) 
 
 
 class MotifGrower:
-    """Expectation maximisation of motifs with one site in each positive sequence."""
+    """Expectation maximization of motifs with one site in each positive sequence."""
 
     def __init__(self, task: "Motif", layout: Layout, positive: Indices, negative: Indices) -> None:
         self.task, self.layout = task, layout
-        sizes = np.diff(layout.windows)
-        thinning = -(-int(sizes[positive].sum()) // MOST_WINDOWS)
+        thinning = -(-int(np.diff(layout.windows)[positive].sum()) // MOST_WINDOWS)
         self.sites = positive[::thinning]
         some = negative[:: max(1, len(negative) // (NEGATIVES_PER_POSITIVE * len(self.sites)))]
         self.judged = np.concatenate([self.sites, some])
-        self.background = self._background(negative)
+        counts = np.zeros(task.n_states_, dtype=np.int64)
+        scanned = layout.bases, layout.offsets, negative
+        kernels.word_counts(*scanned, task.background_order + 1, False, False, counts)
+        # An unseen context must not make a letter impossible; one pseudo-count does not hide a seen one.
+        smoothed = counts.reshape(-1, 4) + 1.0
+        # ln P(letter | the o letters before) of all (o+1)-mers.
+        self.background = np.log(smoothed / smoothed.sum(axis=1, keepdims=True)).ravel()
         letters = np.zeros(4, dtype=np.int64)
-        kernels.word_counts(layout.bases, layout.offsets, negative, 1, False, False, letters)
+        kernels.word_counts(*scanned, 1, False, False, letters)
         if task.strands == 2:
             letters = letters + letters[::-1]
         self.letters = (letters + 1.0) / (letters.sum() + 4.0)
         self.pseudo = 0.5 * self.letters * np.sqrt(len(self.sites))
 
-    def _background(self, rows: Indices) -> Vector:
-        """Return ln P(letter | the o letters before) of all (o+1)-mers, shape (4^(o+1),)."""
-        length = self.task.background_order + 1
-        counts = np.zeros(4**length, dtype=np.int64)
-        kernels.word_counts(self.layout.bases, self.layout.offsets, rows, length, False, False, counts)
-        # An unseen context must not make a letter impossible; one pseudo-count does not hide a seen one.
-        smoothed = counts.reshape(-1, 4) + 1.0
-        return np.log(smoothed / smoothed.sum(axis=1, keepdims=True)).ravel()
-
     def weights(self, matrix: NDArray[np.float64]) -> Vector:
         """Return the weights (d,) of a matrix of letter probabilities against the background."""
         return np.concatenate([np.log(matrix).ravel(), self.background])
-
-    def grow(self, word: NDArray[np.int64]) -> Vector:
-        """Return the weights (d,) of the motif that grows from a word: log probabilities of letters and background."""
-        width = self.task.width
-        matrix = np.tile(self.letters, (width, 1))
-        first = (width - len(word)) // 2
-        matrix[first : first + len(word)] *= 0.35
-        matrix[first + np.arange(len(word)), word] += 0.65
-        margin = max(1, width // 2)
-        before = -np.inf
-        for _ in range(ROUNDS):
-            counts = np.zeros((width + 2 * margin, 4))
-            tables: Tables = self.task.tables(self.weights(matrix))
-            likelihood = kernels.flank_counts(self.layout, tables, width, self.sites, margin, counts)
-            shift = self.phase(counts, margin)
-            matrix = self.matrix(counts[shift : shift + width])
-            if shift == margin and likelihood - before < 2e-3 * len(self.sites):
-                break
-            before = likelihood if shift == margin else -np.inf
-        return self.weights(matrix)
 
     def matrix(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return letter probabilities from counts (…, 4), shrunk towards the letters of the background."""
@@ -195,16 +167,33 @@ class MotifGrower:
         best = int(np.argmax(windows))
         return best if windows[best] > windows[margin] + 1e-9 else margin
 
+    def grow(self, word: NDArray[np.int64]) -> Vector:
+        """Return the weights (d,) of the motif that grows from a word: log probabilities of letters and background."""
+        width = self.task.width
+        matrix = np.tile(self.letters, (width, 1))
+        first = (width - len(word)) // 2
+        matrix[first : first + len(word)] *= 0.35
+        matrix[first + np.arange(len(word)), word] += 0.65
+        margin, before = max(1, width // 2), -np.inf
+        for _ in range(ROUNDS):
+            counts = np.zeros((width + 2 * margin, 4))
+            tables = self.task.tables(self.weights(matrix))
+            likelihood = kernels.flank_counts(self.layout, tables, width, self.sites, margin, counts)
+            shift = self.phase(counts, margin)
+            matrix = self.matrix(counts[shift : shift + width])
+            if shift == margin and likelihood - before < 2e-3 * len(self.sites):
+                break
+            before = likelihood if shift == margin else -np.inf
+        return self.weights(matrix)
+
     def separation(self, w: Vector) -> float:
         """Return the probability that a positive sequence scores above a negative one (area under the ROC curve).
 
         A sequence's score is the logarithm of the mean of its windows' likelihood ratios, so that length alone
         separates nothing.
         """
-        task, rows = self.task, self.judged
+        task, rows, n = self.task, self.judged, len(self.sites)
         pooled = np.empty(len(rows))
         kernels.pooled_windows(self.layout, task.tables(w), task.width, rows, 1.0, 0.0, pooled)
-        scores = pooled - np.log(np.diff(self.layout.windows)[rows])
-        n = len(self.sites)
-        ranks = rankdata(scores)[:n]
+        ranks = rankdata(pooled - np.log(np.diff(self.layout.windows)[rows]))[:n]
         return float((ranks.sum() - n * (n + 1) / 2) / (n * (len(rows) - n)))

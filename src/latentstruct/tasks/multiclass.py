@@ -2,21 +2,20 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
-from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Slopes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.tasks.base import BaseTask, check_examples
-from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix
-from latentstruct.tasks.labels import LabelSet, distinct_labels
-from latentstruct.tasks.packing import Arrays, PackedArrays
+from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix, require_width
+from latentstruct.tasks.labels import LabelSet, distinct_labels, label_list
+from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
 
 def pooled(scores: NDArray[np.float64], temperature: float) -> tuple[Vector, NDArray[np.float64]]:
@@ -77,30 +76,23 @@ class ClassParts:
         assert query.weights is not None
         return self.task.sum_of(self.batch.inputs, counts * query.weights[:, None], query.rows)
 
-
-@dataclass
-class ClassLoss:
-    """The costs Δ(y_i, y) of classes."""
-
-    costs: NDArray[np.float64]
-    batch: MulticlassBatch
-
-    def _costs(self, query: Query) -> NDArray[np.float64]:
-        return self.costs[self.batch.classes(query.rows)]
-
     def add_to(self, scores: NDArray[np.float64], query: Query) -> NDArray[np.float64]:
-        """Add the costs of all classes."""
-        scores += self._costs(query)
+        """Add the costs Δ(y_i, y) of all classes."""
+        scores += self.task.costs_[self.batch.classes(query.rows)]
         return scores
 
     def of(self, counts: NDArray, query: Query) -> Vector:
         """Return the expected cost of each example, or that of its chosen class."""
+        truth = self.batch.classes(query.rows)
         if counts.ndim == 2:
-            return np.einsum("ij,ij->i", counts, self._costs(query))
-        return self._costs(query)[np.arange(len(counts)), counts]
+            return np.einsum("ij,ij->i", counts, self.task.costs_[truth])
+        return self.task.costs_[truth, counts]
 
 
-class ClassTask(BaseTask):
+ClassBatch = TypeVar("ClassBatch", bound=MulticlassBatch)
+
+
+class ClassTask(BaseTask[ClassBatch]):
     """Base of tasks whose output is one class: labels, costs, and weight vectors of classes or of their states.
 
     Weight f·B + b belongs to feature f and vector b of B; the B bias weights come last.
@@ -115,17 +107,13 @@ class ClassTask(BaseTask):
         """Whether there is a constant feature."""
         return bool(self.bias)
 
-    def learn(self, X: Any, Y: Any) -> None:
-        """Find the classes and the sizes of the model."""
-        self.learn_blocks([(X, Y)])
-
     def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
         """Find the classes and the sizes of the model from examples that come block by block."""
         seen: dict[Any, None] = {}
         sizes: tuple[Any, ...] = ()
         for X, Y in blocks:
             check_examples(X, Y, rows=True)
-            seen.update(distinct_labels(self._labels(Y)))
+            seen.update(distinct_labels(label_list(Y)))
             sizes = sizes or self._sizes_of(X)
         self._set(LabelSet.learn(seen, self.labels), *sizes)
 
@@ -143,22 +131,6 @@ class ClassTask(BaseTask):
         self.costs_ = labels.costs(self.costs)
         self.bias_at_ = n_inputs * n_vectors if self.bias else -1
         self.n_features = (n_inputs + bool(self.bias)) * n_vectors
-
-    @staticmethod
-    def _labels(Y: Any) -> list[Any]:
-        if isinstance(Y, np.ndarray) and Y.ndim != 1:
-            raise InputError(
-                f"Y must have one dimension, one class for each example, found shape {Y.shape}: give a list of classes"
-            )
-        return Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
-
-    def _require_width(self, matrix: Any) -> None:
-        """Raise unless rows have as many features as those of the training data."""
-        if matrix.shape[1] != self.n_inputs_:
-            raise InputError(
-                f"X has {matrix.shape[1]} features but the model has {self.n_inputs_}: use the same features as in "
-                "training"
-            )
 
     def matrix_of(self, weights: Vector) -> NDArray[np.float64]:
         """Return the weights of the features as a matrix (d, B), a view."""
@@ -189,7 +161,7 @@ class ClassTask(BaseTask):
             slope[self.bias_at_ :] = self.bias * counts.sum(axis=0)
         return slope
 
-    def true_outputs(self, batch: MulticlassBatch) -> NDArray:
+    def true_outputs(self, batch: ClassBatch) -> NDArray:
         """Return the classes that a batch was prepared with."""
         return self.labels_.decode(batch.classes())
 
@@ -204,15 +176,15 @@ class ClassTask(BaseTask):
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
         """Return the costs Δ(y_i, ŷ_i); latents have no costs."""
-        return self.costs_[self.labels_.encode(self._labels(Y_true)), self.labels_.encode(self._labels(Y_pred))]
+        return self.costs_[self.labels_.encode(label_list(Y_true)), self.labels_.encode(label_list(Y_pred))]
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return the accuracy."""
-        right = self.labels_.encode(self._labels(Y_true)) == self.labels_.encode(self._labels(Y_pred))
+        right = self.labels_.encode(label_list(Y_true)) == self.labels_.encode(label_list(Y_pred))
         return float(np.average(right, weights=sample_weight))
 
 
-class Multiclass(ClassTask):
+class Multiclass(ClassTask[MulticlassBatch]):
     """Multiclass classification: s(y) = w_y·x [+ bias·b_y].
 
     Parameters
@@ -238,12 +210,7 @@ class Multiclass(ClassTask):
     (150,)
     """
 
-    tags = TaskTags(
-        soft=True,
-        two_temperatures=True,
-        classifier=True,
-        refit_parameters=("costs", "bias"),
-    )
+    tags = TaskTags(soft=True, two_temperatures=True, classifier=True, refit_parameters=("costs", "bias"))
 
     def __init__(self, labels: Sequence[Hashable] | None = None, costs: Any = None, bias: float = 0.0) -> None:
         self.labels = labels
@@ -262,24 +229,23 @@ class Multiclass(ClassTask):
         """Validate inputs and number the classes."""
         check_examples(X, Y, rows=True)
         matrix = check_matrix(X, "X")
-        self._require_width(matrix)
+        require_width(matrix, self.n_inputs_, "X")
         inputs = InputRows(matrix, len(self.labels_))
-        return MulticlassBatch(inputs, None if Y is None else self.labels_.encode(self._labels(Y)))
+        return MulticlassBatch(inputs, None if Y is None else self.labels_.encode(label_list(Y)))
 
     def pack(self, batch: MulticlassBatch) -> Arrays:
         """Return a batch as arrays that can be stored."""
-        return {**batch.inputs.packed(), **({} if batch.truth is None else {"truth": batch.truth})}
+        return {**batch.inputs.packed(), **optional(truth=batch.truth)}
 
     def unpack(self, arrays: Arrays) -> MulticlassBatch:
         """Return the batch of stored arrays, which are checked and not copied."""
         found, n_labels = PackedArrays(arrays), len(self.labels_)
         inputs = InputRows.unpacked(found, self.n_inputs_, n_labels)
-        truth = found.numbers("truth", 0, n_labels, inputs.shape[0]) if "truth" in found else None
-        return MulticlassBatch(inputs, truth)
+        return MulticlassBatch(inputs, found.optional("truth", 0, n_labels, inputs.shape[0]))
 
-    def scores(self, batch: MulticlassBatch, w: Vector, rows: Indices | None = None) -> NDArray[np.float64]:
+    def scores(self, batch: MulticlassBatch, w: Vector) -> NDArray[np.float64]:
         """Return s(y) of all classes, shape (n, S)."""
-        return ClassParts(self, batch).scores(Query(w, "free", rows=rows))
+        return self.products(batch.inputs, w, None)
 
     def pool_batch(self, batch: MulticlassBatch, query: Query) -> Pooled:
         """Pool the classes of the examples of a query."""
@@ -288,10 +254,10 @@ class Multiclass(ClassTask):
         def pool_classes(scores: NDArray[np.float64]) -> PooledParts:
             if query.mode != "clamped" and temperature > 0:
                 return PooledParts(*pooled(scores, temperature), soft=True)
-            best = batch.classes(query.examples(batch)) if query.mode == "clamped" else scores.argmax(axis=1)
+            best = batch.classes(query.rows) if query.mode == "clamped" else scores.argmax(axis=1)
             return PooledParts(scores[np.arange(len(best)), best], best, soft=False)
 
-        return pool_linear(parts, ClassLoss(self.costs_, batch), query, pool_classes)
+        return pool_linear(parts, parts, query, pool_classes)
 
     def work(self, batch: MulticlassBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each example takes, shape (n,)."""
@@ -300,9 +266,8 @@ class Multiclass(ClassTask):
 
     def slack(self, batch: MulticlassBatch, query: Query) -> Pooled:
         """Return the classes that maximize Δ·(1 + s − s_i)."""
-        parts, truth = ClassParts(self, batch), batch.classes(query.examples(batch))
-        scores, every = parts.scores(query), np.arange(len(truth))
-        costs = self.costs_[truth]
+        parts, truth = ClassParts(self, batch), batch.classes(query.rows)
+        scores, costs, every = parts.scores(query), self.costs_[truth], np.arange(len(truth))
         product = costs * (1.0 + scores - scores[every, truth][:, None])
         best = product.argmax(axis=1)
         return Pooled(product[every, best], parts.slopes(best, query), costs[every, best])
@@ -310,10 +275,8 @@ class Multiclass(ClassTask):
     def decode(self, batch: MulticlassBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best class of each example."""
         scores = self.scores(batch, w)
-        best = scores.argmax(axis=1)
-        tops = scores[np.arange(len(best)), best].tolist()
-        labels = self.labels_.decode(best)
-        return [Prediction(label, None, top) for label, top in zip(labels, tops, strict=True)]
+        labels = self.labels_.decode(scores.argmax(axis=1))
+        return [Prediction(label, None, top) for label, top in zip(labels, scores.max(axis=1).tolist(), strict=True)]
 
     def marginals(self, batch: MulticlassBatch, w: Vector, temperature: Temperature) -> NDArray[np.float64]:
         """Return the class probabilities (n, S) at ε_y."""

@@ -29,14 +29,7 @@ def is_plain(values: Any) -> bool:
 class RowStack:
     """Rows of features that a task returns example by example. They are copied at once and checked by blocks.
 
-    Parameters
-    ----------
-    n_features : int
-        Number of columns.
-    name : str
-        What the rows are, for messages.
-    examples : sequence of int, optional
-        The numbers of the examples, for messages; 0, 1, … by default.
+    Messages call them `name` and examples by the numbers `examples`, by default 0, 1, ….
     """
 
     def __init__(self, n_features: int, name: str, examples: Sequence[int] | None = None) -> None:
@@ -124,21 +117,11 @@ class RowStack:
 
 @dataclass
 class RowParts:
-    """Parts of the examples of a query, each with a row of features. Scores and counts are flat, shape (P,).
+    """Parts of the examples of a query, each with a row of features. Scores and counts are flat, shape (P,)."""
 
-    Attributes
-    ----------
-    inputs : InputRows
-        The rows of all parts of a batch.
-    chosen : ndarray, optional
-        Numbers of the parts of the query, None for all.
-    offsets : ndarray of shape (k + 1,)
-        The parts of example i of the query are offsets[i] … offsets[i + 1] among them.
-    """
-
-    inputs: InputRows
-    chosen: Indices | None
-    offsets: Indices
+    inputs: InputRows  # of all parts of the batch
+    chosen: Indices | None  # numbers of the parts of the query, None for all
+    offsets: Indices  # the parts of example i of the query are offsets[i] … offsets[i + 1] among them
 
     @classmethod
     def of(cls, inputs: InputRows, offsets: Indices, rows: Indices | None) -> "RowParts":
@@ -161,9 +144,9 @@ class RowParts:
 
     def sums(self, values: Vector) -> Vector:
         """Return the sum of each example's values."""
-        starts, ends = self.offsets[:-1], self.offsets[1:]
+        starts = self.offsets[:-1]
         sums = np.add.reduceat(np.append(values, 0.0), starts) if len(starts) else np.zeros(0)
-        return np.where(ends > starts, sums, 0.0)
+        return np.where(self.offsets[1:] > starts, sums, 0.0)
 
     def scores(self, query: Query) -> Vector:
         """Return the scores of the parts."""

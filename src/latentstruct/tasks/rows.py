@@ -3,28 +3,19 @@
 from collections.abc import Iterable
 from typing import Any
 
-from latentstruct.exceptions import InputError
 from latentstruct.tasks.base import BaseTask, check_examples
-from latentstruct.tasks.inputs import check_matrix
+from latentstruct.tasks.inputs import check_matrix, require_width
 
 
 def check_rows(x: Any, n_features: int, name: str) -> Any:
     """Return a matrix with this number of features, or raise an error that names `name`."""
     matrix = check_matrix(x, name)
-    if matrix.shape[1] != n_features:
-        raise InputError(
-            f"{name} has {matrix.shape[1]} features but the model has {n_features}: use the same features as in "
-            "training"
-        )
+    require_width(matrix, n_features, name)
     return matrix
 
 
 class RowTask(BaseTask):
     """What tasks share whose examples are matrices, one row per item or pair of items."""
-
-    def learn(self, X: Any, Y: Any) -> None:
-        """Find the number of features."""
-        self.learn_blocks([(X, Y)])
 
     def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
         """Find the number of features of examples that come block by block."""
