@@ -22,6 +22,7 @@ from latentstruct import (
     ExampleTask,
     FrankWolfe,
     InputError,
+    KernelStructuralSVM,
     Multiclass,
     StructuralSVM,
     StructuredEstimator,
@@ -527,3 +528,9 @@ def test_chains_of_one_token_are_classes():
         chain = estimator(Chain(), tol=1e-6).fit(sequences, labels)
         classes = estimator(Multiclass(), tol=1e-6).fit(X, Y)
         assert chain.objective_ == pytest.approx(classes.objective_, rel=1e-5)
+
+
+def test_all_parameters_but_the_task_are_keywords():
+    with pytest.raises(TypeError, match="positional"):
+        StructuralSVM(Multiclass(), 1.0)
+    assert KernelStructuralSVM(Multiclass(), "poly").kernel == "poly"

@@ -417,7 +417,7 @@ class TestEstimators:
         with pytest.warns(ConvergenceWarning, match=r"w = 0: all examples are of one class \(7\)"):
             LatentSSVM(task).fit(X, np.full(len(y), 7))
         with pytest.warns(
-            ConvergenceWarning, match="w = 0: the first latents told nothing about the outputs; try more"
+            ConvergenceWarning, match="w = 0: the initial latents are unrelated to the outputs; try more"
         ):
             LatentSSVM(LatentMulticlass()).fit(np.zeros((4, 2, 2)), [0, 1, 0, 1])
 

@@ -365,7 +365,7 @@ class LatentLossTask(LatentTask[B], Protocol[B]):
     """What a task also provides if its loss Δ(y, h, ŷ, ĥ) compares latents too, as `ModLat` needs it.
 
     P is a distribution over the states of the sites of a labelled batch, in the order of `latent_sites`. A task may
-    also define ``plane_losses(batch)``, which tells the losses that planes found with other losses would have now: then
+    also define ``plane_losses(batch)``, which returns the losses that planes found with other losses have now: then
     planes are kept while P changes.
     """
 
@@ -516,7 +516,7 @@ class Round:
     """One line of a solver's history.
 
     `objective` and `gap` are those of the best weights so far. They are marked as an estimate while the solver has
-    only asked its oracles at changing weights; the last round never is.
+    only queried its oracles at changing weights; the last round never is.
 
     Attributes
     ----------
@@ -580,9 +580,9 @@ class Result:
         Whether the minimum lies between bound and objective: the problem is convex, the objective was found by exact
         inference, and the bound by planes that are all below.
     history : list of Round
-        A line for each round.
+        One entry per iteration.
     state : object
-        What a later call may be given to go on from here.
+        What a later call can continue from.
     start_objectives : list of float
         The objective that each of several starts reached; empty if there was one start only by nature.
     """

@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, Tags
 
 from latentstruct.checkpoints import open_checkpoint
-from latentstruct.checks import as_reals, check_flag, copied
-from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Batch, Callback, Classifier, Result, Starts
+from latentstruct.checks import as_reals, check_choice, check_flag, copied
+from latentstruct.core.objective import Objective, Rescaling, build_objective
+from latentstruct.core.protocols import Batch, Callback, Classifier, Regularizer, Result, Starts
 from latentstruct.digests import digest
 from latentstruct.estimators.data_placement import DataPlacement, data_placement
 from latentstruct.estimators.early_stopping import EarlyStopping, Validation, check_early_stopping
@@ -42,9 +42,6 @@ STATE_FREE = (
     *("C", "solver", "tol", "max_rounds", "max_seconds", "warm_start", "verbose"),
     *("n_jobs", "executor", "cache_mb"),
 )
-
-
-MISSING_OUTPUTS = "Y is missing: training needs one output for each example; give them as the second argument"
 Compose = Callable[[BaseTask, Any, Vector], Any]
 
 
@@ -63,7 +60,7 @@ class FitInputs(NamedTuple):
 
 
 class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstimator):
-    """Common part of all estimators; subclasses fix temperature, margin and regulariser.
+    """Common part of all estimators; subclasses fix temperature, margin and regularizer.
 
     Fitted attributes
     -----------------
@@ -86,7 +83,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
     stop_reason_ : str
         Why training stopped.
     history_ : list of Round
-        A line for each round.
+        One entry per iteration.
     validation_scores_ : list of (int, float)
         Iteration, counted within its start, and validation score of each evaluation by `EarlyStopping`; empty without
         it. Not kept in model files.
@@ -100,6 +97,9 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
     task_: BaseTask
     C: float
     solver: str | BaseSolver | None
+    margin: bool = True
+    rescaling: Rescaling = "margin"
+    regularizer: Regularizer | None = None
     init: str = "task"
     restarts: int | None = None
     random_state: int | None = 0
@@ -147,7 +147,10 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         return cast(Classifier, self.task_).classes_
 
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
-        return build_objective(task, batch, weights, self._temperature())
+        check_choice(self.rescaling, ("margin", "slack"), "rescaling")
+        check_flag(self.margin, "margin")
+        loss = self.margin, self.rescaling
+        return build_objective(task, batch, weights, self._temperature(), *loss, self.regularizer)
 
     def _solver(self, objective: Objective) -> BaseSolver:
         limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
@@ -216,14 +219,15 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
         sample_weight : array of shape (n,), optional
             Factors of C for the examples.
         callback : callable, optional
-            Called with a `Round` after each round; a true answer stops training with the best weights so far.
+            Called with a `Round` after each iteration. If it returns True, training stops and the best weights so far
+            are kept.
         H : sequence of length n, optional
-            Latents to begin with, for training by CCCP; further restarts follow `init`.
+            Initial latent values, for training by CCCP; further restarts follow `init`.
         coef_init : array of shape (d,), optional
-            Weights to begin with, of which the first latents follow too.
+            Initial weights. Initial latent values are inferred from them.
         checkpoint : path or Checkpoint, optional
-            File that the state of the training is kept in, and that it goes on from if it is there; then the start
-            that `warm_start` would make is not made.
+            File that the state of the training is written to. If it exists, training resumes from it, and `warm_start`
+            has no effect.
         early_stopping : EarlyStopping, optional
             Stops training when a validation score no longer improves. The weights with the best validation score are
             then kept, and `objective_`, `gap_` and `relative_gap_` are those of these weights.
@@ -254,7 +258,9 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
             raise InputError(f"task must be a task such as Chain(), found {show(self.task)}: give the task to learn")
         stored, task = isinstance(given.X, ShardedData), copied(self.task)
         if given.Y is None and not stored:
-            raise InputError(MISSING_OUTPUTS)
+            raise InputError(
+                "Y is missing: training needs one output for each example; give them as the second argument"
+            )
         if given.callback is not None and not callable(given.callback):
             raise InputError(
                 f"callback must be a function of a Round, found {show(given.callback)}: give one such as print, or None"

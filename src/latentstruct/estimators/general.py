@@ -1,16 +1,13 @@
-"""The estimator that the others are settings of: any temperatures, margin and regulariser of the one objective."""
+"""The estimator that the others are settings of: any temperatures, margin and regularizer of the one objective."""
 
 import math
 from dataclasses import dataclass
 
-from latentstruct.checks import check_choice, check_flag
-from latentstruct.core.objective import Objective, Rescaling, build_objective
-from latentstruct.core.protocols import Batch, Regularizer, Temperature
+from latentstruct.core.objective import Rescaling
+from latentstruct.core.protocols import Regularizer, Temperature
 from latentstruct.estimators.base import RegularizedEstimator
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import BaseTask
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -24,7 +21,7 @@ class StructuredEstimator(RegularizedEstimator):
     task : Task
         The structure.
     C : float, default=1.0
-        Weight of each example against the regulariser.
+        Weight of each example against the regularizer.
     temperature : tuple (ε_y, ε_h), default=(0, 0)
         Exactly 0 is the hard max.
     margin : bool, default=True
@@ -84,9 +81,3 @@ class StructuredEstimator(RegularizedEstimator):
                 f"temperatures must be finite and ≥ 0, found {show(self.temperature)}: choose a pair such as (1, 0)"
             )
         return temperature
-
-    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
-        check_choice(self.rescaling, ("margin", "slack"), "rescaling")
-        check_flag(self.margin, "margin")
-        settings = self.margin, self.rescaling, self.regularizer
-        return build_objective(task, batch, weights, self._temperature(), *settings)

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from latentstruct.checks import check_choice, copied
-from latentstruct.core.objective import Objective, build_objective
+from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Batch, Callback, Temperature
 from latentstruct.estimators.base import BaseStructuredEstimator, FitInputs
 from latentstruct.estimators.predicting import check_weights, is_latent
@@ -47,7 +47,7 @@ EXACT_ROWS = 8000
 """Rows up to which ``cuts="auto"`` trains exactly."""
 EXACT_BYTES = 4e9
 SAMPLE = 500
-"""Rows of a sampled cut where nothing else was asked."""
+"""Default number of rows of a sampled cut."""
 NEGLIGIBLE = 1e-9
 """Share of the largest coefficient below which rounding left a row that supports nothing."""
 
@@ -131,7 +131,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         Weight of each example (there is no 1/n).
     cuts : {"auto", "all"} or int, default="auto"
         "all" trains exactly: rows get explicit coordinates with the kernel's inner products, and any solver trains the
-        linear model in these. A number trains by cuts made of so many sampled rows (`SampledCuts`), without
+        linear model in these. A number trains by cuts of this many sampled rows (`SampledCuts`), without
         certificate, in memory that grows with n only. "auto" takes "all" up to 8000 rows or if max_basis is given, and
         500 beyond.
     basis_tol : float, default=1e-8
@@ -220,15 +220,11 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     @property
     def dual_coef_(self) -> NDArray[np.float64]:
         """Coefficients of the support rows, (B, V)."""
-        if not hasattr(self, "support_"):
-            raise AttributeError(f"this {type(self).__name__} has no dual_coef_: it is not fitted")
         return self.coef_[: len(self.support_) * n_vectors(self.task_)].reshape(len(self.support_), -1)
 
     @property
     def n_basis_(self) -> int:
         """Number of support rows."""
-        if not hasattr(self, "support_"):
-            raise AttributeError(f"this {type(self).__name__} has no n_basis_: it is not fitted")
         return len(self.support_)
 
     @property
@@ -338,9 +334,6 @@ class KernelStructuralSVM(BaseStructuredEstimator):
 
     def _kernel(self, gamma: float) -> Kernel:
         return Kernel(self.kernel, gamma, self.degree, self.coef0)
-
-    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
-        return build_objective(task, batch, weights, Temperature())
 
     def _fit_exactly(self, layout: RowLayout, rows: KernelRows, given: FitInputs) -> None:
         """Train the linear model in the coordinates of the kernel."""
@@ -472,7 +465,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         self._soft_temperature()
 
     def saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return what a model file needs besides weights: arrays, and plain values."""
+        """Return what a model file needs in addition to weights: arrays, and plain values."""
         arrays: dict[str, NDArray[Any]] = {"support": self.support_}
         vectors: Any = self.support_vectors_
         if sparse.issparse(vectors):

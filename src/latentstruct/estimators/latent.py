@@ -1,13 +1,9 @@
-"""Estimators for structures with latent variables, which are maximised or summed out."""
+"""Estimators for structures with latent variables, which are maximized or summed out."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Batch, Regularizer, Temperature
+from latentstruct.core.protocols import Regularizer, Temperature
 from latentstruct.estimators.base import RegularizedEstimator
-from latentstruct.ragged import Vector
-from latentstruct.tasks.base import BaseTask
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -24,11 +20,6 @@ class PooledLatentEstimator(LatentEstimator):
     """Base of estimators that pool latents at a temperature, with any regularizer."""
 
     regularizer: Regularizer | None = None
-    _margin: ClassVar[bool] = True
-
-    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
-        temperature, regularizer = self._temperature(), self.regularizer
-        return build_objective(task, batch, weights, temperature, self._margin, regularizer=regularizer)
 
 
 class LatentSSVM(PooledLatentEstimator):
@@ -72,7 +63,7 @@ class LatentSSVM(PooledLatentEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 5, 2))  # 60 examples with 5 latent states each
     >>> y = rng.integers(0, 2, 60)
-    >>> X[np.arange(60), rng.integers(0, 5, 60)] += 6.0 * (2 * y[:, None] - 1)  # one of them tells the class
+    >>> X[np.arange(60), rng.integers(0, 5, 60)] += 6.0 * (2 * y[:, None] - 1)  # one of them depends on the class
     >>> model = LatentSSVM(LatentMulticlass(), C=1.0, restarts=3).fit(X, y)
     >>> model.score(X, y) > 0.9
     True
@@ -80,7 +71,7 @@ class LatentSSVM(PooledLatentEstimator):
 
 
 class MarginalSSVM(PooledLatentEstimator):
-    """Marginal structured SVM: latents are summed out, not maximised, before outputs are compared.
+    """Marginal structured SVM: latents are summed out, not maximized, before outputs are compared.
 
     ½‖w‖² + C Σ_i (max_y [Δ(y_i, y) + log Σ_h exp s_i(y, h)] − log Σ_h exp s_i(y_i, h)), s_i(y, h) = w·φ(x_i, y, h).
     Predictions are marginal MAP: argmax_y log Σ_h exp s(y, h). Better than `LatentSSVM` where latents stay uncertain,
@@ -161,7 +152,7 @@ class HiddenCRF(PooledLatentEstimator):
     True
     """
 
-    _margin = False
+    margin = False
 
     def _temperature(self) -> Temperature:
         return Temperature(1.0, 1.0)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.core.objective import Objective, build_objective
+from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import RenyiOracle
-from latentstruct.core.protocols import Batch, Mode, Prediction, Temperature
+from latentstruct.core.protocols import Batch, Mode, Prediction
 from latentstruct.core.regularizers import L2
 from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.exceptions import InputError
@@ -59,7 +59,7 @@ class MinEntropySSVM(LatentEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 5, 2))  # 60 examples with 5 latent states each
     >>> y = rng.integers(0, 2, 60)
-    >>> X[np.arange(60), rng.integers(0, 5, 60)] += 6.0 * (2 * y[:, None] - 1)  # one of them tells the class
+    >>> X[np.arange(60), rng.integers(0, 5, 60)] += 6.0 * (2 * y[:, None] - 1)  # one of them depends on the class
     >>> model = MinEntropySSVM(LatentMulticlass(), C=1.0, alpha=2.0, restarts=3).fit(X, y)
     >>> model.score(X, y) > 0.9
     True
@@ -80,7 +80,7 @@ class MinEntropySSVM(LatentEstimator):
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         order = self._order()
         if not task.latent:
-            return build_objective(task, batch, weights, Temperature())
+            return super()._objective(task, batch, weights)
         if not task.tags.renyi:
             raise InputError(
                 f"{type(task).__name__} cannot pool latents by Rényi entropy: use MarginalSSVM, or write the structure "

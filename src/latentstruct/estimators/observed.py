@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from latentstruct.checks import check_choice
-from latentstruct.core.objective import Objective, Rescaling, build_objective
+from latentstruct.core.objective import Objective, Rescaling
 from latentstruct.core.protocols import Batch, Temperature
 from latentstruct.estimators.base import BaseStructuredEstimator, RegularizedEstimator
 from latentstruct.exceptions import InputError
@@ -55,9 +54,8 @@ class StructuralSVM(RegularizedEstimator):
     rescaling: Rescaling = "margin"
 
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
-        check_choice(self.rescaling, ("margin", "slack"), "rescaling")
         _refuse_latents(self, task, "LatentSSVM or MarginalSSVM")
-        return build_objective(task, batch, weights, Temperature(), rescaling=self.rescaling)
+        return super()._objective(task, batch, weights)
 
 
 class CRF(RegularizedEstimator):
@@ -92,9 +90,11 @@ class CRF(RegularizedEstimator):
     True
     """
 
+    margin = False
+
     def _temperature(self) -> Temperature:
         return Temperature(1.0, 0.0)
 
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         _refuse_latents(self, task, "HiddenCRF")
-        return build_objective(task, batch, weights, self._temperature(), margin=False)
+        return super()._objective(task, batch, weights)

@@ -1,13 +1,12 @@
-"""The estimator that is trained online and has no regulariser."""
+"""The estimator that is trained online and has no regularizer."""
 
 import math
 from dataclasses import dataclass, field
 
-from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Batch, Result, Temperature
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Result
 from latentstruct.core.regularizers import NoRegularizer
 from latentstruct.estimators.base import BaseStructuredEstimator
-from latentstruct.ragged import Vector
 from latentstruct.solvers import Perceptron
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.tasks.base import BaseTask
@@ -15,7 +14,7 @@ from latentstruct.tasks.base import BaseTask
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class StructuredPerceptron(BaseStructuredEstimator):
-    """Averaged structured perceptron: online, no margin, no regulariser; its only bound is 0.
+    """Averaged structured perceptron: online, no margin, no regularizer; its only bound is 0.
 
     That bound is reached where all training examples are predicted rightly, and says nothing elsewhere.
 
@@ -49,6 +48,8 @@ class StructuredPerceptron(BaseStructuredEstimator):
     """
 
     C = 1.0
+    margin = False
+    regularizer = NoRegularizer()
     solver = None
     tol = None
 
@@ -60,9 +61,6 @@ class StructuredPerceptron(BaseStructuredEstimator):
     warm_start: bool = False
     verbose: bool = False
     n_jobs: int | None = None
-
-    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
-        return build_objective(task, batch, weights, Temperature(), margin=False, regularizer=NoRegularizer())
 
     def _solver(self, objective: Objective) -> BaseSolver:
         seconds = math.inf if self.max_seconds is None else self.max_seconds

@@ -17,14 +17,14 @@ from latentstruct.exceptions import InputError
 from latentstruct.executors import effective_jobs, thread_map
 from latentstruct.ragged import Vector
 from latentstruct.sharded_data import ShardedData
-from latentstruct.tasks.base import check_examples
+from latentstruct.tasks.base import BaseTask, check_examples
 
 DECODED_TOGETHER, BLOCKS_OF_THREAD = 256, 8
 
 
 def is_latent(estimator: "Predicting") -> bool:
-    """Return whether an estimator has latents; it may, until it is fitted."""
-    return not hasattr(estimator, "task_") or estimator.task_.latent
+    """Return whether an estimator has latents, or may have them if it is not fitted."""
+    return estimator.task_.latent if hasattr(estimator, "task_") else estimator.task.tags.latent != "never"
 
 
 def _has(name: str) -> Any:
@@ -45,6 +45,7 @@ def check_weights(estimator: BaseEstimator) -> None:
 class Predicting(StoredExamples):
     """The part of estimators that needs weights and a task only."""
 
+    task: BaseTask
     coef_: Vector
 
     def _temperature(self) -> Temperature:
@@ -111,7 +112,7 @@ class Predicting(StoredExamples):
     def decision_function(self, X: Any) -> Any:
         """Return the scores by which the task decides, in its own shape: (n, S) where it lists S outputs.
 
-        Latents are maximised or summed out as in `predict`.
+        Latents are maximized or summed out as in `predict`.
         """
         check_weights(self)
         return self._scores(self._prepared(X))
@@ -126,8 +127,8 @@ class Predicting(StoredExamples):
     def marginals(self, X: Any) -> Any:
         """Return the probabilities of the labels or parts of outputs, in the form of the task.
 
-        They are those of P(y, h | x) at the model's temperatures. Where outputs are maximised but latents summed out at
-        ε_h, as in `MarginalSSVM`, both are taken at ε_h; where both are maximised there are no probabilities.
+        They are those of P(y, h | x) at the model's temperatures. Where outputs are maximized but latents summed out at
+        ε_h, as in `MarginalSSVM`, both are taken at ε_h; where both are maximized there are no probabilities.
         """
         check_weights(self)
         return self.task_.marginals(self._prepared(X), self.coef_, self._soft_temperature())

@@ -1,4 +1,4 @@
-"""What estimators say of their training: a line for each round, and warnings of what went wrong."""
+"""Reports of a training: one line per iteration, and warnings."""
 
 import math
 import warnings
@@ -34,7 +34,7 @@ class RoundPrinter:
         self._time = TrainingTime(outlook)
 
     def go_on(self, name: str, n_rounds: int) -> None:
-        """Print that the training goes on from a checkpoint."""
+        """Print that training resumes from a checkpoint."""
         print(f"going on from {name}, {n_rounds} rounds are done", flush=True)
 
     def __call__(self, line: Round) -> None:
@@ -111,12 +111,11 @@ def _cause_of_zero(estimator: "BaseStructuredEstimator") -> str:
         )
     classes: Any = task.classes_ if task.tags.classifier else ()
     if len(classes) == 1:
-        return f"all examples are of one class ({classes[0]}), which nothing is to be told from; give others too"
-    better = "more restarts, better first latents (init, H or coef_init) or a larger C"
-    regularizer = getattr(estimator, "regularizer", None)
-    if regularizer is None or isinstance(regularizer, L2):
-        return f"the first latents told nothing about the outputs; try {better}"
+        return f"all examples are of one class ({classes[0]}), so there is nothing to separate; give others too"
+    better = "more restarts, better initial latents (init, H or coef_init) or a larger C"
+    if estimator.regularizer is None or isinstance(estimator.regularizer, L2):
+        return f"the initial latents are unrelated to the outputs; try {better}"
     return (
-        f"{type(regularizer).__name__} outweighs the examples, or the first latents told nothing about the "
-        f"outputs; try smaller weights of the regulariser, {better}"
+        f"{type(estimator.regularizer).__name__} outweighs the examples, or the initial latents are unrelated to the "
+        f"outputs; try smaller weights of the regularizer, {better}"
     )

@@ -19,7 +19,7 @@ Zeros = Literal["keep", "drop"]
 
 
 class StateSelection:
-    """What estimators tell of a task whose states have weights of their own, such as `LatentMulticlass`."""
+    """The part of estimators that is for tasks whose states have weights of their own, such as `LatentMulticlass`."""
 
     task: BaseTask
     task_: BaseTask
@@ -55,14 +55,14 @@ class StateSelection:
         Parameters
         ----------
         n_states : int, optional
-            Keep so many states, those with the largest norms of all classes (`states_`), or of each class.
+            Number of states to keep, those with the largest norms of all classes (`states_`), or of each class.
         tolerance : float, optional
             Keep the states whose norm is above this share of the largest one of all classes, or of their class. By
             default 0: states with weights that are exactly zero go.
         per_class : bool, default=False
             Whether the limit holds for each class.
         zeros : {"keep", "drop"}, default="keep"
-            A state with zero weights scores 0, and so may be the best of its class. "keep" goes on counting with such
+            A state with zero weights scores 0, and so may be the best of its class. "keep" keeps such
             states at no cost, so that predictions stay exactly the same if no others go; where one is the best, the
             first of its class is reported as the latent. "drop" forgets them too, as choosing the angles to look at
             does; scores can then only fall. States with weights that go are always forgotten.
@@ -70,7 +70,7 @@ class StateSelection:
         Returns
         -------
         estimator
-            A fitted estimator of the same kind. Its ``task_.needed_states_`` tells which inputs it reads: X may hold
+            A fitted estimator of the same kind. Its ``task_.needed_states_`` are the inputs it reads: X may hold
             those of all states or only these; latents keep their numbers. Fitted again, it trains with the kept states
             only. What is known of its training (``objective_``, ``history_`` …) is that of this model. Its task has
             fewer weights: a `GroupNorm` whose groups are an array (d,) or lists of weights fits no more when it is

@@ -96,7 +96,7 @@ def joined(answers: Sequence[Any]) -> Any:
 
 
 def stored_shards(task: BaseTask, data: ShardedData, Y: Any) -> LocalShards:
-    """Return the shards that a task, which learns what the data tell, is trained on."""
+    """Return the shards that a task, which takes over what that of the data learned, is trained on."""
     require_outputs(data, Y, "train on")
     adopt(task, data)
     return LocalShards(task, data.batches_for(task), data.sizes, divided=True)

@@ -84,7 +84,7 @@ class ModLat(_Uncertain):
     solver : CCCP or SelfPaced, optional
         Solver for w, by default `CCCP`.
     tol : float, default=1e-3
-        Training stops when a round over w and θ lowers the objective by less than tol·C·(sum of the sample weights).
+        Training stops when one iteration lowers the objective by less than tol·C·(sum of the sample weights).
     max_rounds, max_seconds : number, optional
         Limits: rounds of each start (100 by default), seconds of all together.
     warm_start : bool, default=False
@@ -108,7 +108,7 @@ class ModLat(_Uncertain):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 5, 2))  # 60 examples with 5 latent states each
     >>> y, h = rng.integers(0, 2, 60), rng.integers(0, 5, 60)
-    >>> X[np.arange(60), h] += 6.0 * (2 * y[:, None] - 1)  # one of them tells the class
+    >>> X[np.arange(60), h] += 6.0 * (2 * y[:, None] - 1)  # one of them depends on the class
     >>> model = ModLat(LatentMulticlass(latent_loss="zero_one"), C=1.0, restarts=3).fit(X, y)
     >>> bool(np.mean(model.predict_latent(X) == h) > 0.9)
     True
@@ -236,7 +236,7 @@ class ModLat(_Uncertain):
 class IterativeLSVM(_Uncertain):
     """Iterative latent SVM: impute the latents, then train with a loss against these, and so on.
 
-    With h_i = argmax_h s(y_i, h) of the round before, a round minimises
+    With h_i = argmax_h s(y_i, h) of the previous iteration, an iteration minimizes
     ½‖w‖² + C Σ_i (max_{y,h} [s(y, h) + Δ(y_i, h_i, y, h)] − max_h s(y_i, h)). It is `ModLat` with distributions that
     have one latent for certain. Imputing may raise the objective, so the best round is kept.
 
@@ -275,7 +275,7 @@ class IterativeLSVM(_Uncertain):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 5, 2))  # 60 examples with 5 latent states each
     >>> y, h = rng.integers(0, 2, 60), rng.integers(0, 5, 60)
-    >>> X[np.arange(60), h] += 6.0 * (2 * y[:, None] - 1)  # one of them tells the class
+    >>> X[np.arange(60), h] += 6.0 * (2 * y[:, None] - 1)  # one of them depends on the class
     >>> model = IterativeLSVM(LatentMulticlass(latent_loss="zero_one"), C=1.0, restarts=3).fit(X, y)
     >>> bool(np.mean(model.predict_latent(X) == h) > 0.9)
     True

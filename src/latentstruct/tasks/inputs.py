@@ -104,7 +104,7 @@ def compress(matrix: Any) -> Compressed:
 
 
 def tamed(matrix: Any) -> Any:
-    """Return rows of an ordinary size for models that any scale serves: some go on for ever with values of 1e150."""
+    """Return rows rescaled to ordinary size, for models that do not depend on scale but fail with values of 1e150."""
     largest = float(abs(matrix).max()) if matrix.shape[0] and matrix.shape[1] else 0.0
     return matrix if largest == 0 or 1.0 / TAME <= largest <= TAME else matrix / largest
 

@@ -60,7 +60,7 @@ class LabelSet:
             # One by one: numpy would take a list of tuples for a matrix.
             self.values[number] = label
         kinds = {type(label) for label in self.labels}
-        # In an array each text takes as much room as the longest.
+        # In an array each text takes as much memory as the longest.
         small = kinds != {str} or len(self.labels) * max(map(len, self.labels)) <= MOST_LETTERS
         if len(kinds) == 1 and kinds <= {int, float, str, bool} and small:
             natural = np.array(self.labels)

@@ -116,7 +116,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         self._check_parameters()
         matrix, sizes, shared = self._rows(X)
         if not matrix.shape[1]:
-            raise InputError("X has no features; expected at least one: give what tells the classes apart")
+            raise InputError("X has no features; expected at least one: give some")
         if self.weights != "state":
             return matrix.shape[1], None, shared
         n_states = self.n_states if shared else int(sizes[0])
@@ -194,7 +194,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
     def _rows(self, X: Any, check: bool = True) -> tuple[Any, Indices, bool]:
         """Return all rows of X as one matrix, the number of rows of each example, and whether states share rows.
 
-        Values of an array (n, H, d) stay unchecked if so asked.
+        Values of an array (n, H, d) are not checked if `check` is False.
         """
         n_states = self.n_states if self.states is None else np.shape(self.states)[1]
         needed = None if self.states is None else np.flatnonzero((np.asarray(self.states) > 0).any(axis=0))
@@ -222,7 +222,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
     def prepare(self, X: Any, Y: Any = None) -> StateBatch:
         """Validate inputs, lay them out flat and number the classes."""
         check_examples(X, Y, rows=True)
-        # An array's scores tell whether its values are finite; reading it twice would take as long as scoring it.
+        # Whether an array's values are finite follows from its scores; reading it twice takes as long as scoring it.
         checked = Y is not None or self.table_ is None or not (isinstance(X, np.ndarray) and X.ndim == 3)
         matrix, sizes, shared = self._rows(X, checked)
         require_width(matrix, self.n_inputs_, "X")
@@ -309,15 +309,21 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         losses = parts.of(shares, query) if query.augmented else np.zeros(len(values))
         return Pooled(values, parts.slopes(shares, query), losses, soft=True, exact=False)
 
+    def _class_values(
+        self, batch: StateBatch, scores: Vector, temperature: Temperature, order: float | None = None
+    ) -> NDArray[np.float64]:
+        """Return the pooled values of all classes, shape (n, S)."""
+        return _pool(batch.cells, scores, temperature, order, by_class=True)[0].reshape(-1, len(self.labels_))
+
     def renyi_scores(self, batch: StateBatch, w: Vector, order: float) -> NDArray[np.float64]:
         """Return G_α(y) of all classes, shape (n, S)."""
-        return _pool_classes(batch.cells, self._parts(batch).scores(Query(w, "free")), HARD, order)
+        return self._class_values(batch, self._parts(batch).scores(Query(w, "free")), HARD, order)
 
     def scores(self, batch: StateBatch, w: Vector, latent_temperature: float = 0.0) -> NDArray[np.float64]:
         """Return smax_{ε_h} over h of s(y, h) for all classes, shape (n, S)."""
         parts, query = self._parts(batch), Query(w, "free")
         if self.table_ is None or latent_temperature > 0:
-            return _pool_classes(batch.cells, parts.scores(query), Temperature(0.0, latent_temperature))
+            return self._class_values(batch, parts.scores(query), Temperature(0.0, latent_temperature))
         best, distinct = np.empty((batch.n_examples, len(self.labels_))), self.table_.distinct
         for part, block in parts.score_blocks(query, distinct):
             best[part] = np.maximum.reduceat(block, distinct.first_of_class, axis=0).T
@@ -345,7 +351,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
     def _decode(self, batch: StateBatch, w: Vector, *pooling: Any) -> StatePredictions:
         """Return the classes of the highest pooled values, and their states of the highest scores."""
         cells, scores = batch.cells, self._parts(batch).scores(Query(w, "free"))
-        by_class = _pool_classes(cells, scores, *pooling)
+        by_class = self._class_values(batch, scores, *pooling)
         y, values = by_class.argmax(axis=1), by_class.max(axis=1)
         _require_numbers(values)
         places, starts = positions(cells.groups, cells.examples[:-1] + y)
@@ -424,24 +430,17 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         return states.tolist()
 
 
-def _pool(cells: Cells, scores: Vector, temperature: Temperature) -> tuple[Vector, Vector]:
-    """Return the pooled values of examples, and the shares of the candidates."""
-    values, shares = np.empty(len(cells.sizes)), np.empty(len(scores))
-    pool_candidates(scores, cells.groups, cells.examples, *temperature, values, shares)
-    return values, shares
-
-
-def _pool_classes(
-    cells: Cells, scores: Vector, temperature: Temperature, order: float | None = None
-) -> NDArray[np.float64]:
-    """Return the pooled values of all classes, shape (n, S)."""
-    n_groups, shares = len(cells.groups) - 1, np.empty(len(scores))
-    values, each = np.empty(n_groups), np.arange(n_groups + 1)
+def _pool(
+    cells: Cells, scores: Vector, temperature: Temperature, order: float | None = None, by_class: bool = False
+) -> tuple[Vector, Vector]:
+    """Return the pooled values of examples, or of all their classes, and the shares of the candidates."""
+    groups, ends = cells.groups, np.arange(len(cells.groups)) if by_class else cells.examples
+    values, shares = np.empty(len(ends) - 1), np.empty(len(scores))
     if order is None:
-        pool_candidates(scores, cells.groups, each, 0.0, temperature.latent, values, shares)
+        pool_candidates(scores, groups, ends, *temperature, values, shares)
     else:
-        pool_renyi(scores, np.zeros(n_groups), cells.groups, each, 0.0, order, values, shares)
-    return values.reshape(-1, cells.n_labels)
+        pool_renyi(scores, np.zeros(len(groups) - 1), groups, ends, temperature.output, order, values, shares)
+    return values, shares
 
 
 def _require_numbers(values: Vector) -> None:

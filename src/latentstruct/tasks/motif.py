@@ -425,7 +425,7 @@ class Motif(BaseTask[MotifBatch]):
     def initial_latents(self, batch: MotifBatch, rng: np.random.Generator, attempt: int) -> list[Window]:
         """Return the windows of the `attempt`-th best of the motifs that grow from enriched words.
 
-        Words that more positive sequences hold than the negative ones let expect are refined to matrices by
+        Words that are enriched in positive sequences relative to the negative ones are refined to matrices by
         expectation maximization (see `latentstruct.tasks.motif_starts`). Further attempts begin with the same motifs
         in another phase: all windows are moved by one random distance of up to half a width. Windows are random if
         no word is enriched.

@@ -1,11 +1,11 @@
 """Initial motifs: words that are enriched in positive sequences, refined to matrices.
 
-1. For words of six to eight letters, the number of positive sequences that hold the word is compared with what its
-   frequency in the negative sequences lets expect.
+1. For words of six to eight letters, the number of positive sequences with the word is compared with the
+   number expected from its frequency in the negative sequences.
 2. Each of the best words that are no shifts or neighbours of better ones becomes a matrix of the motif's width, which
    expectation maximization refines: one site in each positive sequence against a Markov background, all phases of the
    window tried in each iteration.
-3. The matrices are ordered by how well they tell positive from negative sequences.
+3. The matrices are ordered by how well they separate positive from negative sequences.
 """
 
 from typing import TYPE_CHECKING
@@ -88,10 +88,9 @@ def _alike(word: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
 def word_enrichment(layout: Layout, positive: Indices, negative: Indices, length: int, strands: int) -> Vector:
     """Return how surprising each word's presence in positive sequences is, shape (4^length,).
 
-    With q the share of positive sequences that hold the word and p the share its frequency among the negative
-    windows lets expect, the score is n KL(q ‖ p) − length·ln 4: the first part bounds −ln P(at least so many), the
-    second pays for the number of words tried. Words that are not enriched have −inf. The frequency is shrunk
-    towards that of a Markov chain, which counts as much as 2·4^length windows.
+    With q the share of positive sequences that have the word and p the share expected from its frequency in negative
+    windows, the score is n KL(q ‖ p), a bound of −ln P(q or more), minus length·ln 4 for the number of words tried;
+    −inf if q ≤ p. The frequency is shrunk to that of a Markov chain, which counts as much as 2·4^length windows.
     """
     both = strands == 2
     n_words = 4**length

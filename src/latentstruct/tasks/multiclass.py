@@ -194,7 +194,7 @@ class Multiclass(ClassTask[MulticlassBatch]):
     costs : None, mapping or array of shape (S, S), default=None
         Δ(y, ŷ): 0/1, the cost of missing each true class, or a matrix (true, predicted).
     bias : float, default=0.0
-        Value of a constant feature; 0 for none. Its weights are regularised as all others.
+        Value of a constant feature; 0 for none. Its weights are regularized as all others.
 
     Notes
     -----
@@ -275,8 +275,9 @@ class Multiclass(ClassTask[MulticlassBatch]):
     def decode(self, batch: MulticlassBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best class of each example."""
         scores = self.scores(batch, w)
-        labels = self.labels_.decode(scores.argmax(axis=1))
-        return [Prediction(label, None, top) for label, top in zip(labels, scores.max(axis=1).tolist(), strict=True)]
+        best = scores.argmax(axis=1)
+        labels, tops = self.labels_.decode(best), scores[np.arange(len(best)), best].tolist()
+        return [Prediction(label, None, top) for label, top in zip(labels, tops, strict=True)]
 
     def marginals(self, batch: MulticlassBatch, w: Vector, temperature: Temperature) -> NDArray[np.float64]:
         """Return the class probabilities (n, S) at ε_y."""
