@@ -49,6 +49,12 @@ def positions(offsets: Indices, items: Indices) -> tuple[Indices, Indices]:
     return flat, chosen
 
 
+def members(offsets: Indices) -> tuple[Indices, Indices]:
+    """Return the item of each flat position, and the position inside it."""
+    items = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return items, np.arange(len(items)) - offsets[items]
+
+
 def locate(offsets: Indices, position: int) -> tuple[int, int]:
     """Return the item that a flat position belongs to, and the position inside it."""
     k = int(np.searchsorted(offsets, position, side="right")) - 1

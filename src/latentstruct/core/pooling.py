@@ -1,7 +1,7 @@
 """Planes and their sums from the answer of a task to a query: written once for all structures."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from latentstruct.core.protocols import HARD, Batch, LinearMap, PartLoss, Pooled, Query, Task, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes, Slopes, checked_planes
-from latentstruct.ragged import Vector
+from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 
 
@@ -49,7 +49,7 @@ def as_planes(task: Task, batch: Batch, query: Query, found: Pooled, method: str
             f"{type(found.slopes).__name__} and {type(found.losses).__name__}: correct the task"
         )
     planes = Planes(*found.slopes, found.losses, found.values, task.n_features, found.exact)
-    checked_planes(planes, task, method, len(query.examples(batch)))
+    checked_planes(planes, task, method, batch.n_examples if query.rows is None else len(query.rows))
     if found.soft:
         planes.offsets = found.values - planes.dot(query.w)
     return planes
@@ -64,6 +64,8 @@ def total_of(task: Task, batch: Batch, query: Query) -> Plane:
     check_query(task, batch, query)
     assert query.weights is not None
     found = task.pool_batch(batch, query)
+    if isinstance(found.slopes, Slopes) and not found.soft:
+        return as_planes(task, batch, query, found, "pool_batch").total(query.weights)
     loss = found.losses if isinstance(found.losses, float) else float(query.weights @ found.losses)
     if isinstance(found.slopes, Slopes):
         plane = as_planes(task, batch, query, found, "pool_batch").total(query.weights)
@@ -73,6 +75,12 @@ def total_of(task: Task, batch: Batch, query: Query) -> Plane:
             plane.offset = float(query.weights @ found.values) - float(plane.slope @ query.w)
     plane.entropy = plane.offset - loss if found.soft else 0.0
     return plane
+
+
+class KnownBatch(Protocol):
+    """A batch that keeps the features of its true outputs."""
+
+    known_slopes: Slopes | None
 
 
 class PooledParts(NamedTuple):
@@ -114,3 +122,14 @@ def pool_linear(parts: LinearMap, losses: PartLoss | None, query: Query, pool: C
     summed = weighted or (soft and query.weights is not None)
     slopes = parts.pull_back(counts, query) if summed else parts.slopes(counts, query)
     return Pooled(values, slopes, loss, soft, exact)
+
+
+def pool_known(batch: KnownBatch, query: Query, slopes_of: Callable[[Indices | None], Slopes]) -> Pooled:
+    """Pool known outputs without latents, whose features (of some examples, None for all) are computed only once."""
+    slopes = batch.known_slopes if query.rows is None else None
+    if slopes is None:
+        slopes = slopes_of(query.rows)
+        if query.rows is None:
+            batch.known_slopes = slopes
+    values = slopes.dot(query.w)
+    return Pooled(values, slopes, np.zeros(len(values)))

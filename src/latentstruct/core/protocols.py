@@ -77,7 +77,7 @@ class ApproximateBatch(Protocol):
         """Return whether answers at a temperature are known not to be exact."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Query:
     """One function of each example, to be pooled at one point.
 
