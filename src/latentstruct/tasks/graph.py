@@ -1,30 +1,33 @@
 """Graphs: labels of nodes that depend on each other along edges, with hidden nodes and unknown labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import check_choice, check_flag, check_integer
-from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.checks import check_choice, check_flag, check_integer, is_real
+from latentstruct.core.pooling import PooledParts, pool_known, pool_linear, require_labels
+from latentstruct.core.protocols import LatentSites, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, pairwise_graphs
-from latentstruct.ragged import Indices, Vector, split
+from latentstruct.planes import Slopes
+from latentstruct.ragged import Indices, Vector, locate, members, split
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import check_examples
-from latentstruct.tasks.graph_batch import GraphBatch, NodeLoss
+from latentstruct.tasks.base import check_examples, require_one_latent_each
+from latentstruct.tasks.graph_batch import GraphBatch, HiddenNodes
 from latentstruct.tasks.graph_inputs import GraphInput as GraphInput
 from latentstruct.tasks.graph_inputs import grid_graph as grid_graph
 from latentstruct.tasks.graph_inputs import stack_graphs
 from latentstruct.tasks.graph_layout import GraphLayout, flat_labels, hidden_states, learn_layout
-from latentstruct.tasks.graph_losses import GraphLosses
+from latentstruct.tasks.item_labels import ItemLabels
 from latentstruct.unknown import UNKNOWN
 
-MAXIMISED, SUMMED_OUT = "maximised", "summed out"
+MESSAGE_ROUNDS = 30
+"""Iterations that belief propagation is taken to need when work is estimated."""
 
 
 class GraphMarginals(NamedTuple):
@@ -42,7 +45,7 @@ class GraphMarginals(NamedTuple):
     edges: Any
 
 
-class Graph(GraphLosses):
+class Graph(ItemLabels):
     """Labels on graphs: s(y, h) = Σ_v w_{type(v), x_v}·f_v + Σ_e w_{type(e), x_p, x_q}·f_e, x = (y, h).
 
     f_v are the features of node v, f_e those of edge e = (p, q), a constant 1 if none are given.
@@ -96,6 +99,10 @@ class Graph(GraphLosses):
     Messages of belief propagation are kept with a batch: a question at nearly the same weights is answered sooner, but
     need not have exactly the same answer as one to a fresh batch.
 
+    `ModLat` takes Δ = Σ_v cost(y_v, ŷ_v) + γ Σ_j [h_j ≠ ĥ_j], j over nodes that are not known. Each of these must touch
+    known nodes only: given the known labels it is then a site with P_θ(h_j = k) ∝ exp θ·(features of node j in state k
+    and of its edges), independent of the others.
+
     Examples
     --------
     >>> import numpy as np
@@ -108,13 +115,8 @@ class Graph(GraphLosses):
     [[0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 2]]
     """
 
-    tags = TaskTags(
-        latent="possible",
-        soft=True,
-        two_temperatures=True,
-        exact=False,
-        above_truth=True,
-    )
+    item = "node"
+    tags = TaskTags(latent="possible", soft=True, two_temperatures=True, exact=False, above_truth=True)
 
     def __init__(
         self,
@@ -128,17 +130,9 @@ class Graph(GraphLosses):
         counting: Counting = "auto",
         hidden_loss: float = 0.0,
     ) -> None:
-        self.labels = labels
-        self.hidden = hidden
-        self.costs = costs
-        self.shared = shared
-        self.max_entries = max_entries
-        self.max_iterations = max_iterations
-        self.damping = damping
-        self.counting = counting
-        self.hidden_loss = hidden_loss
-
-    # ---- what training data tell -------------------------------------------------------------------------
+        self.labels, self.hidden, self.costs, self.shared = labels, hidden, costs, shared
+        self.max_entries, self.max_iterations = max_entries, max_iterations
+        self.damping, self.counting, self.hidden_loss = damping, counting, hidden_loss
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find types, labels and numbers of features."""
@@ -157,26 +151,20 @@ class Graph(GraphLosses):
     def _check_limits(self) -> None:
         check_integer(self.max_entries, "max_entries", 1)
         check_integer(self.max_iterations, "max_iterations", 1)
-        if not (isinstance(self.damping, (int, float, np.number)) and 0 <= self.damping < 1):
-            raise InputError(
-                f"damping must be a number of at least 0 and below 1, found {show(self.damping)}: choose one such as "
-                "0.5"
-            )
+        if not (is_real(self.damping) and 0 <= self.damping < 1):
+            raise InputError(f"damping must be from 0 to below 1, got {show(self.damping)}: choose one such as 0.5")
         check_choice(self.counting, ("auto", "bethe", "trees"), "counting")
         check_flag(self.shared, "shared")
-        if not (isinstance(self.hidden_loss, (int, float, np.number)) and 0 <= self.hidden_loss < np.inf):
+        if not (is_real(self.hidden_loss) and 0 <= self.hidden_loss < np.inf):
             raise InputError(
-                f"hidden_loss must be a finite number of at least 0, found {show(self.hidden_loss)}: choose 0 for none"
+                f"hidden_loss must be a finite number of at least 0, got {show(self.hidden_loss)}: choose 0"
             )
 
     def _set(self, layout: GraphLayout, latent: bool) -> None:
         self.layout_, self.latent = layout, latent
         self.n_inputs_, self.n_features = layout.n_inputs, layout.n_features
         if isinstance(self.labels, Mapping) and not (self.costs is None or isinstance(self.costs, Mapping)):
-            raise InputError(
-                f"costs is a {type(self.costs).__name__}, but labels differ by node type: give None or a mapping of "
-                "each true label to the cost of missing it"
-            )
+            raise InputError(f"costs is a {type(self.costs).__name__}, but labels differ by type: give a mapping")
         self._set_costs(layout.vocabulary, self.costs)
 
     def state(self) -> dict[str, Any]:
@@ -209,21 +197,18 @@ class Graph(GraphLosses):
         start, end = self.layout_.edge_at[block : block + 2]
         return np.asarray(w)[start:end].reshape(-1, *self.layout_.edge_cards[block])
 
-    # ---- examples ----------------------------------------------------------------------------------------
-
     def prepare(self, X: Any, Y: Any = None) -> GraphBatch:
         """Validate graphs and lay them out in flat arrays."""
         check_examples(X, Y)
         layout, stacked = self.layout_, stack_graphs(X)
         kinds = layout.kinds(stacked)
         node_blocks, edge_blocks = layout.blocks(stacked, kinds)
-        cards = layout.cards[kinds]
-        structure = pairwise_graphs(cards, stacked.edges, stacked.nodes_at, stacked.edges_at)
+        structure = pairwise_graphs(layout.cards[kinds], stacked.edges, stacked.nodes_at, stacked.edges_at)
         truth = losses = None
         if Y is not None:
-            flat = flat_labels(Y, stacked.nodes_at, "Y")
-            labels, truth = layout.encode(flat, kinds, stacked.nodes_at, "Y")
-            losses = self._state_losses(labels, kinds, cards, structure.state_at)
+            labels, truth = layout.encode(flat_labels(Y, stacked.nodes_at, "Y"), kinds, stacked.nodes_at, "Y")
+            nodes, states = members(structure.state_at)
+            losses = self.costs_or_nothing_[labels[nodes], layout.label_of[kinds[nodes], states]]
         return GraphBatch(
             structure,
             layout.rows(stacked, node_blocks, edge_blocks),
@@ -236,26 +221,30 @@ class Graph(GraphLosses):
             {name: getattr(self, name) for name in ("max_entries", "max_iterations", "damping", "counting")},
         )
 
-    def _state_losses(self, labels: Indices, kinds: Indices, cards: Indices, state_at: Indices) -> Vector:
-        """Return Δ of each state of each node; nodes without a known label cost nothing."""
-        nodes = np.repeat(np.arange(len(cards)), cards)
-        states = np.arange(state_at[-1]) - state_at[nodes]
-        return self.costs_or_nothing_[labels[nodes], self.layout_.label_of[kinds[nodes], states]]
+    def _label_numbers(self, Y: Any, offsets: Indices, name: str) -> Indices:
+        return self.layout_.label_numbers(flat_labels(Y, offsets, name), offsets, name)
+
+    def _latent_states(self, batch: GraphBatch, latents: Sequence[Any], name: str) -> Indices:
+        flat = flat_labels(latents, batch.offsets, name)
+        return self.layout_.encode_assignment(flat, batch.kinds, batch.offsets, name)
+
+    def _labelings(self, batch: GraphBatch, states: Indices) -> list[NDArray]:
+        return split(self.layout_.decode(states, batch.kinds, states), batch.offsets)
+
+    def _labeling_slopes(self, batch: GraphBatch, states: Indices) -> Slopes:
+        return batch.slopes(states, Query(np.zeros(self.n_features), "free"))
 
     def roles(self, X: Any) -> list[NDArray]:
         """Return for each node whether prediction has it "maximised" or "summed out"."""
         check_examples(X, None)
         stacked = stack_graphs(X)
         hidden = self.layout_.hidden[self.layout_.kinds(stacked)]
-        return split(np.where(hidden, SUMMED_OUT, MAXIMISED), stacked.nodes_at)
-
-    # ---- inference ---------------------------------------------------------------------------------------
+        return split(np.where(hidden, "summed out", "maximised"), stacked.nodes_at)
 
     def pool_batch(self, batch: GraphBatch, query: Query) -> Pooled:
         """Pool the assignments of the graphs of a query."""
         if query.mode == "clamped" and not batch.half_labelled:
-            slopes = batch.slopes(batch.states_of(query.rows), query)
-            return Pooled(slopes.dot(query.w), slopes, np.zeros(len(query.examples(batch))))
+            return pool_known(batch, query, lambda rows: batch.slopes(batch.states_of(rows), query))
         soft = query.temperature.latent > 0 or (query.mode != "clamped" and query.temperature.output > 0)
 
         def pool(scores: tuple[Vector, Vector]) -> PooledParts:
@@ -263,7 +252,7 @@ class Graph(GraphLosses):
             counts = (found.unary, found.tables) if soft else found.states
             return PooledParts(found.values, counts, soft, found.exact)
 
-        return pool_linear(batch, NodeLoss(batch), query, pool)
+        return pool_linear(batch, batch, query, pool)
 
     def renyi_pool(self, batch: GraphBatch, query: Query, order: float) -> Pooled:
         """Pool latents by Rényi entropy of order α: smax_{ε_y} over y of Δ(y) + G_α(y), which is not convex.
@@ -275,13 +264,15 @@ class Graph(GraphLosses):
             found = batch.pool_renyi(scores, query, order)
             return PooledParts(found.values, (found.unary, found.tables), soft=True, exact=False)
 
-        return pool_linear(batch, NodeLoss(batch), query, pool)
+        return pool_linear(batch, batch, query, pool)
 
     def work(self, batch: GraphBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each graph takes, shape (n,)."""
-        return batch.work(mode, temperature)
-
-    # ---- predictions -------------------------------------------------------------------------------------
+        entries = np.diff(batch.entries_at).sum(axis=0)
+        if mode == "clamped":
+            return (20.0 if batch.half_labelled else 5.0) * entries
+        engine = batch.made[batch.pooling(temperature, False)[0]]
+        return 5.0 * np.where(engine.exact, engine.elimination.totals, MESSAGE_ROUNDS * entries)
 
     def decode(self, batch: GraphBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best labels of each graph, nodes of hidden types pooled at ε_h.
@@ -311,50 +302,27 @@ class Graph(GraphLosses):
     def initial_latents(self, batch: GraphBatch, rng: np.random.Generator, attempt: int) -> list[NDArray]:
         """Return completions of unknown labels by what known ones tell on their own, and random hidden states.
 
-        The weights for unknown labels are the first gradient, at w = 0, of the log-likelihood of the known labels.
-        Nodes of hidden types are alike there, so that only chance can tell their states apart. Later attempts weight
-        the graphs at random.
+        Nodes of hidden types are alike at w = 0, so that only chance can tell their states apart.
         """
-        require_labels(batch, "clamped")
-        assert batch.truth is not None
-        weights = rng.exponential(size=batch.n_examples) if attempt else np.ones(batch.n_examples)
-        states = rng.integers(0, batch.cards)
-        if ((batch.truth == UNKNOWN) & ~batch.of_hidden_type).any():
-            query = Query(np.zeros(self.n_features), "free", weights=weights)
-            known, uniform = (
-                batch.pull_back(self._guess(batch, guess), query)
-                for guess in (batch.truth, np.full(len(states), UNKNOWN))
-            )
-            found = batch.beliefs(Query(known - uniform, "clamped")).states
-            states = np.where(batch.of_hidden_type, states, found)
-        return self._labelings(batch, np.where(batch.truth == UNKNOWN, states, batch.truth))
-
-    @staticmethod
-    def _guess(batch: GraphBatch, states: Indices) -> tuple[Vector, Vector]:
-        """Return beliefs of nodes and edges at w = 0: certain where a state is given, uniform elsewhere."""
-        structure = batch.structure
-        nodes = np.repeat(np.arange(len(states)), structure.cards)
-        own = np.arange(structure.state_at[-1]) - structure.state_at[nodes]
-        unary = np.where(states[nodes] == UNKNOWN, 1.0 / structure.cards[nodes], states[nodes] == own)
-        edges = np.repeat(np.arange(len(structure.scopes) // 2), np.diff(structure.table_at))
-        first, second = structure.scopes.reshape(-1, 2)[edges].T
-        joint = np.arange(structure.table_at[-1]) - structure.table_at[edges]
-        s, t = np.divmod(joint, structure.cards[second])
-        return unary, unary[structure.state_at[first] + s] * unary[structure.state_at[second] + t]
+        random = self.random_latents(batch, rng)
+        if not ((batch.truth == UNKNOWN) & ~batch.of_hidden_type).any():
+            return random
+        found = super().initial_latents(batch, rng, attempt)
+        hidden = split(batch.of_hidden_type, batch.offsets)
+        return [np.where(*three) for three in zip(hidden, random, found, strict=True)]
 
     def marginals(self, batch: GraphBatch, w: Vector, temperature: Temperature) -> list[GraphMarginals]:
         """Return the probabilities of nodes' states and of edges' pairs of states at the temperatures (ε_y, ε_h)."""
         found = batch.beliefs(Query(w, "free", temperature), predicting=True)
         structure, cards = batch.structure, self.layout_.cards
-        nodes: Any = found.unary
-        edges: Any = found.tables
+        nodes: Any
+        edges: Any
         if (cards == cards[0]).all():
-            nodes, edges = nodes.reshape(-1, cards[0]), edges.reshape(-1, cards[0], cards[0])
+            nodes, edges = found.unary.reshape(-1, cards[0]), found.tables.reshape(-1, cards[0], cards[0])
         else:
-            nodes = split(nodes, structure.state_at)
-            shapes = structure.cards[structure.scopes.reshape(-1, 2)].tolist()
-            parts = zip(split(edges, structure.table_at), shapes, strict=True)
-            edges = [part.reshape(shape) for part, shape in parts]
+            shapes = batch.cards[structure.scopes.reshape(-1, 2)].tolist()
+            tables = zip(split(found.tables, structure.table_at), shapes, strict=True)
+            nodes, edges = split(found.unary, structure.state_at), [table.reshape(shape) for table, shape in tables]
         spans = zip(pairwise(batch.offsets.tolist()), pairwise(structure.factors_at.tolist()), strict=True)
         return [GraphMarginals(nodes[a:b], edges[c:d]) for (a, b), (c, d) in spans]
 
@@ -367,3 +335,90 @@ class Graph(GraphLosses):
         _, states = self.layout_.encode(flat, batch.kinds, batch.offsets, "predictions")
         probability = found.unary[batch.structure.state_at[:-1] + np.maximum(states, 0)]
         return split(np.where(states == UNKNOWN, np.nan, probability), batch.offsets)
+
+    def _hidden_nodes(self, batch: GraphBatch) -> HiddenNodes:
+        require_labels(batch, "clamped")
+        return batch.once("hidden nodes", lambda: HiddenNodes.of(batch))
+
+    def latent_sites(self, batch: GraphBatch) -> LatentSites:
+        """Return the states of hidden nodes and unknown labels, a site each."""
+        return self._hidden_nodes(batch).sites
+
+    def latent_scores(self, batch: GraphBatch, theta: Vector) -> Vector:
+        """Return θ·(features of node j in state k, with those of its edges), shape (M,)."""
+        hidden = self._hidden_nodes(batch)
+        unary, tables = batch.scores(Query(theta, "free"))
+        scores = unary[hidden.own]
+        np.add.at(scores, hidden.targets, tables[hidden.entries])
+        return scores
+
+    def latent_pull_back(self, batch: GraphBatch, coefficients: Vector) -> Vector:
+        """Return Σ coefficient·features over all states, shape (d,)."""
+        hidden = self._hidden_nodes(batch)
+        unary, tables = (np.zeros(int(at[-1])) for at in batch.entries_at)
+        unary[hidden.own] = coefficients
+        tables[hidden.entries] = np.asarray(coefficients)[hidden.targets]
+        query = Query(np.zeros(self.n_features), "free", weights=np.ones(batch.n_examples))
+        return batch.pull_back((unary, tables), query)
+
+    def with_expected_loss(self, batch: GraphBatch, P: Vector) -> GraphBatch:
+        """Return the batch in which state k of a node j that is not known costs γ(1 − P_jk)."""
+        hidden = self._hidden_nodes(batch)
+        assert batch.losses is not None
+        losses = batch.losses.copy()
+        losses[hidden.own] = self.hidden_loss * hidden.others(P)
+        # Messages that were kept belong to other losses.
+        return replace(batch, losses=losses, kept={})
+
+    def diversity(self, batch: GraphBatch, P: Vector) -> tuple[Vector, Vector]:
+        """Return γ Σ_j (1 − Σ_k P_jk²) of each graph, shape (n,), and the derivatives 2γ(1 − P_jk), shape (M,)."""
+        hidden = self._hidden_nodes(batch)
+        others = self.hidden_loss * hidden.others(P)
+        graphs = hidden.sites.examples[members(hidden.sites.offsets)[0]]
+        return np.bincount(graphs, P * others, batch.n_examples).astype(np.float64, copy=False), 2.0 * others
+
+    def worst_losses(self, batch: GraphBatch, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
+        """Return the function P → max over assignments of s + Δ_i(·; P): values (n,), derivatives (M,).
+
+        The derivative by P_jk is γ for all but the state k that node j has in the maximum.
+        """
+        hidden = self._hidden_nodes(batch)
+
+        def worst(P: Vector) -> tuple[Vector, Vector]:
+            found = self.with_expected_loss(batch, P).beliefs(Query(w, "augmented"))
+            slopes = np.full(len(P), self.hidden_loss)
+            slopes[hidden.sites.offsets[:-1] + found.states[hidden.nodes]] = 0.0
+            return found.values, slopes
+
+        return worst
+
+    def latent_losses(self, batch: GraphBatch, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
+        """Return Σ_v cost(y_v, ŷ_v) + γ Σ_j [h_j ≠ ĥ_j] of each graph; latents are whole assignments."""
+        hidden, offsets = self._hidden_nodes(batch), batch.offsets
+        assert batch.truth is not None
+        assert batch.losses is not None
+        flat = flat_labels(Y_pred, offsets, "Y_pred")
+        _, predicted = self.layout_.encode(flat, batch.kinds, offsets, "Y_pred")
+        self._require_predictions(batch.truth, predicted, offsets)
+        wrong = self._hidden_states(batch, H_true, "H_true") != self._hidden_states(batch, H_pred, "H_pred")
+        known = np.flatnonzero(batch.truth != UNKNOWN)
+        costs = batch.losses[batch.structure.state_at[known] + predicted[known]]
+        out = np.bincount(members(offsets)[0][known], costs, batch.n_examples)
+        return out + self.hidden_loss * np.bincount(hidden.sites.examples[wrong], minlength=batch.n_examples)
+
+    def point_distribution(self, batch: GraphBatch, latents: Sequence[Any]) -> Vector:
+        """Return the distribution, shape (M,), that is sure of the given assignments."""
+        states = self._hidden_states(batch, latents, "latents")
+        offsets = self._hidden_nodes(batch).sites.offsets
+        P = np.zeros(int(offsets[-1]))
+        P[offsets[:-1] + states] = 1.0
+        return P
+
+    def _hidden_states(self, batch: GraphBatch, latents: Sequence[Any], name: str) -> Indices:
+        """Return the states that whole assignments have at nodes without a known label."""
+        require_one_latent_each(batch, latents)
+        nodes, states = self._hidden_nodes(batch).nodes, self._latent_states(batch, latents, name)
+        for v in nodes[states[nodes] == UNKNOWN][:1]:
+            k, node = locate(batch.offsets, v)
+            raise InputError(f"{name}[{k}] has -1 (unknown) at node {node}: give a whole assignment")
+        return states[nodes]

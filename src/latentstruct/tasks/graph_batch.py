@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.protocols import Mode, Query, Temperature
+from latentstruct.core.protocols import LatentSites, Query, Temperature
+from latentstruct.exceptions import InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.engine import Inference
@@ -18,20 +19,16 @@ from latentstruct.inference.structure import Beliefs, FactorGraphs
 from latentstruct.kernels import graph as kernels
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.planes import Slopes, empty_atoms
-from latentstruct.ragged import Array, Indices, Vector, Weights, positions
+from latentstruct.ragged import Array, Indices, Vector, Weights, locate, members, offsets_from_lengths, positions
 from latentstruct.state_trees import Tree, from_state_dict
 from latentstruct.unknown import UNKNOWN
 
 NEARBY = 1e-3
 """Relative change of the weights up to which belief propagation begins with the messages of before.
 
-Measured on 20 × 40 grids with 5 labels over several steps: with changes of 1e-3 each, temperatures (0, 1) take 0.4 of
-the time and find no worse outputs; with 1e-2 little is saved and some outputs are missed; with 1e-1 messages stay
-where they were and miss far better outputs.
+On 20 × 40 grids with 5 labels, changes of 1e-3 take 0.4 of the time at temperatures (0, 1) and find no worse outputs;
+with 1e-2 little is saved and some outputs are missed; with 1e-1 far better outputs are missed.
 """
-
-MESSAGE_ROUNDS = 30
-"""Rounds of messages that belief propagation is taken to need when work is estimated."""
 
 MAKING = RLock()
 """Held while something is made that all threads use."""
@@ -45,16 +42,8 @@ def _is_near(w: Vector, kept: Vector) -> bool:
 
 
 @dataclass
-class Kept:
-    """Messages of all graphs (0 for graphs not queried yet), and the weights at which the first of them began."""
-
-    weights: Vector
-    messages: Vector
-
-
-@dataclass
 class Remembered:
-    """`Kept` messages as they are stored, with the engine, the mode and the temperatures they belong to."""
+    """Messages of all graphs (0 for graphs not queried yet), and the weights at which the first of them began."""
 
     engine: str
     mode: str
@@ -69,101 +58,50 @@ class GraphBatch:
     """Graphs laid out for inference.
 
     Parts (see `LinearMap`) are the states of nodes and the pairs of states of edges: their scores are two arrays, and
-    so are expected counts. The counts of one assignment per graph are the states of nodes.
-
-    Attributes
-    ----------
-    structure : FactorGraphs
-        Nodes as variables, edges as factors.
-    rows : Rows
-        Features of all nodes, then of all edges.
-    edge_blocks : ndarray of shape (E,) or (0,)
-        Block of weights of each edge; none if edges have features.
-    edge_at : ndarray
-        Where each block of weights of edges begins, and the number of weights.
-    kinds : ndarray of shape (N,)
-        Type number of each node.
-    of_hidden_type : ndarray of bool, shape (N,)
-        Nodes that are never observed.
-    truth : ndarray of shape (N,) or None
-        True states, −1 where unknown.
-    losses : ndarray or None
-        Δ of each state of each node, laid out as the nodes' scores.
-    limits : dict
-        Parameters of `Inference`.
+    so are expected counts. The counts of one assignment per graph are the states of nodes. The loss (see `PartLoss`) is
+    a sum over nodes.
     """
 
-    structure: FactorGraphs
-    rows: Rows
-    edge_blocks: Indices
-    edge_at: Indices
-    kinds: Indices
-    of_hidden_type: NDArray[np.bool_]
-    truth: Indices | None
-    losses: Vector | None
-    limits: dict[str, Any]
-    made: dict[str, Any] = field(default_factory=dict)
-    kept: dict[tuple[str, Mode, Temperature], Kept] = field(default_factory=dict)
+    structure: FactorGraphs  # nodes as variables, edges as factors
+    rows: Rows  # features of all nodes, then of all edges
+    edge_blocks: Indices  # (E,) block of weights of each edge, or (0,) if edges have features
+    edge_at: Indices  # where each block of weights of edges begins, and the number of weights
+    kinds: Indices  # (N,) type number of each node
+    of_hidden_type: NDArray[np.bool_]  # (N,) nodes that are never observed
+    truth: Indices | None  # (N,) true states, −1 where unknown
+    losses: Vector | None  # Δ of each state of each node, laid out as the nodes' scores
+    limits: dict[str, Any]  # parameters of `Inference`
+    made: dict[Any, Any] = field(default_factory=dict)
+    kept: dict[tuple[str, str, Temperature], Remembered] = field(default_factory=dict)
+    known_slopes: Slopes | None = None  # features of the true states
 
-    @property
-    def n_examples(self) -> int:
-        """Number of graphs."""
-        return self.structure.n_graphs
-
-    @property
-    def labelled(self) -> bool:
-        """Whether true labels are given."""
-        return self.truth is not None
-
-    @cached_property
-    def half_labelled(self) -> bool:
-        """Whether something stays hidden when the labels are known."""
-        return self.truth is not None and bool((self.truth == UNKNOWN).any())
-
-    @property
-    def offsets(self) -> Indices:
-        """Where the nodes of each graph begin."""
-        return self.structure.variables_at
-
-    @property
-    def cards(self) -> Indices:
-        """Number of states of each node."""
-        return self.structure.cards
-
-    @cached_property
-    def room(self) -> tuple[Vector, Vector]:
-        """Scores of all nodes and edges, which every query about the whole batch overwrites."""
-        return np.empty(int(self.structure.state_at[-1])), np.empty(int(self.structure.table_at[-1]))
-
-    def work(self, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each graph takes, shape (n,)."""
+    def __post_init__(self) -> None:
         structure = self.structure
-        states, pairs = structure.state_at[structure.variables_at], structure.table_at[structure.factors_at]
-        entries = np.diff(states) + np.diff(pairs)
-        if mode == "clamped":
-            return (20.0 if self.half_labelled else 5.0) * entries
-        engine = self.made[self._pooling(temperature, False)[0]]
-        messages = MESSAGE_ROUNDS * entries
-        return 5.0 * np.where(engine.exact, engine.elimination.totals, messages)
+        self.n_examples, self.offsets, self.cards = structure.n_graphs, structure.variables_at, structure.cards
+        self.labelled = self.truth is not None
+        self.half_labelled = self.truth is not None and bool((self.truth == UNKNOWN).any())
+        self.every_graph = np.arange(self.n_examples)
+        # First node or edge of each graph, row of the first of all, first entry of each node or edge and of each graph.
+        nodes = structure.variables_at, 0, structure.state_at
+        self.items = nodes, (structure.factors_at, len(self.cards), structure.table_at)
+        self.entries_at = structure.state_at[structure.variables_at], structure.table_at[structure.factors_at]
+
+    @cached_property
+    def room(self) -> list[Vector]:
+        """Scores of all nodes and edges, which every query about the whole batch overwrites."""
+        return [np.empty(int(at[-1])) for at in self.entries_at]
 
     def memory(self) -> list[Tree]:
         """Return the messages that later answers begin with."""
-        return [
-            {"engine": engine, "mode": mode, **temperature._asdict(), **vars(kept)}
-            for (engine, mode, temperature), kept in self.kept.items()
-        ]
+        return [dict(vars(kept)) for kept in self.kept.values()]
 
     def recall(self, memory: list[Tree]) -> None:
         """Put back what `memory` returned; raise LookupError, TypeError or ValueError for anything else."""
-        found = {}
-        for part in memory:
-            one = from_state_dict(Remembered, part)
-            place: Any = (one.engine, one.mode, Temperature(one.output, one.latent))
-            found[place] = Kept(one.weights, one.messages)
+        found = [from_state_dict(Remembered, part) for part in memory]
         self.kept.clear()
-        self.kept.update(found)
+        self.kept.update({(one.engine, one.mode, Temperature(one.output, one.latent)): one for one in found})
 
-    def once(self, name: str, make: Callable[[], Any]) -> Any:
+    def once(self, name: Any, make: Callable[[], Any]) -> Any:
         """Return what `make` makes, the same each time."""
         with MAKING:
             if name not in self.made:
@@ -172,40 +110,29 @@ class GraphBatch:
 
     def hidden(self, predicting: bool) -> NDArray[np.bool_]:
         """Nodes that are pooled at ε_h: those of hidden types, in training all that are not known."""
-        if predicting or self.truth is None:
-            return self.of_hidden_type
-        return self.truth == UNKNOWN
+        return self.of_hidden_type if predicting or self.truth is None else self.truth == UNKNOWN
 
     def states_of(self, rows: Indices | None) -> Indices:
         """Return the true states of some graphs, by default of all."""
         assert self.truth is not None
-        return self.truth if rows is None else self.truth[positions(self.structure.variables_at, rows)[0]]
+        return self.truth if rows is None else self.truth[positions(self.offsets, rows)[0]]
+
+    def graphs(self, query: Query) -> Indices:
+        """Return the graphs of a query."""
+        return self.every_graph if query.rows is None else query.rows
 
     def scores(self, query: Query) -> tuple[Vector, Vector]:
         """Return the scores of nodes and edges of the graphs of a query, compact."""
-        structure, rows, graphs = self.structure, query.rows, query.examples(self)
-        if rows is None:
-            unary, tables = self.room
-        else:
-            ends = (structure.state_at, structure.variables_at), (structure.table_at, structure.factors_at)
-            unary, tables = (np.empty(int((at[items[rows + 1]] - at[items[rows]]).sum())) for at, items in ends)
-        for *items, out in ((*self._nodes, unary), (*self._edges, tables)):
+        rows, graphs, room = query.rows, self.graphs(query), self.room
+        if rows is not None:
+            room = [np.empty(int((at[rows + 1] - at[rows]).sum())) for at in self.entries_at]
+        for items, out in zip(self.items, room, strict=True):
             kernels.score_items(self.rows, graphs, *items, query.w, out)
-        return unary, tables
-
-    @property
-    def _nodes(self) -> tuple[Indices, int, Indices]:
-        """Where the nodes of each graph begin, the row of the first node, and where the states of each node begin."""
-        return self.structure.variables_at, 0, self.structure.state_at
-
-    @property
-    def _edges(self) -> tuple[Indices, int, Indices]:
-        """The same of edges and their pairs of states."""
-        return self.structure.factors_at, len(self.structure.cards), self.structure.table_at
+        return room[0], room[1]
 
     def slopes(self, counts: Any, query: Query) -> Slopes:
         """Return the features of an assignment of each graph, or expected ones."""
-        structure, graphs = self.structure, query.examples(self)
+        structure, graphs = self.structure, self.graphs(query)
         nodes = graphs, structure.variables_at, structure.state_at, structure.factors_at
         pointers = np.empty(len(graphs) + 1, dtype=np.int64)
         if isinstance(counts, np.ndarray):
@@ -218,15 +145,30 @@ class GraphBatch:
 
     def pull_back(self, counts: tuple[Vector, Vector], query: Query) -> Vector:
         """Return the expected features times the weights of the query, summed over its graphs."""
-        slope, graphs = np.zeros(int(self.edge_at[-1])), query.examples(self)
-        for items, beliefs in zip((self._nodes, self._edges), counts, strict=True):
+        slope, graphs = np.zeros(int(self.edge_at[-1])), self.graphs(query)
+        for items, beliefs in zip(self.items, counts, strict=True):
             kernels.add_expected(self.rows, graphs, *items, beliefs, query.weights, slope)
         return slope
+
+    def add_to(self, scores: tuple[Vector, Vector], query: Query) -> tuple[Vector, Vector]:
+        """Add the losses of states to the scores of nodes."""
+        kernels.add_losses(self.graphs(query), self.offsets, self.structure.state_at, self.losses, scores[0])
+        return scores
+
+    def of(self, counts: Any, query: Query) -> Vector:
+        """Return the loss of each graph's assignment, or the expected one."""
+        graphs = self.graphs(query)
+        places, out = (graphs, self.offsets, self.structure.state_at, self.losses), np.empty(len(graphs))
+        if isinstance(counts, np.ndarray):
+            kernels.state_losses(*places, counts, out)
+        else:
+            kernels.expected_losses(*places, counts[0], out)
+        return out
 
     def beliefs(self, query: Query, predicting: bool = False) -> Beliefs:
         """Score and pool the graphs of a query; see `pool`."""
         scores = self.scores(query)
-        return self.pool(NodeLoss(self).add_to(scores, query) if query.augmented else scores, query, predicting)
+        return self.pool(self.add_to(scores, query) if query.augmented else scores, query, predicting)
 
     def pool(self, scores: tuple[Vector, Vector], query: Query, predicting: bool = False) -> Beliefs:
         """Pool the graphs of a query; `predicting` maximizes over unknown labels instead of summing them out.
@@ -236,12 +178,14 @@ class GraphBatch:
         """
         if query.mode == "clamped":
             return self._pool_known(scores, query)
-        found = self._pool(scores, query, predicting)
-        if self.labelled and not predicting and not found.exact.all():
+        engine, temperature = self.pooling(query.temperature, predicting)
+        found = self._run(engine, scores, query, temperature)
+        inexact = self.made[engine].propagation is not None and not found.exact.all()
+        if inexact and self.labelled and not predicting:
             known = self.beliefs(replace(query, mode="clamped"))
             if query.augmented:
-                known.values += NodeLoss(self).of((known.unary, known.tables), query)
-            found = self._at_least(found, known, query.examples(self))
+                known.values += self.of((known.unary, known.tables), query)
+            self._replace_worse(found, known, self.graphs(query))
         return found
 
     def _pool_known(self, scores: tuple[Vector, Vector], query: Query) -> Beliefs:
@@ -251,7 +195,7 @@ class GraphBatch:
         counting: Counting | None = "bethe" if output == 0 and self.limits["counting"] == "auto" else None
 
         def run(rest: FactorGraphs, potentials: Sequence[Vector]) -> Beliefs:
-            engine = self._engine("clamped", rest, np.zeros(len(rest.cards), dtype=bool), counting)
+            engine = self.once(("clamped", counting), lambda: self._engine("clamped", rest, None, counting))
             return self._run(engine, potentials, query, Temperature(latent, latent))
 
         return self._complete(scores, query, run)
@@ -260,69 +204,64 @@ class GraphBatch:
         self, scores: tuple[Vector, Vector], query: Query, run: Callable[[FactorGraphs, Sequence[Vector]], Beliefs]
     ) -> Beliefs:
         """Return beliefs of whole graphs from those of the graphs of what is not known, given the true outputs."""
-        assert self.truth is not None
         conditioned: Conditioned = self.once("conditioned", lambda: Conditioned(self.structure, self.truth != UNKNOWN))
         truth = self.states_of(query.rows)
         *potentials, constants = conditioned.reduce(*scores, truth, query.rows)
         return conditioned.spread(run(conditioned.rest, potentials), truth, query.rows, constants=constants)
 
-    def _at_least(self, found: Beliefs, known: Beliefs, graphs: Indices) -> Beliefs:
+    def _replace_worse(self, found: Beliefs, known: Beliefs, graphs: Indices) -> None:
         """Take what is known wherever its value is the larger one."""
-        structure, worse = self.structure, found.values < known.values
-        for out, other, at, items_at in (
-            (found.unary, known.unary, structure.state_at, structure.variables_at),
-            (found.tables, known.tables, structure.table_at, structure.factors_at),
-            (found.states, known.states, np.arange(len(structure.cards) + 1), structure.variables_at),
-        ):
-            chosen = np.repeat(worse, at[items_at[graphs + 1]] - at[items_at[graphs]])
+        worse = found.values < known.values
+        pairs = (found.unary, known.unary), (found.tables, known.tables), (found.states, known.states)
+        for (out, other), at in zip(pairs, (*self.entries_at, self.offsets), strict=True):
+            chosen = np.repeat(worse, np.diff(at)[graphs])
             out[chosen] = other[chosen]
         found.values[worse] = known.values[worse]
-        return found
-
-    def _pool(self, scores: tuple[Vector, Vector], query: Query, predicting: bool) -> Beliefs:
-        """Pool outputs and hidden nodes."""
-        engine, temperature = self._pooling(query.temperature, predicting)
-        return self._run(engine, scores, query, temperature)
 
     def is_approximate(self, temperature: Temperature) -> bool:
         """Tell whether some graph is too wide for exact pooling in training at these temperatures."""
-        return not self.made[self._pooling(temperature, False)[0]].exact.all()
+        return not self.made[self.pooling(temperature, False)[0]].exact.all()
 
-    def _pooling(self, temperature: Temperature, predicting: bool) -> tuple[str, Temperature]:
+    def pooling(self, temperature: Temperature, predicting: bool) -> tuple[str, Temperature]:
         """Return which engine pools outputs and hidden nodes, and at which temperatures."""
-        hidden = self.hidden(predicting)
-        if not hidden.any():
-            temperature = Temperature(temperature.output, temperature.output)
-        elif hidden.all():
-            temperature = Temperature(temperature.latent, temperature.latent)
-        if temperature.output == temperature.latent:
-            # The order of pooling is then free, and tables are smaller without the rule that hidden nodes go first.
-            return self._engine("together", self.structure, np.zeros(len(hidden), dtype=bool)), temperature
-        return self._engine(self._roles(predicting), self.structure, hidden), temperature
+
+        def choose() -> tuple[str, Temperature]:
+            hidden, (output, latent) = self.hidden(predicting), temperature
+            if not hidden.any():
+                latent = output
+            elif hidden.all():
+                output = latent
+            # At one temperature the order is free, and tables are smaller without the rule that hidden nodes go first.
+            together = output == latent
+            roles = ("together", self.structure) if together else (self._roles(predicting), self.structure, hidden)
+            return self._engine(*roles), Temperature(output, latent)
+
+        return self.once((temperature, predicting), choose)
 
     def _roles(self, predicting: bool) -> str:
         return "predicting" if predicting or not self.labelled else "training"
 
     def _engine(
-        self, name: str, structure: FactorGraphs, hidden: NDArray[np.bool_], counting: Counting | None = None
+        self, name: str, structure: FactorGraphs, hidden: NDArray | None = None, counting: Counting | None = None
     ) -> str:
         """Make an engine if it is not there yet, and return under which name it is kept."""
         limits = self.limits if counting is None else {**self.limits, "counting": counting}
         name = f"{name} by {limits['counting']}"
-        self.once(name, lambda: Inference(structure, hidden, **limits))
+        flags = hidden if hidden is not None else np.zeros(len(structure.cards), dtype=bool)
+        self.once(name, lambda: Inference(structure, flags, **limits))
         return name
 
     def _run(self, name: str, scores: Sequence[Vector], query: Query, temperature: Temperature) -> Beliefs:
         """Run an engine, beginning with the messages that were kept for nearby weights."""
         engine, w, rows = self.made[name], query.w, query.rows
-        if engine.exact.all():
+        if engine.propagation is None:
             return engine.run(*scores, temperature, rows)
         with MAKING:
             place = name, query.mode, temperature
             kept, n_messages = self.kept.get(place), int(engine.message_at[-1])
             fits = kept is not None and (len(kept.weights), len(kept.messages)) == (len(w), n_messages)
             if kept is None or not fits or not _is_near(w, kept.weights):
-                kept = self.kept[place] = Kept(w.copy(), np.zeros(n_messages))
+                kept = self.kept[place] = Remembered(name, query.mode, *temperature, w.copy(), np.zeros(n_messages))
         chosen = slice(None) if rows is None else positions(engine.message_at, rows)[0]
         found = engine.run(*scores, temperature, rows, kept.messages[chosen])
         kept.messages[chosen] = found.messages
@@ -340,33 +279,56 @@ class GraphBatch:
         if query.mode != "clamped":
             return run(self._roles(predicting), self.structure, self.hidden(predicting), scores)
         return self._complete(
-            scores,
-            query,
-            lambda rest, potentials: run("clamped", rest, np.ones(len(rest.cards), dtype=bool), potentials),
+            scores, query, lambda rest, left: run("clamped", rest, np.ones(len(rest.cards), dtype=bool), left)
         )
 
 
-@dataclass
-class NodeLoss:
-    """The loss as a sum over nodes, Δ(y, h) = Σ_v loss of v's state."""
+@dataclass(frozen=True)
+class HiddenNodes:
+    """The G nodes whose states are not known, each of which touches known nodes only, with M states in all."""
 
-    batch: GraphBatch
+    nodes: Indices  # (G,) their numbers in the batch
+    sites: LatentSites  # their graphs, and where their states lie among all M
+    own: Indices  # (M,) the entry of each state among the scores of nodes
+    entries: Indices  # entries of edges' tables that join a hidden and a known node
+    targets: Indices  # the state of 0 … M−1 that each of these belongs to
 
-    def _places(self, query: Query) -> tuple[Indices, Indices, Indices, Vector | None]:
-        structure = self.batch.structure
-        return query.examples(self.batch), structure.variables_at, structure.state_at, self.batch.losses
+    @classmethod
+    def of(cls, batch: GraphBatch) -> "HiddenNodes":
+        """List the hidden nodes of a labeled batch; raise InputError if two of them are joined by an edge."""
+        assert batch.truth is not None
+        structure, cards, truth, hidden = batch.structure, batch.cards, batch.truth, batch.truth == UNKNOWN
+        ends = structure.scopes.reshape(-1, 2)
+        for pair in ends[hidden[ends].all(axis=1)][:1]:
+            (k, first), (_, second) = (locate(batch.offsets, node) for node in pair)
+            raise InputError(
+                f"X[{k}] has an edge between the nodes {first} and {second}, neither of which has a known label, but a "
+                "loss on hidden nodes (ModLat, IterativeLSVM) needs unknown nodes that touch known labels only: leave "
+                "such edges out, or use LatentSSVM, MarginalSSVM or HiddenCRF"
+            )
+        nodes = np.flatnonzero(hidden)
+        offsets = offsets_from_lengths(cards[nodes])
+        places = np.zeros(len(hidden), dtype=np.int64)
+        places[nodes] = offsets[:-1]
+        entries, targets = [], []
+        for here in (0, 1):
+            edges = np.flatnonzero(hidden[ends[:, here]])
+            node, known = ends[edges, here], ends[edges, 1 - here]
+            # The states of the second node are next to each other in a table.
+            step, fixed = (cards[known], truth[known]) if here == 0 else (1, truth[known] * cards[node])
+            entries.append(_steps(structure.table_at[edges] + fixed, cards[node], step))
+            targets.append(_steps(places[node], cards[node]))
+        graphs = np.searchsorted(batch.offsets, nodes, side="right") - 1
+        own = _steps(structure.state_at[nodes], cards[nodes])
+        return cls(nodes, LatentSites(graphs, offsets), own, np.concatenate(entries), np.concatenate(targets))
 
-    def add_to(self, scores: tuple[Vector, Vector], query: Query) -> tuple[Vector, Vector]:
-        """Add the losses of states to the scores of nodes."""
-        kernels.add_losses(*self._places(query), scores[0])
-        return scores
+    def others(self, P: Vector) -> Vector:
+        """Return how much P gives to the other states of the site of each state, 1 − P for a distribution."""
+        starts = self.sites.offsets[:-1]
+        return np.add.reduceat(P, starts)[members(self.sites.offsets)[0]] - P if len(starts) else np.zeros(0)
 
-    def of(self, counts: Any, query: Query) -> Vector:
-        """Return the loss of each graph's assignment, or the expected one."""
-        places = self._places(query)
-        out = np.empty(len(places[0]))
-        if isinstance(counts, np.ndarray):
-            kernels.state_losses(*places, counts, out)
-        else:
-            kernels.expected_losses(*places, counts[0], out)
-        return out
+
+def _steps(first: Indices, lengths: Indices, step: Indices | int = 1) -> Indices:
+    """first[0], first[0] + step[0], … (lengths[0] of them), first[1], …"""
+    item, number = members(offsets_from_lengths(lengths))
+    return first[item] + number * np.broadcast_to(step, len(first))[item]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.checks import array_of, check_unmasked, is_ordered
+from latentstruct.checks import array_of, check_choice, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, offsets_from_lengths
 from latentstruct.short_repr import short_repr, show
@@ -17,9 +17,6 @@ from latentstruct.tasks.labels import as_list
 
 TypeName = int | str
 """What names a type of nodes or edges."""
-
-NODE, EDGE = "node", "edge"
-"""The types of nodes and edges that are given none."""
 
 
 @dataclass(eq=False)
@@ -55,21 +52,10 @@ AXES = {"right": "horizontal", "down": "vertical", "down-right": "diagonal", "do
 
 
 def grid_edges(height: int, width: int, neighbours: int = 4) -> tuple[Indices, NDArray]:
-    """Return the edges of a grid whose nodes are numbered row by row.
+    """Return the edges (E, 2) of a grid whose nodes are numbered row by row, and their directions (E,).
 
-    Parameters
-    ----------
-    height, width : int
-        H and W.
-    neighbours : {4, 8}, default=4
-        Whether the diagonals are edges too.
-
-    Returns
-    -------
-    edges : ndarray of shape (E, 2)
-        Each pair once, the earlier node first: all edges to the right, then down, then down-right and down-left.
-    directions : ndarray of str, shape (E,)
-        "right", "down", "down-right" or "down-left".
+    Each pair comes once, the earlier node first: all edges to the "right", then "down", and, if there are 8
+    `neighbours`, "down-right" and "down-left".
     """
     if not (isinstance(neighbours, int | np.integer) and neighbours in (4, 8)):
         raise InputError(f"neighbours must be 4 or 8, found {show(neighbours)}: choose one of these")
@@ -109,15 +95,11 @@ def grid_graph(
     matrix = features if sparse.issparse(features) else array_of(features, "features")
     if shape is None:
         if matrix.ndim != 3:
-            raise InputError(
-                f"features of a grid must have shape (H, W, d), found {matrix.shape}: add a last axis, or give a "
-                "matrix (H·W, d) and shape=(H, W)"
-            )
+            raise InputError(f"features of a grid must have shape (H, W, d), got {matrix.shape}: give shape=(H, W)")
         shape = matrix.shape[:2]
         matrix = matrix.reshape(-1, matrix.shape[2])
-    whole = is_ordered(shape) and len(shape) == 2 and all(isinstance(side, int | np.integer) for side in shape)
-    if not whole:
-        raise InputError(f"shape is {show(shape)}; expected two whole numbers: give the height and the width")
+    if not (is_ordered(shape) and len(shape) == 2 and all(isinstance(side, int | np.integer) for side in shape)):
+        raise InputError(f"shape must be two integers, got {show(shape)}: give the height and the width")
     height, width = shape
     if matrix.ndim != 2 or matrix.shape[0] != height * width:
         raise InputError(
@@ -125,32 +107,19 @@ def grid_graph(
             f"{height * width} rows: give one row for each cell, row by row"
         )
     edges, directions = grid_edges(height, width, neighbours)
-    if edge_types is not None and not (isinstance(edge_types, str) and edge_types in ("direction", "axis")):
-        raise InputError(
-            f"edge_types must be 'direction', 'axis' or None, found {show(edge_types)}: choose one of these"
-        )
-    types = None if edge_types is None else directions
+    if edge_types is None:
+        return GraphInput(matrix, edges, edge_features)
+    check_choice(edge_types, ("direction", "axis"), "edge_types")
     if edge_types == "axis":
-        types = np.array([AXES[str(direction)] for direction in directions], dtype="U10")
-    return GraphInput(matrix, edges, edge_features, None, types)
+        directions = np.array([AXES[str(direction)] for direction in directions], dtype="U10")
+    return GraphInput(matrix, edges, edge_features, None, directions)
 
 
 @dataclass
 class StackedGraphs:
     """Many graphs in flat arrays: nodes of graph g are nodes_at[g] … nodes_at[g + 1], edges likewise.
 
-    Attributes
-    ----------
-    features : ndarray or csr_array of shape (N, d)
-        Node features.
-    edges : ndarray of shape (E, 2)
-        Pairs of nodes in the numbering of the whole stack.
-    edge_features : ndarray or csr_array of shape (E, d_e) or None
-        Edge features.
-    node_names, edge_names : list
-        Distinct types, in the order in which they were first seen.
-    node_codes, edge_codes : ndarray of shape (N,) and (E,)
-        Types as positions in these lists.
+    Edges (E, 2) number the nodes of the whole stack. Types are codes: places in the lists of names.
     """
 
     features: Any
@@ -170,41 +139,34 @@ def stack_graphs(X: Any) -> StackedGraphs:
     nodes = [check_matrix(graph.features, f"features of X[{k}]") for k, graph in enumerate(graphs)]
     nodes_at = offsets_from_lengths(matrix.shape[0] for matrix in nodes)
     pairs = [_checked_edges(graph.edges, k, nodes[k].shape[0]) for k, graph in enumerate(graphs)]
-    edges_at = offsets_from_lengths(len(edges) for edges in pairs)
-    edges = np.concatenate(pairs) + np.repeat(nodes_at[:-1], np.diff(edges_at))[:, None]
-    node_names, node_codes = _stacked_types([graph.node_types for graph in graphs], nodes_at, "node", NODE)
-    edge_names, edge_codes = _stacked_types([graph.edge_types for graph in graphs], edges_at, "edge", EDGE)
+    edges_at = offsets_from_lengths(map(len, pairs))
     return StackedGraphs(
-        _stacked_matrices(nodes, "features"),
-        edges,
-        _stacked_edge_features(graphs, edges_at),
+        _stacked_matrices(nodes, range(len(nodes)), "features"),
+        np.concatenate(pairs) + np.repeat(nodes_at[:-1], np.diff(edges_at))[:, None],
+        _stacked_edge_features(graphs, np.diff(edges_at)),
         nodes_at,
         edges_at,
-        node_names,
-        node_codes,
-        edge_names,
-        edge_codes,
+        *_stacked_types([graph.node_types for graph in graphs], nodes_at, "node"),
+        *_stacked_types([graph.edge_types for graph in graphs], edges_at, "edge"),
     )
 
 
 def _as_graph(x: Any, k: int) -> GraphInput:
     if isinstance(x, GraphInput):
         return x
-    names = [field.name for field in fields(GraphInput)]
     if isinstance(x, Mapping):
-        odd = [key for key in x if key not in names]
-        if odd or not {"features", "edges"} <= set(x):
+        names = [field.name for field in fields(GraphInput)]
+        if not {"features", "edges"} <= set(x) <= set(names):
             raise InputError(
-                f"X[{k}] has the keys {show(list(x))}, expected 'features' and 'edges' and perhaps "
+                f"X[{k}] has the keys {show(list(x))}, expected 'features', 'edges' and perhaps "
                 f"{', '.join(names[2:])}: rename or remove the others"
             )
         return GraphInput(**x)
     if isinstance(x, tuple) and len(x) in (2, 3):
         return GraphInput(*x)
-    shown = f"a tuple of {len(x)} items" if isinstance(x, tuple) else f"{type(x).__name__}"
+    found = f"a tuple of {len(x)} items" if isinstance(x, tuple) else f"{type(x).__name__}"
     raise InputError(
-        f"X[{k}] must be a graph, found {shown}: give a GraphInput, a tuple (features, edges) or (features, edges, "
-        "edge_features), or a dict with these names"
+        f"X[{k}] must be a graph, found {found}: give a GraphInput, a tuple (features, edges[, edge_features]) or dict"
     )
 
 
@@ -213,103 +175,68 @@ def _checked_edges(edges: Any, k: int, n_nodes: int) -> Indices:
     try:
         pairs = np.asarray(edges)
     except ValueError as error:
-        raise InputError(
-            f"edges of X[{k}] must be pairs of node numbers ({error}): give an array (E, 2) of whole numbers"
-        ) from error
+        raise InputError(f"edges of X[{k}] must be pairs of node numbers ({error}): give an array (E, 2)") from error
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise InputError(
-            f"edges of X[{k}] must be whole numbers of shape (E, 2), found {pairs.dtype} of shape {pairs.shape}: give "
-            "the two node numbers of each edge"
+            f"edges of X[{k}] must be whole numbers of shape (E, 2), found {pairs.dtype} of {pairs.shape}: give pairs"
         )
-    outside = np.flatnonzero(((pairs < 0) | (pairs >= n_nodes)).any(axis=1))
-    if len(outside):
-        e = outside[0]
-        raise InputError(
-            f"edge {e} of X[{k}] joins {tuple(pairs[e].tolist())}, but the graph has {n_nodes} nodes, numbered from 0: "
-            "correct the edge or add the missing node"
-        )
-    loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
-    if len(loops):
-        raise InputError(
-            f"edge {loops[0]} of X[{k}] joins node {pairs[loops[0], 0]} with itself; expected two different nodes: "
-            "remove it, and put what it says into the node's features"
-        )
+    for e in np.flatnonzero(((pairs < 0) | (pairs >= n_nodes)).any(axis=1))[:1]:
+        pair = tuple(pairs[e].tolist())
+        raise InputError(f"edge {e} of X[{k}] joins {pair}, but the graph has {n_nodes} nodes: count from 0")
+    for e in np.flatnonzero(pairs[:, 0] == pairs[:, 1])[:1]:
+        raise InputError(f"edge {e} of X[{k}] joins node {pairs[e, 0]} with itself; expected two nodes: remove it")
     return pairs.astype(np.int64)
 
 
-def _stacked_matrices(matrices: Sequence[Any], what: str) -> Any:
-    """Return matrices of equal width as one, sparse if one of them is."""
+def _stacked_matrices(matrices: Sequence[Any], numbers: Sequence[int], what: str) -> Any:
+    """Return matrices of equal width as one, sparse if one of them is; `numbers` are those of their graphs."""
     width = matrices[0].shape[1]
-    odd = next((k for k, matrix in enumerate(matrices) if matrix.shape[1] != width), None)
-    if odd is not None:
-        raise InputError(
-            f"{what} of X[{odd}] have {matrices[odd].shape[1]} columns, but those of X[0] have {width}: every graph "
-            "needs the same features; give these"
-        )
+    for k, matrix in zip(numbers, matrices, strict=True):
+        if (found := matrix.shape[1]) != width:
+            raise InputError(
+                f"{what} of X[{k}] have {found} columns, but those of X[{numbers[0]}] have {width}: give the same"
+            )
     if any(sparse.issparse(matrix) for matrix in matrices):
         return sparse.vstack([sparse.csr_array(matrix) for matrix in matrices], format="csr")
     return np.concatenate(matrices)
 
 
-def _stacked_edge_features(graphs: Sequence[GraphInput], edges_at: Indices) -> Any:
-    """Return the features of all edges, or None if there are none; graphs without edges need not say."""
-    sizes = np.diff(edges_at)
-    given = [k for k, graph in enumerate(graphs) if graph.edge_features is not None and sizes[k]]
-    silent = [k for k, graph in enumerate(graphs) if graph.edge_features is None and sizes[k]]
+def _stacked_edge_features(graphs: Sequence[GraphInput], sizes: Indices) -> Any:
+    """Return the features of all edges, or None if there are none; graphs without edges need not have any."""
+    joined = np.flatnonzero(sizes).tolist()
+    given = [k for k in joined if graphs[k].edge_features is not None]
     if not given:
         return None
-    if silent:
-        raise InputError(
-            f"X[{silent[0]}] has no edge_features, but X[{given[0]}] has: give them for all graphs or for none"
-        )
-    matrices = [check_matrix(graphs[k].edge_features, f"edge_features of X[{k}]") for k in given]
-    for k, matrix in zip(given, matrices, strict=True):
-        if matrix.shape[0] != sizes[k]:
+    matrices = []
+    for k in joined:
+        if graphs[k].edge_features is None:
+            raise InputError(f"X[{k}] has no edge_features, but X[{given[0]}] has: give them for all or for none")
+        matrices.append(check_matrix(graphs[k].edge_features, f"edge_features of X[{k}]"))
+        if (n_rows := matrices[-1].shape[0]) != sizes[k]:
             raise InputError(
-                f"edge_features of X[{k}] have {matrix.shape[0]} rows, but the graph has {sizes[k]} edges: give one "
-                "row for each edge"
+                f"edge_features of X[{k}] have {n_rows} rows, but there are {sizes[k]} edges: give as many"
             )
-    return _stacked_matrices(matrices, "edge_features")
+    return _stacked_matrices(matrices, given, "edge_features")
 
 
-def _stacked_types(
-    given: Sequence[Any], offsets: Indices, what: str, default: TypeName
-) -> tuple[list[TypeName], Indices]:
-    """Return the distinct types of all graphs' nodes or edges, and each one's position among them."""
+def _stacked_types(given: Sequence[Any], offsets: Indices, what: str) -> tuple[list[TypeName], Indices]:
+    """Return the distinct types of all graphs' nodes or edges, `what` if not given, and each one's place there."""
     numbers: dict[TypeName, int] = {}
-    codes = np.empty(offsets[-1], dtype=np.int64)
-    for k, types in enumerate(given):
-        span = slice(offsets[k], offsets[k + 1])
-        size = int(offsets[k + 1] - offsets[k])
+    codes = []
+    for k, (types, size) in enumerate(zip(given, np.diff(offsets).tolist(), strict=True)):
         if types is None:
-            codes[span] = numbers.setdefault(default, len(numbers)) if size else 0
+            codes.append(np.full(size, numbers.setdefault(what, len(numbers)) if size else 0))
             continue
-        names, inverse = _distinct(types, f"{what}_types of X[{k}]")
-        if len(inverse) != size:
-            raise InputError(
-                f"{what}_types of X[{k}] has {len(inverse)} entries, but the graph has {size} {what}s: give one type "
-                f"for each {what}"
-            )
-        known = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
-        codes[span] = known[inverse]
-    return list(numbers), codes
-
-
-def _distinct(types: Any, name: str) -> tuple[list[TypeName], Indices]:
-    if isinstance(types, np.ndarray) and types.ndim == 1 and types.dtype.kind in "iuU":
-        found, inverse = np.unique(types, return_inverse=True)
-        return found.tolist(), inverse.astype(np.int64)
-    if isinstance(types, str) or not hasattr(types, "__len__") or getattr(types, "ndim", 1) != 1:
-        raise InputError(
-            f"{name} must be a sequence of whole numbers or strings, found {show(types)}: give a list of them"
-        )
-    numbers: dict[TypeName, int] = {}
-    codes = np.empty(len(types), dtype=np.int64)
-    for i, value in enumerate(as_list(types)):
-        plain = value.item() if isinstance(value, np.generic) else value
-        if isinstance(plain, bool) or not isinstance(plain, (int, str)):
-            raise InputError(f"{name} has {show(value)} at {i}, expected a whole number or a string: convert it")
-        codes[i] = numbers.setdefault(plain, len(numbers))
-    return list(numbers), codes
+        name = f"{what}_types of X[{k}]"
+        if isinstance(types, str) or not hasattr(types, "__len__") or getattr(types, "ndim", 1) != 1:
+            raise InputError(f"{name} must be a sequence of whole numbers or strings, found {show(types)}: give a list")
+        values = [value.item() if isinstance(value, np.generic) else value for value in as_list(types)]
+        for i, value in enumerate(values):
+            if isinstance(value, bool) or not isinstance(value, (int, str)):
+                raise InputError(f"{name} has {show(value)} at {i}, expected a whole number or a string: convert it")
+        if len(values) != size:
+            raise InputError(f"{name} has {len(values)} entries, but the graph has {size} {what}s: give one for each")
+        codes.append(np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64))
+    return list(numbers), np.concatenate(codes)

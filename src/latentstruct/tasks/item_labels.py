@@ -1,6 +1,6 @@
 """Outputs with one label per item: tokens of a sequence, nodes of a graph. The label −1 marks an unknown one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain as concatenate
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.pooling import require_labels
+from latentstruct.core.protocols import Mode, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Planes, Slopes
 from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths
@@ -60,21 +61,12 @@ class ItemLabels(BaseTask):
         self.costs_ = labels.costs(costs)
         self.costs_or_nothing_ = np.vstack([self.costs_, np.zeros(len(labels))])
 
-    def _label_numbers(self, Y: Any, offsets: Indices, name: str) -> Indices:
-        """Return the numbers of the labels of all items, −1 where unknown."""
-        raise TypeError(f"{type(self).__name__} does not define _label_numbers()")
-
-    def _latent_states(self, batch: Any, latents: Sequence[Any], name: str) -> Indices:
-        """Return the states of all items of given labelings."""
-        raise TypeError(f"{type(self).__name__} does not define _latent_states()")
-
-    def _labelings(self, batch: Any, states: Indices) -> list[NDArray]:
-        """Return the labeling of each example."""
-        raise TypeError(f"{type(self).__name__} does not define _labelings()")
-
-    def _labeling_slopes(self, batch: Any, states: Indices) -> Slopes:
-        """Return the features of one labeling per example."""
-        raise TypeError(f"{type(self).__name__} does not define _labeling_slopes()")
+    # What subclasses define: numbers of the labels of all items (−1 where unknown), states of given labelings,
+    # labelings of states, and the features of one labeling per example.
+    _label_numbers: Callable[[Any, Indices, str], Indices]
+    _latent_states: Callable[[Any, Sequence[Any], str], Indices]
+    _labelings: Callable[[Any, Indices], list[NDArray]]
+    _labeling_slopes: Callable[[Any, Indices], Slopes]
 
     def completion_planes(self, batch: Any, latents: Sequence[Any]) -> Planes:
         """Return the features of whole labelings, which must agree with the known labels, as planes."""
@@ -99,6 +91,18 @@ class ItemLabels(BaseTask):
         require_labels(batch, "clamped")
         drawn = rng.integers(0, batch.cards, len(batch.truth))
         return self._labelings(batch, np.where(batch.truth == UNKNOWN, drawn, batch.truth))
+
+    def initial_latents(self, batch: Any, rng: np.random.Generator, attempt: int) -> list[NDArray]:
+        """Return the completions by what known labels tell on their own.
+
+        The weights are the first gradient, at w = 0, of the log-likelihood of the known labels: features of known
+        labels less those of uniform ones. Later attempts weight the examples at random.
+        """
+        weights = rng.exponential(size=batch.n_examples) if attempt else np.ones(batch.n_examples)
+        nothing, soft = np.zeros(self.n_features), Temperature(1.0, 1.0)
+        modes: tuple[Mode, Mode] = ("clamped", "free")
+        known, uniform = (self.total(batch, nothing, mode, soft, weights).slope for mode in modes)
+        return self.complete(batch, known - uniform)
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
         """Return the sum of the costs of each example's items.
