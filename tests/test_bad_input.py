@@ -79,7 +79,7 @@ def test_X_is_no_collection(inputs):
 
 def test_one_sequence_of_other_width():
     refuse(
-        re.escape("X[1] has 3 features but the model has 2: every sequence needs the same features"),
+        re.escape("X[1] has 3 features but the model has 2: give the same"),
         StructuralSVM(Chain()),
         [SEQUENCES[0], np.ones((2, 3)), SEQUENCES[2]],
         LABELS,
@@ -223,13 +223,13 @@ def test_unknown_labels_in_chains():
         half,
     )
     refuse(
-        r"labels has -1, which is reserved for tokens whose label is unknown, found \[-1, 0, 1\]: rename",
+        r"labels has -1, which marks unknown ones, found \[-1, 0, 1\]: rename",
         StructuralSVM(Chain(labels=[-1, 0, 1])),
         SEQUENCES,
         half,
     )
     nothing = [[-1] * len(y) for y in half]
-    refuse("all labels are -1, which marks unknown ones", LatentSSVM(Chain()), SEQUENCES, nothing)
+    refuse("all labels are -1 .unknown.; expected", LatentSSVM(Chain()), SEQUENCES, nothing)
 
 
 @pytest.mark.parametrize(

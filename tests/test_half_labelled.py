@@ -13,7 +13,7 @@ import reference
 from latentstruct import CCCP, CRF, Bundle, Chain, InputError, LatentSSVM, StructuralSVM, StructuredEstimator, load
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.kernels import half_chain
-from latentstruct.tasks import chain_pooling
+from latentstruct.tasks import chain_batch
 from latentstruct.tasks.chain import UNKNOWN
 from latentstruct.testing import check_task
 from test_tasks import FORMS, MATRIX, MODES, assert_kernels_agree, close, compare, fill, in_form
@@ -148,7 +148,7 @@ def test_latents_first_is_all_at_once_at_equal_temperatures(seed, share, n_label
     total = task.total(batch, w, "augmented", equal, weights)
     expected = (task.planes(batch, w, "augmented", equal).values, total.slope[task.transitions_at_ :][: n_labels**2])
     chosen = task._select(batch, Query(w, "augmented"))
-    pooled = chain_pooling.pool_latents_first(chosen, task._transitions(w), equal, weights, half_chain.TOGETHER)
+    pooled = chain_batch.pool_latents_first(chosen, task._transitions(w), equal, weights, half_chain.TOGETHER)
     assert_same([(pooled.values, pooled.pairs[0].ravel()), expected])
     slope = np.zeros((2, n_labels))
     batch.inputs.transposed_times(pooled.marginals, out=slope)
@@ -171,7 +171,7 @@ def test_scores_as_wide_as_they_may_be(seed, share, n_labels, temperature):
     limits = [temperature.latent / (widest + np.ptp(task._select(batch, Query(w, "free")).scores, axis=1).max())]
     if temperature.output > 0:
         limits.append(temperature.output / widest)
-    w *= 0.99 * chain_pooling.LINEAR_DOMAIN_SPREAD * min(limits)
+    w *= 0.99 * chain_batch.LINEAR_DOMAIN_SPREAD * min(limits)
     assert_kernels_agree(task, batch, w, temperature)
 
 
@@ -276,12 +276,12 @@ def test_both_kernels_forbid_labels(seed, share, temperature):
     w = rng.normal(size=task.n_features)
     widest = np.ptp(task._transitions(w)) + 1.0
     widest += np.ptp(task._select(batch, Query(w, "free")).scores, axis=1).max()
-    w *= 0.99 * temperature * chain_pooling.LINEAR_DOMAIN_SPREAD / widest
+    w *= 0.99 * temperature * chain_batch.LINEAR_DOMAIN_SPREAD / widest
     assert_kernels_agree(task, batch, w, Temperature(temperature, temperature))
     answers = []
     for limit in (np.inf, 0.0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(chain_pooling, "LINEAR_DOMAIN_SPREAD", limit)
+            patch.setattr(chain_batch, "LINEAR_DOMAIN_SPREAD", limit)
             planes = task.planes(batch, w, "clamped", Temperature(temperature, temperature))
             total = task.total(batch, w, "clamped", Temperature(temperature, temperature), np.ones(5))
             answers.append((planes.values, planes.slopes().toarray(), total.slope))
@@ -296,7 +296,7 @@ def test_known_labels_alone_do_not_need_the_slow_kernel(monkeypatch):
     def refuse(*arguments):
         raise AssertionError("the slow kernel was asked")
 
-    monkeypatch.setattr(chain_pooling.kernels, "forward_backward_log", refuse)
+    monkeypatch.setattr(chain_batch.kernels, "forward_backward_log", refuse)
     planes = task.planes(batch, np.ones(task.n_features), "clamped", SOFT)
     assert np.isfinite(planes.values).all()
 
@@ -540,9 +540,9 @@ def test_latents_that_do_not_fit(latents, message):
 
 def test_labels_that_are_needed_or_wrong():
     for parameters in ({}, {"labels": ["a", "b"]}):
-        with pytest.raises(InputError, match=r"all labels are -1, .* expected at least one known"):
+        with pytest.raises(InputError, match=r"all labels are -1 .* expected at least one known"):
             LatentSSVM(Chain(**parameters)).fit(TOKENS, [[UNKNOWN] * 3, [UNKNOWN]])
-    with pytest.raises(InputError, match="labels has -1, which is reserved"):
+    with pytest.raises(InputError, match="labels has -1, which marks unknown ones"):
         Chain(labels=["a", "b", UNKNOWN]).learn(TOKENS, HALF)
     with pytest.raises(InputError, match="unknown label 'b': the known labels are 'a'"):
         Chain(labels=["a"]).learn(TOKENS, HALF)

@@ -14,7 +14,7 @@ from latentstruct.core.oracles import RenyiOracle, SlackOracle
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import chain as chain_kernels
-from latentstruct.tasks import CandidateTask, Chain, ExampleTask, Multiclass, chain_pooling
+from latentstruct.tasks import CandidateTask, Chain, ExampleTask, Multiclass, chain_batch
 from latentstruct.testing import check_task
 
 MODES = ("free", "augmented", "clamped")
@@ -196,7 +196,7 @@ def test_chain_with_wide_score_ranges(scale, output):
     listed = reference.list_labellings(X, Y, 3, 2, 1.0 - np.eye(3), start=True, end=True, bias=True)
     w = scale * rng.normal(size=task.n_features)
     chosen = task._select(batch, Query(w, "free"))
-    assert spread(chosen.scores) >= chain_pooling.LINEAR_DOMAIN_SPREAD * output
+    assert spread(chosen.scores) >= chain_batch.LINEAR_DOMAIN_SPREAD * output
     compare(task, batch, listed, w, Temperature(output))
 
 
@@ -216,7 +216,7 @@ def test_chain_at_the_edge_of_the_linear_domain():
     w = rng.normal(size=task.n_features)
     chosen = task._select(batch, Query(w, "free"))
     wide = spread(chosen.scores) + np.ptp(task._transitions(w))
-    w *= 0.999 * chain_pooling.LINEAR_DOMAIN_SPREAD / wide
+    w *= 0.999 * chain_batch.LINEAR_DOMAIN_SPREAD / wide
     assert_kernels_agree(task, batch, w, Temperature(1.0))
 
 
@@ -225,7 +225,7 @@ def assert_kernels_agree(task, batch, w, temperature):
     answers = []
     for limit in (np.inf, 0.0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(chain_pooling, "LINEAR_DOMAIN_SPREAD", limit)
+            patch.setattr(chain_batch, "LINEAR_DOMAIN_SPREAD", limit)
             planes = task.planes(batch, w, "augmented", temperature)
             total = task.total(batch, w, "augmented", temperature, weights)
             marginals = np.concatenate(task.marginals(batch, w, temperature))
@@ -244,7 +244,7 @@ def test_both_chain_kernels_agree(seed, scale, output):
     w = scale * rng.normal(size=task.n_features)
     wide = spread(task._select(batch, Query(w, "augmented")).scores) + np.ptp(task._transitions(w))
     # Wider scores never reach the linear kernel.
-    assume(wide < chain_pooling.LINEAR_DOMAIN_SPREAD * output)
+    assume(wide < chain_batch.LINEAR_DOMAIN_SPREAD * output)
     assert_kernels_agree(task, batch, w, Temperature(output))
 
 

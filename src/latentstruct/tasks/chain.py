@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.checks import can_be_stacked, check_flag, check_sparse
-from latentstruct.core.pooling import require_labels
+from latentstruct.core.pooling import pool_known, require_labels
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import chain as kernels
@@ -23,8 +23,7 @@ from latentstruct.planes import Slopes, empty_atoms
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import check_examples
-from latentstruct.tasks.chain_batch import ChainBatch, Selection
-from latentstruct.tasks.chain_pooling import ChainSums, pool
+from latentstruct.tasks.chain_batch import ChainBatch, ChainSums, Selection, pool
 from latentstruct.tasks.inputs import InputRows, as_slice, check_matrix
 from latentstruct.tasks.item_labels import ItemLabels, flat_labels, label_lists
 from latentstruct.tasks.labels import COST_TABLES, LabelSet, distinct_labels
@@ -94,11 +93,8 @@ class Chain(ItemLabels):
         end: bool = False,
         bias: bool = False,
     ) -> None:
-        self.labels = labels
-        self.costs = costs
-        self.start = start
-        self.end = end
-        self.bias = bias
+        self.labels, self.costs = labels, costs
+        self.start, self.end, self.bias = start, end, bias
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the labels and the number of inputs."""
@@ -124,10 +120,7 @@ class Chain(ItemLabels):
         latent = UNKNOWN in labels.index
         known = [label for label in labels.labels if not is_unknown(label)]
         if not known:
-            raise InputError(
-                "all labels are -1, which marks unknown ones; expected at least one known label: label some of the "
-                "tokens"
-            )
+            raise InputError("all labels are -1 (unknown); expected at least one known label: label some of the tokens")
         if latent or self.labels is not None:
             labels = LabelSet.learn(known, self.labels)
         require_label_pairs(len(labels), COST_TABLES + WEIGHT_COPIES)
@@ -135,23 +128,18 @@ class Chain(ItemLabels):
 
     def _set(self, labels: LabelSet, n_inputs: int, latent: bool) -> None:
         if UNKNOWN in labels.index:
-            raise InputError(
-                "labels has -1, which is reserved for tokens whose label is unknown, found "
-                f"{show(labels.labels[:10])}: rename this label, or leave it out if it stands for unknown ones"
-            )
+            raise InputError(f"labels has -1, which marks unknown ones, found {show(labels.labels[:10])}: rename it")
         n = len(labels)
         self.labels_, self.n_inputs_, self.latent = labels, n_inputs, latent
         self._set_costs(labels, self.costs)
         self.transitions_at_ = n_inputs * n
-        end = self.transitions_at_ + n * n
-        blocks = []
-        for name, wanted in (("start", self.start), ("end", self.end), ("bias", self.bias)):
-            check_flag(wanted, name)
-            blocks.append(end if wanted else -1)
-            end += n if wanted else 0
-        self.start_at_, self.end_at_, self.bias_at_ = blocks
+        wanted = {"start": self.start, "end": self.end, "bias": self.bias}
+        for name, value in wanted.items():
+            check_flag(value, name)
+        ends = self.transitions_at_ + n * n + n * offsets_from_lengths(map(int, wanted.values()))
+        *starts, self.n_features = ends.tolist()
+        self.start_at_, self.end_at_, self.bias_at_ = np.where(list(wanted.values()), starts, -1).tolist()
         self._blocks = kernels.Blocks(self.transitions_at_, self.bias_at_, self.start_at_, self.end_at_)
-        self.n_features = end
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
@@ -187,26 +175,22 @@ class Chain(ItemLabels):
         require_labels(batch, "clamped")
         # The number −1 of unknown labels finds the last of these.
         labels = [*self.labels_.labels, UNKNOWN]
-        flat = [labels[number] for number in batch.known.tolist()]
+        flat = [labels[number] for number in batch.known(None).tolist()]
         return [flat[start:end] for start, end in pairwise(batch.offsets.tolist())]
 
     def _stack(self, X: Any) -> tuple[Any, Indices]:
         """Return all tokens as one checked matrix and the sequences' offsets."""
-        matrices = [
-            x if type(x) is np.ndarray or sparse.issparse(x) else check_matrix(x, f"X[{k}]") for k, x in enumerate(X)
-        ]
-        if not all(type(x) is not np.ndarray and can_be_stacked(x) for x in matrices):
+        plain = (type(x) is np.ndarray or sparse.issparse(x) for x in X)
+        matrices = [x if kept else check_matrix(x, f"X[{k}]") for k, (x, kept) in enumerate(zip(X, plain, strict=True))]
+        if not all(map(can_be_stacked, matrices)):
             for k, x in enumerate(matrices):
                 if sparse.issparse(x):
                     check_sparse(x, f"X[{k}]")
         shapes = [x.shape for x in matrices]
-        odd = next((k for k, shape in enumerate(shapes) if shape[1:] != (self.n_inputs_,)), None)
-        if odd is not None:
-            width = check_matrix(matrices[odd], f"X[{odd}]").shape[1]
-            raise InputError(
-                f"X[{odd}] has {width} features but the model has {self.n_inputs_}: every sequence needs the same "
-                "features as in training; give these"
-            )
+        for k, shape in enumerate(shapes):
+            if shape[1:] != (self.n_inputs_,):
+                width = check_matrix(matrices[k], f"X[{k}]").shape[1]
+                raise InputError(f"X[{k}] has {width} features but the model has {self.n_inputs_}: give the same")
         stack = sparse.vstack if any(type(x) is not np.ndarray for x in matrices) else np.concatenate
         try:
             return check_matrix(stack(matrices), "X"), offsets_from_lengths([shape[0] for shape in shapes])
@@ -225,8 +209,6 @@ class Chain(ItemLabels):
     def _labelings(self, batch: ChainBatch, states: Indices) -> list[NDArray]:
         return split(self.labels_.decode(states), batch.offsets)
 
-    # ---- scores and features -----------------------------------------------------------------------------
-
     def _transitions(self, w: Vector) -> NDArray[np.float64]:
         n = len(self.labels_)
         return w[self.transitions_at_ : self.transitions_at_ + n * n].reshape(n, n)
@@ -238,17 +220,15 @@ class Chain(ItemLabels):
 
     def _select(self, batch: ChainBatch, query: Query) -> Selection:
         """Return the sequences of a query with their scores; in the tables of the batch if only a sum is needed."""
-        n, rows = len(self.labels_), query.examples(batch)
-        span: Indices | slice = slice(0, batch.n_examples)
         tokens, offsets, truth, room = None, batch.offsets, batch.truth, None
+        rows, span = query.examples(batch), slice(0, batch.n_examples) if query.rows is None else as_slice(query.rows)
         if query.rows is not None:
-            span = as_slice(rows)
             tokens, offsets = positions(batch.offsets, rows)
             truth = None if truth is None else truth[tokens]
         # Sequences that are not next to each other have no place of their own there.
         if query.weights is not None and isinstance(span, slice):
             room = [table[batch.offsets[span.start] : batch.offsets[span.stop]] for table in batch.tables]
-        weights = query.w[: self.transitions_at_].reshape(-1, n)
+        weights = query.w[: self.transitions_at_].reshape(-1, len(self.labels_))
         scores = batch.inputs.times(weights, tokens, None if room is None else room.pop())
         known = NO_LABELS if truth is None else truth
         kernels.add_all_label_scores(scores, offsets, self._label_scores(query), known)
@@ -283,19 +263,20 @@ class Chain(ItemLabels):
         batch.inputs.transposed_times(marginals, slope[: self.transitions_at_].reshape(-1, n), chosen.tokens)
         slope[self.transitions_at_ : self.transitions_at_ + n * n] = sums.pairs.ravel()
         starts, ends = chosen.offsets[:-1], chosen.offsets[1:]
-        if self.start_at_ >= 0:
-            slope[self.start_at_ : self.start_at_ + n] = marginals[starts[starts < ends]].sum(axis=0)
-        if self.end_at_ >= 0:
-            slope[self.end_at_ : self.end_at_ + n] = marginals[ends[starts < ends] - 1].sum(axis=0)
-        if self.bias_at_ >= 0:
-            slope[self.bias_at_ : self.bias_at_ + n] = marginals.sum(axis=0)
+        for at, rows in (
+            (self.start_at_, starts[starts < ends]),
+            (self.end_at_, ends[starts < ends] - 1),
+            (self.bias_at_, slice(None)),
+        ):
+            if at >= 0:
+                slope[at : at + n] = marginals[rows].sum(axis=0)
         return slope
-
-    # ---- inference ---------------------------------------------------------------------------------------
 
     @staticmethod
     def _effective(batch: ChainBatch, mode: Mode, temperature: Temperature) -> Temperature:
         """Return the temperatures, made equal if there are only outputs or only latents to be pooled."""
+        if temperature.output == temperature.latent:
+            return temperature
         if not batch.half_labelled:
             return Temperature(temperature.output, temperature.output)
         return Temperature(temperature.latent, temperature.latent) if mode == "clamped" else temperature
@@ -303,9 +284,7 @@ class Chain(ItemLabels):
     def pool_batch(self, batch: ChainBatch, query: Query) -> Pooled:
         """Pool the labelings of the sequences of a query."""
         if query.mode == "clamped" and not batch.half_labelled:
-            rows = query.examples(batch)
-            slopes = self._labeling_slopes(batch, batch.known[positions(batch.offsets, rows)[0]], rows)
-            return Pooled(slopes.dot(query.w), slopes, np.zeros(len(rows)))
+            return pool_known(batch, query, lambda rows: self._labeling_slopes(batch, batch.known(rows), rows))
         if self._effective(batch, query.mode, query.temperature) == HARD:
             return self._pool_hard(batch, query)
         chosen, sums = self._pool_soft(batch, query, BY_SEQUENCE if query.weights is None else TOGETHER)
@@ -323,36 +302,21 @@ class Chain(ItemLabels):
         offsets = offsets_from_lengths(batch.offsets[rows + 1] - tokens)
         pointers, atoms = self._labeling_room(offsets)
         found, weights = np.empty((2, len(rows))), query.w[: self.transitions_at_].reshape(-1, len(self.labels_))
-        compressed, added, blocks = inputs.compressed, self._label_scores(query), self._blocks
-        truth, transitions = NO_LABELS if batch.truth is None else batch.truth, self._transitions(query.w)
         products = np.empty((offsets[-1] if inputs.dense else 0, len(self.labels_)))
+        truth, transitions = NO_LABELS if batch.truth is None else batch.truth, self._transitions(query.w)
+        data = products, inputs.compressed, weights, offsets, tokens, truth, self._label_scores(query), transitions
 
         def label(first: int, last: int) -> None:
             if inputs.dense:
-                asked, _ = positions(batch.offsets, rows[first:last])
-                inputs.times(weights, asked, products[offsets[first] : offsets[last]])
-            kernels.best_planes(
-                first,
-                last,
-                products,
-                compressed,
-                weights,
-                offsets,
-                tokens,
-                truth,
-                added,
-                transitions,
-                blocks,
-                pointers,
-                atoms,
-                found,
-            )
+                some, _ = positions(batch.offsets, rows[first:last])
+                inputs.times(weights, some, products[offsets[first] : offsets[last]])
+            kernels.best_planes(first, last, *data, self._blocks, pointers, atoms, found)
 
         query.chunks.run(label, len(rows))
         return Pooled(found[0], Slopes(inputs.rows, pointers, atoms), found[1])
 
     def _pool_soft(self, batch: ChainBatch, query: Query, by: int) -> tuple[Selection, ChainSums]:
-        """Return the sequences of a query, and their marginals and pair marginals; see `chain_pooling.pool`."""
+        """Return the sequences of a query, and their marginals and pair marginals; see `chain_batch.pool`."""
         chosen, temperature = self._select(batch, query), self._effective(batch, query.mode, query.temperature)
         weights = np.ones(len(chosen.rows)) if query.weights is None else query.weights
         return chosen, pool(chosen, self._transitions(query.w), temperature, weights, by)
@@ -398,18 +362,6 @@ class Chain(ItemLabels):
         """Return the best labeling of each sequence among those that agree with its known labels."""
         require_labels(batch, "clamped")
         return self._labelings(batch, self._best(batch, Query(w, "clamped"))[0])
-
-    def initial_latents(self, batch: ChainBatch, rng: np.random.Generator, attempt: int) -> list[NDArray]:
-        """Return the completions by what known labels tell on their own.
-
-        The weights are the first gradient, at w = 0, of the log-likelihood of the known labels: label means of the
-        inputs and counts of transitions against those of uniform labels. Later attempts weight the sequences at random.
-        """
-        require_labels(batch, "clamped")
-        weights = rng.exponential(size=batch.n_examples) if attempt else np.ones(batch.n_examples)
-        nothing, soft = np.zeros(self.n_features), Temperature(1.0, 1.0)
-        known, uniform = (self.total(batch, nothing, mode, soft, weights).slope for mode in ("clamped", "free"))
-        return self.complete(batch, known - uniform)
 
     def marginals(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the label probabilities of each token, a list of arrays (T, S).
