@@ -217,7 +217,7 @@ def test_models_without_a_word_on_labels_keep_these_whole(model, test, tmp_path)
 
 
 def test_large_charts_are_told_in_one_line(model, test, tmp_path, monkeypatch):
-    monkeypatch.setattr("latentstruct.tasks.parsing_memory.LARGE_CHART", 100)
+    monkeypatch.setattr("latentstruct.tasks.parsing_batch.LARGE_CHART", 100)
     monkeypatch.setattr("latentstruct.estimators.predicting.DECODED_TOGETHER", 4)
     sizes = {len(words(tree)) for tree in read_trees(test)}
     for args in (("predict", model, test), ("evaluate", model, test)):

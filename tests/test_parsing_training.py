@@ -161,12 +161,12 @@ def test_bad_parameters(parameters, message):
 @pytest.mark.parametrize(
     ("X", "Y", "message"),
     [
-        (["the dog barks"], BANK[:1], r"X\[0\] is of type str"),
+        (["the dog barks"], BANK[:1], r"X\[0\] is a str"),
         ([[]], BANK[:1], r"X\[0\] has no words"),
         ([["the", 3, "barks"]], BANK[:1], r"X\[0\] has 3 at place 1"),
-        ([["the", ("dog", ""), "barks"]], BANK[:1], "neither of them empty"),
-        ([["the", "old dog", "barks"]], BANK[:1], "or with whitespace in it"),
-        ([{"the", "dog", "barks"}], BANK[:1], r"X\[0\] is of type set"),
+        ([["the", ("dog", ""), "barks"]], BANK[:1], "nonempty words"),
+        ([["the", "old dog", "barks"]], BANK[:1], "without spaces"),
+        ([{"the", "dog", "barks"}], BANK[:1], r"X\[0\] is a set"),
         ([["the", "dog"]], BANK[:1], r"Y\[0\] has 3 words but X\[0\] has 2"),
         ([["the", "cat", "barks"]], BANK[:1], r"\('dog', 'N'\) at place 1, but X\[0\] has 'cat'"),
         ([["the", ("dog", "V"), "barks"]], BANK[:1], r"X\[0\] has \('dog', 'V'\)"),

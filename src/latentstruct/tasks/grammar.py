@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypedDict
 
@@ -15,15 +14,8 @@ from latentstruct.kernels.annotations import GoldTrees
 from latentstruct.kernels.parsing import BINARY, LEXICAL, UNARY, Rules
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import show
-from latentstruct.trees import (
-    Tree,
-    binarise,
-    is_artificial,
-    is_preterminal,
-    preorder,
-    tagged_words,
-    without_unary_cycles,
-)
+from latentstruct.trees import Tree, binarise, is_artificial, is_preterminal, preorder, tagged_words
+from latentstruct.trees import without_unary_cycles as without_cycles
 
 Unknown = Literal["suffix", "class", "one"]
 Token = str | tuple[str, str]
@@ -57,15 +49,10 @@ def signatures(word: str, unknown: Unknown) -> list[str]:
 
 @dataclass
 class Lexicon:
-    """Which tags a word may have.
+    """Which tags a word may have: entries (key, tag), each with a weight.
 
-    Words seen at most `rare` times in training share their entries with unknown words: those of a suffix, of a class
-    of spelling, or of all rare words together.
-
-    Attributes
-    ----------
-    entries : list of (key, tag)
-        A key is "=" and a known word, or "~" and what rare words have in common. Each entry has a weight.
+    A key is "=" and a known word, or "~" and what rare words, seen at most `rare` times in training, share with unknown
+    ones: a suffix, a class of spelling, or nothing.
     """
 
     entries: list[tuple[str, str]]
@@ -75,31 +62,20 @@ class Lexicon:
     def learn(cls, sentences: Sequence[Sequence[tuple[str, str]]], rare: int, unknown: Unknown) -> "Lexicon":
         """Read the lexicon off words with tags."""
         counts = Counter(word for sentence in sentences for word, _ in sentence)
-        shared = Counter(
-            key
-            for sentence in sentences
-            for word, _ in sentence
-            if counts[word] <= rare
-            for key in signatures(word, unknown)
-        )
+        seldom = (word for sentence in sentences for word, _ in sentence if counts[word] <= rare)
+        shared = Counter(key for word in seldom for key in signatures(word, unknown))
         keys = {KNOWN + word for word, count in counts.items() if count > rare}
         keys |= {key for key, count in shared.items() if "-" not in key or count >= LEAST_SHARED}
         draft = cls([(key, "") for key in keys], unknown)
         entries = {(draft.key(word), tag) for sentence in sentences for word, tag in sentence}
         return cls(sorted(entries), unknown)
 
-    @cached_property
-    def numbers(self) -> dict[str, dict[str, int]]:
-        """The entries of each key, by tag."""
-        found: dict[str, dict[str, int]] = {}
+    def __post_init__(self) -> None:
+        self.all_tags = sorted({tag for _, tag in self.entries})
+        # The entries of each key, by tag.
+        self.numbers: dict[str, dict[str, int]] = {}
         for number, (key, tag) in enumerate(self.entries):
-            found.setdefault(key, {})[tag] = number
-        return found
-
-    @cached_property
-    def all_tags(self) -> list[str]:
-        """All tags of training."""
-        return sorted({tag for _, tag in self.entries})
+            self.numbers.setdefault(key, {})[tag] = number
 
     def key(self, word: str) -> str:
         """Return the key by which a word is looked up."""
@@ -135,8 +111,8 @@ class GrammarState(TypedDict):
 class BinaryForm(NamedTuple):
     """The nodes of a tree in binary form without unary cycles, in preorder, as lists of equal length.
 
-    Each node has its tree, its symbol, the number of its children (0 for words), the place of the right child among
-    the nodes (its own place where there is none; the left or only child is the next node), and its span.
+    A kind is the number of children (0 for words), a right the place of the right child among the nodes (its own place
+    where there is none; the left or only child is the next node).
     """
 
     nodes: list[Tree]
@@ -149,10 +125,23 @@ class BinaryForm(NamedTuple):
     @classmethod
     def of(cls, tree: Tree, markov: int | None) -> "BinaryForm":
         """Bring a checked tree to binary form."""
-        nodes = list(preorder(binarise(without_unary_cycles(tree), markov)))
+        nodes = list(preorder(binarise(without_cycles(tree), markov)))
         kinds = [LEXICAL if is_preterminal(node) else len(node.children) for node in nodes]
         symbols = [(PHRASE if kind else TAG, node.label) for node, kind in zip(nodes, kinds, strict=True)]
-        return cls(nodes, symbols, kinds, *_layout(kinds))
+        rights, starts, ends = list(range(len(nodes))), [0] * len(nodes), [0] * len(nodes)
+        position = kinds.count(LEXICAL)
+        stack: list[int] = []
+        for node in range(len(nodes) - 1, -1, -1):
+            if kinds[node] == LEXICAL:
+                position -= 1
+                starts[node], ends[node] = position, position + 1
+            else:
+                left = last = stack.pop()
+                if kinds[node] == BINARY:
+                    rights[node] = last = stack.pop()
+                starts[node], ends[node] = starts[left], ends[last]
+            stack.append(node)
+        return cls(nodes, symbols, kinds, rights, starts, ends)
 
     def rules(self) -> list[tuple[Symbol, ...]]:
         """Return the symbols of each node and its children."""
@@ -177,47 +166,27 @@ class BinaryForm(NamedTuple):
 class Grammar:
     """Rules read off trees, over symbols that are pairs (kind, label) with kind "phrase" or "tag".
 
-    Attributes
-    ----------
-    symbols : list of (kind, label)
-        Tags are symbols of their own, even where a phrase is spelled alike.
-    binary : list of (parent, left, right)
-        Binary rules, by symbol numbers.
-    unary : list of (parent, child)
-        Unary rules.
-    chains : list of tuple of int
-        The chains of single children seen in training, as symbols from top to bottom. A derivation may have these and
-        no others, whole: their unary rules cannot be put together anew.
-    roots : list of int
-        Symbols seen at the root, the most frequent one first.
-    lexicon : Lexicon
-        Tags of words.
-    markov : int or None
-        How many children before an artificial symbol tells.
+    Tags are symbols of their own, even where a phrase is spelled alike. A derivation may have the chains of single
+    children seen in training and no others, whole: their unary rules cannot be combined otherwise.
     """
 
     symbols: list[Symbol]
-    binary: list[tuple[int, int, int]]
-    unary: list[tuple[int, int]]
-    chains: list[tuple[int, ...]]
-    roots: list[int]
+    binary: list[tuple[int, int, int]]  # parent, left, right
+    unary: list[tuple[int, int]]  # parent, child
+    chains: list[tuple[int, ...]]  # from top to bottom
+    roots: list[int]  # the most frequent one first
     lexicon: Lexicon
-    markov: int | None
+    markov: int | None  # how many of the children before it an artificial symbol stands for
 
-    @cached_property
-    def symbol_numbers(self) -> dict[Symbol, int]:
-        """Number of each symbol."""
-        return {symbol: number for number, symbol in enumerate(self.symbols)}
-
-    @cached_property
-    def rule_numbers(self) -> dict[tuple[int, ...], int]:
-        """Number of each rule among the binary or among the unary ones."""
-        return {rule: number for rules in (self.binary, self.unary) for number, rule in enumerate(rules)}
-
-    @cached_property
-    def chain_set(self) -> frozenset[tuple[int, ...]]:
-        """The chains, to be looked up."""
-        return frozenset(self.chains)
+    def __post_init__(self) -> None:
+        self.symbol_numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
+        self.chain_set = frozenset(self.chains)
+        # Numbers of rules among the binary or among the unary ones.
+        self.rule_numbers = {rule: number for rules in (self.binary, self.unary) for number, rule in enumerate(rules)}
+        # Labels of constituents are phrases that are not artificial; other symbols have the number −1.
+        counted = np.array([kind == PHRASE and not is_artificial(label) for kind, label in self.symbols], dtype=bool)
+        self.labels = [self.symbols[number][1] for number in np.flatnonzero(counted)]
+        self.label_numbers = np.where(counted, np.cumsum(counted) - 1, -1)
 
     @classmethod
     def learn(cls, trees: Sequence[Tree], markov: int | None, rare: int, unknown: Unknown) -> "Grammar":
@@ -244,17 +213,6 @@ class Grammar:
             markov,
         )
 
-    @cached_property
-    def labels(self) -> list[str]:
-        """The labels of constituents: phrases that are not artificial."""
-        return [label for kind, label in self.symbols if kind == PHRASE and not is_artificial(label)]
-
-    @cached_property
-    def label_numbers(self) -> NDArray[np.int64]:
-        """Number of each symbol's label, −1 for tags and artificial symbols, shape (symbols,)."""
-        counted = np.array([kind == PHRASE and not is_artificial(label) for kind, label in self.symbols], dtype=bool)
-        return np.where(counted, np.cumsum(counted) - 1, -1)
-
     def tag_number(self, tag: str) -> int:
         """Return the symbol of a tag, −1 if it was never seen."""
         return self.symbol_numbers.get((TAG, tag), -1)
@@ -274,26 +232,19 @@ class Grammar:
         """Undo `state`; raise InputError if it is no grammar, as a file may have anything."""
         rows: dict[str, Any] = {name: [tuple(row) for row in state[name]] for name in ROWS}
         lexicon = Lexicon([(key, tag) for key, tag in state["entries"]], state["unknown"])
-        grammar = cls(**rows, roots=list(state["roots"]), lexicon=lexicon, markov=state["markov"])
-        grammar.check()
-        return grammar
-
-    def check(self) -> None:
-        """Raise InputError unless rules, chains and roots are made of symbols, and chains of unary rules."""
-        known, labels, unary = range(len(self.symbols)), self.label_numbers, set(self.unary)
-        sound = all(
-            number in known for rows in (self.binary, self.unary, self.chains) for row in rows for number in row
-        )
+        found = cls(**rows, roots=list(state["roots"]), lexicon=lexicon, markov=state["markov"])
+        known, labels, unary = range(len(found.symbols)), found.label_numbers, set(found.unary)
         # A root is a phrase of the treebank, or the tag of a sentence of one word.
-        sound &= bool(self.roots) and all(
-            number in known and (labels[number] >= 0 or self.symbols[number][0] == TAG) for number in self.roots
+        sound = (
+            all(number in known for row in (*found.binary, *found.unary, *found.chains, found.roots) for number in row)
+            and bool(found.roots)
+            and all(labels[root] >= 0 or found.symbols[root][0] == TAG for root in found.roots)
+            and all(len(chain) > 1 and unary.issuperset(pairwise(chain)) for chain in found.chains)
+            and all(labels[upper] >= 0 for chain in found.chains for upper in chain[:-1])
         )
-        sound &= all(len(chain) > 1 and unary.issuperset(pairwise(chain)) for chain in self.chains)
-        if not sound or any(labels[upper] < 0 for chain in self.chains for upper in chain[:-1]):
-            raise InputError(
-                f"the rules do not fit the {len(self.symbols)} symbols; expected rules, chains and roots made of them: "
-                "the state is damaged, train again"
-            )
+        if not sound:
+            raise InputError(f"rules do not fit the {len(found.symbols)} symbols: the state is damaged, train again")
+        return found
 
     def derive(self, tree: Tree, tokens: Sequence[Token], name: str) -> NDArray[np.int64]:
         """Return the derivation of a checked tree of a sentence; raise InputError if the grammar does not have it.
@@ -304,13 +255,13 @@ class Grammar:
         form = BinaryForm.of(tree, self.markov)
         for kind, label in form.symbols:
             if (kind, label) not in self.symbol_numbers:
-                raise InputError(_unseen(name, f"{kind} {show(label)}"))
+                raise _unseen(name, f"{kind} {show(label)}")
         for chain in form.chains():
             if self._numbered(chain) not in self.chain_set:
-                raise InputError(_unseen(name, "chain " + " → ".join(label for _, label in chain)))
+                raise _unseen(name, "chain " + " → ".join(label for _, label in chain))
         symbols = self._numbered(form.symbols)
         if symbols[0] not in self.roots:
-            raise InputError(_unseen(name, f"root {show(form.symbols[0][1])}"))
+            raise _unseen(name, f"root {show(form.symbols[0][1])}")
         rules: list[int] = []
         left = iter(tokens)
         for node, rule in zip(form.nodes, form.rules(), strict=True):
@@ -319,7 +270,9 @@ class Grammar:
             else:
                 found = self.rule_numbers.get(self._numbered(rule))
             if found is None:
-                raise InputError(_unseen(name, _rule_name(node)))
+                children = [child.label if isinstance(child, Tree) else show(child) for child in node.children]
+                tagged = f"tag {show(node.label)} of the word {children[0]}"
+                raise _unseen(name, tagged if is_preterminal(node) else f"rule {node.label} → {' '.join(children)}")
             rules.append(found)
         return np.array([form.kinds, rules, symbols, form.rights, form.starts, form.ends], dtype=np.int64)
 
@@ -327,36 +280,8 @@ class Grammar:
         return tuple(self.symbol_numbers[symbol] for symbol in symbols)
 
 
-def _rule_name(node: Tree) -> str:
-    if is_preterminal(node):
-        return f"tag {show(node.label)} of the word {show(node.children[0])}"
-    return f"rule {node.label} → {' '.join(child.label for child in node.children if isinstance(child, Tree))}"
-
-
-def _unseen(name: str, what: str) -> str:
-    return (
-        f"{name} has the {what}, which is in no tree of training: predict its sentence without giving the tree, or "
-        "train on trees that have it"
-    )
-
-
-def _layout(kind: list[int]) -> tuple[list[int], list[int], list[int]]:
-    """Return right child, start and end of nodes in preorder from their kinds."""
-    size = len(kind)
-    right, start, end = list(range(size)), [0] * size, [0] * size
-    position = kind.count(LEXICAL)
-    stack: list[int] = []
-    for node in range(size - 1, -1, -1):
-        if kind[node] == LEXICAL:
-            start[node], end[node] = position - 1, position
-            position -= 1
-        else:
-            left = stack.pop()
-            last = stack.pop() if kind[node] == BINARY else left
-            right[node] = last if kind[node] == BINARY else node
-            start[node], end[node] = start[left], end[last]
-        stack.append(node)
-    return right, start, end
+def _unseen(name: str, what: str) -> InputError:
+    return InputError(f"{name} has the {what}, which is in no tree of training: leave out this tree, or train with it")
 
 
 class Layout(NamedTuple):
@@ -387,8 +312,7 @@ def _grouped(values: Indices, size: int) -> tuple[Indices, Indices]:
 def _split(symbols: Indices, splits: int) -> tuple[Indices, Indices]:
     """Return all ways to give sub-symbols to rows of symbols (m, q): split symbols (m·k^q, q), sub-symbols likewise."""
     q = symbols.shape[1]
-    subs = np.indices((splits,) * q).reshape(q, -1).T
-    subs = np.tile(subs, (len(symbols), 1))
+    subs = np.tile(np.indices((splits,) * q).reshape(q, -1).T, (len(symbols), 1))
     return np.repeat(symbols, splits**q, axis=0) * splits + subs, subs
 
 
@@ -436,8 +360,8 @@ def _compile_chains(grammar: Grammar, splits: int, unary_at: int) -> list[tuple[
     longest = max((len(chain) for chain in grammar.chains), default=0)
     if splits > 1 and splits**longest > MOST_SPLIT_CHAINS:
         raise InputError(
-            f"splits is {splits}, but a chain of {longest} single children is in the trees, which then has "
-            f"{splits}^{longest} forms; expected at most {MOST_SPLIT_CHAINS}: choose fewer splits, or shorten the chain"
+            f"splits is {splits}, but a chain of {longest} single children then has {splits}^{longest} forms; expected "
+            f"at most {MOST_SPLIT_CHAINS}: choose fewer splits, or shorten the chain"
         )
     found: list[tuple[int, int, Indices, Indices]] = []
     for chain in grammar.chains:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.checks import check_choice, check_integer
+from latentstruct.core.pooling import pool_known
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import annotations, inside_outside, parsing_counts
@@ -17,6 +18,7 @@ from latentstruct.kernels.parsing import Derivations, Scores
 from latentstruct.planes import Planes, Slopes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
+from latentstruct.tasks import parsing_batch as layouts
 from latentstruct.tasks.base import check_examples, require_one_latent_each
 from latentstruct.tasks.chosen_loss import ChosenLossTask
 from latentstruct.tasks.grammar import (
@@ -27,20 +29,7 @@ from latentstruct.tasks.grammar import (
     relative_frequencies,
     weight_layout,
 )
-from latentstruct.tasks.parsing_batch import (
-    ParsingBatch,
-    annotate,
-    check_sentences,
-    check_trees,
-    derived_tree,
-    flat_tree,
-    gold_spans,
-    lay_out_sentences,
-    lay_out_trees,
-    probable_constituents,
-)
-from latentstruct.tasks.parsing_losses import Answer, compare_trees, f1_loss, search_f1
-from latentstruct.tasks.parsing_memory import check_counts, memory_errors, warn_of_size
+from latentstruct.tasks.parsing_batch import Answer, ParsingBatch, annotate, compare_trees, f1_loss, memory_errors
 from latentstruct.tasks.span_features import SpanFeatures, SpanState
 from latentstruct.trees import Constituent
 
@@ -125,13 +114,8 @@ class Parsing(ChosenLossTask):
         unknown: Unknown = "suffix",
         exact_words: int = 0,
     ) -> None:
-        self.features = features
-        self.chosen_loss = loss
-        self.splits = splits
-        self.markov = markov
-        self.rare = rare
-        self.unknown = unknown
-        self.exact_words = exact_words
+        self.features, self.chosen_loss, self.splits, self.markov = features, loss, splits, markov
+        self.rare, self.unknown, self.exact_words = rare, unknown, exact_words
 
     def _check_parameters(self) -> None:
         check_choice(self.features, ("rules", "spans"), "features")
@@ -146,12 +130,12 @@ class Parsing(ChosenLossTask):
         """Read the grammar, and what features there are, off the trees."""
         self._check_parameters()
         check_examples(X, Y)
-        tokens = check_sentences(X)
-        trees = check_trees(Y, tokens)
+        tokens = layouts.check_sentences(X)
+        trees = layouts.check_trees(Y, tokens)
         grammar = Grammar.learn(trees, None if self.markov is None else int(self.markov), self.rare, self.unknown)
         spans = SpanFeatures([], [])
         if self.features == "spans":
-            spans = SpanFeatures.learn(grammar, tokens, gold_spans(grammar, trees))
+            spans = SpanFeatures.learn(grammar, tokens, layouts.gold_spans(grammar, trees))
         self._set(grammar, spans)
 
     def _set(self, grammar: Grammar, spans: SpanFeatures) -> None:
@@ -175,14 +159,15 @@ class Parsing(ChosenLossTask):
     def prepare(self, X: Any, Y: Any = None) -> ParsingBatch:
         """Validate sentences and trees and lay them out flat."""
         check_examples(X, Y)
-        tokens = check_sentences(X)
-        trees = None if Y is None else check_trees(Y, tokens)
-        warn_of_size(max(len(sentence) for sentence in tokens), len(self.rules_.root))
+        tokens = layouts.check_sentences(X)
+        trees = None if Y is None else layouts.check_trees(Y, tokens)
+        layouts.warn_of_size(max(len(sentence) for sentence in tokens), len(self.rules_.root))
         gold = None
         if trees is not None:
             pairs = enumerate(zip(trees, tokens, strict=True))
-            gold = lay_out_trees(self.grammar_, [self.grammar_.derive(*pair, f"Y[{k}]") for k, pair in pairs])
-        sentences = lay_out_sentences(self.grammar_, self.splits, tokens, gold_spans(self.grammar_, trees or ()))
+            gold = layouts.lay_out_trees(self.grammar_, [self.grammar_.derive(*pair, f"Y[{k}]") for k, pair in pairs])
+        spans = layouts.gold_spans(self.grammar_, trees or ())
+        sentences = layouts.lay_out_sentences(self.grammar_, self.splits, tokens, spans)
         return ParsingBatch(tokens, sentences, self.spans_.lay_out(self.grammar_, tokens, self.layout_.end), gold)
 
     def _scores(self, batch: ParsingBatch, w: Vector) -> Scores:
@@ -191,17 +176,12 @@ class Parsing(ChosenLossTask):
         kernels.score_chains(rules, w, chain)
         tables = []
         for attributes in (spans.starts, spans.ends, spans.lengths[:, None]):
-            table = np.zeros((len(attributes), len(self.grammar_.labels)))
+            tables.append(np.zeros((len(attributes), len(self.grammar_.labels))))
             if len(spans.starts):
-                kernels.score_boundaries(attributes, spans, w, table)
-            tables.append(table)
-        return Scores(
-            w[rules.weight],
-            chain,
-            np.where(rules.root >= 0, w[rules.root], -np.inf),
-            np.where(sentences.choice_weight >= 0, w[sentences.choice_weight], 0.0),
-            *tables,
-        )
+                kernels.score_boundaries(attributes, spans, w, tables[-1])
+        roots = np.where(rules.root >= 0, w[rules.root], -np.inf)
+        words = np.where(sentences.choice_weight >= 0, w[sentences.choice_weight], 0.0)
+        return Scores(w[rules.weight], chain, roots, words, *tables)
 
     def _best(
         self, batch: ParsingBatch, scores: Scores, rows: Indices, costs: Vector, gains: Vector
@@ -236,15 +216,9 @@ class Parsing(ChosenLossTask):
     def _pooling(self, temperature: Temperature) -> float:
         """Return the one temperature of trees and sub-symbols, or raise."""
         if self.latent and temperature.output != temperature.latent:
-            raise InputError(
-                f"Parsing with splits must pool trees and sub-symbols at one temperature, got {tuple(temperature)}: "
-                "use equal ones, as LatentSSVM and HiddenCRF do"
-            )
+            raise InputError(f"splits need one temperature of all, got {tuple(temperature)}: use equal ones")
         if temperature.output > 0 and self.chosen_loss == "f1":
-            raise InputError(
-                f"the loss 'f1' must be used with the hard max only, got temperature {temperature.output}: use "
-                "loss='hamming', or StructuralSVM"
-            )
+            raise InputError(f"loss='f1' has a hard max only, got ε = {temperature.output}: use loss='hamming'")
         return temperature.output
 
     def pool_batch(self, batch: ParsingBatch, query: Query) -> Pooled:
@@ -253,8 +227,10 @@ class Parsing(ChosenLossTask):
         if query.mode == "clamped":
             if soft and self.latent:
                 return self._sum(query, rows, lambda *some: self._pool_known(batch, query, *some))
-            features = self._features_of(batch, self._best_known(batch, query.w, rows), rows)
-            return Pooled(features @ query.w, Slopes.from_matrix(features), np.zeros(len(rows)))
+            if not self.latent:
+                return pool_known(batch, query, lambda _: self._known_slopes(batch, query.w, rows))
+            known = self._known_slopes(batch, query.w, rows)
+            return Pooled(known.dot(query.w), known, np.zeros(len(rows)))
         scores = self._scores(batch, query.w)
         if soft:
             return self._sum(query, rows, lambda *some: self._pool_trees(batch, query, scores, *some))
@@ -273,16 +249,17 @@ class Parsing(ChosenLossTask):
         short, long, gold = rows[exact], rows[~exact], batch.n_gold
         found = self._empty_derivations(batch, short)
         if len(short):
-            check_counts(batch.lengths[short], gold[short], len(self.rules_.root), self.most_steps_, self.exact_words)
+            n_symbols, n_steps = len(self.rules_.root), self.most_steps_
+            layouts.check_counts(batch.lengths[short], gold[short], n_symbols, n_steps, self.exact_words)
             data = (batch.sentences, batch.spans, self.rules_, scores, short)
-            parsing_counts.best_f1_trees(*data, self.most_steps_, found)
+            parsing_counts.best_f1_trees(*data, n_steps, found)
         features, predicted, right = self._answer(batch, found, short)
 
         def ask(places: Indices, costs: Vector, gains: Vector) -> Answer:
             return self._answer(batch, self._best(batch, scores, long[places], costs, gains)[1], long[places])
 
-        truth = self._features_of(batch, self._best_known(batch, w, long), long)
-        searched, losses = search_f1(ask, truth, gold[long], w)
+        truth = self._known_features(batch, self._chosen(batch, w, long), long)
+        searched, losses = layouts.search_f1(ask, truth, gold[long], w)
         back = np.argsort(np.argsort(~exact, kind="stable"))
         slopes = sparse.vstack([features, searched], format="csr")[back]
         losses = np.concatenate([f1_loss(predicted, right, gold[short]), losses])[back]
@@ -325,8 +302,7 @@ class Parsing(ChosenLossTask):
         data = (trees, rows, self.splits, self.layout_, query.w, query.temperature.output, weights, together)
         annotations.pool_annotations(*data, values, slopes)
         # What spans add does not depend on sub-symbols.
-        plain = annotate(trees, rows, np.zeros(len(trees.kind), dtype=np.int64), self.splits, self.layout_)
-        spans = self._features_of(batch, plain, rows)[:, first:]
+        spans = self._known_features(batch, np.zeros(len(trees.kind), dtype=np.int64), rows)[:, first:]
         slopes[:, first:] = weights @ spans if together else spans.toarray()
         return values + spans @ query.w[first:], np.zeros(len(rows))
 
@@ -338,8 +314,12 @@ class Parsing(ChosenLossTask):
             annotations.best_annotations(trees, rows, self.splits, self.layout_, w, np.empty(len(rows)), chosen)
         return chosen
 
-    def _best_known(self, batch: ParsingBatch, w: Vector, rows: Indices) -> Derivations:
-        return annotate(batch.trees(), rows, self._chosen(batch, w, rows), self.splits, self.layout_)
+    def _known_slopes(self, batch: ParsingBatch, w: Vector, rows: Indices) -> Slopes:
+        return Slopes.from_matrix(self._known_features(batch, self._chosen(batch, w, rows), rows))
+
+    def _known_features(self, batch: ParsingBatch, chosen: Indices, rows: Indices) -> sparse.csr_array:
+        """Return the features of known trees with the given sub-symbols of the nodes of all trees."""
+        return self._features_of(batch, annotate(batch.trees(), rows, chosen, self.splits, self.layout_), rows)
 
     def work(self, batch: ParsingBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each sentence takes, shape (n,)."""
@@ -363,16 +343,13 @@ class Parsing(ChosenLossTask):
         """
         rows, nothing = np.arange(batch.n_examples), np.zeros(batch.n_examples)
         values, found = self._best(batch, self._scores(batch, w), rows, nothing, nothing)
-        kinds, symbols = found.kind.tolist(), found.symbol // self.splits
         answers = []
-        for k, (start, end) in enumerate(pairwise(found.offsets.tolist())):
-            if start == end:
-                answers.append(Prediction(flat_tree(self.grammar_, batch.tokens[k]), None, float(values[k])))
-                continue
-            words = [token if isinstance(token, str) else token[0] for token in batch.tokens[k]]
-            tree = derived_tree(self.grammar_, kinds[start:end], symbols[start:end].tolist(), words)
-            latent = found.symbol[start:end] % self.splits if self.latent else None
-            answers.append(Prediction(tree, latent, float(values[k])))
+        parts = zip(batch.tokens, values.tolist(), pairwise(found.offsets.tolist()), strict=True)
+        for tokens, value, (start, end) in parts:
+            symbols, latent = np.divmod(found.symbol[start:end], self.splits)
+            nodes = list(zip(found.kind[start:end].tolist(), symbols.tolist(), strict=True))
+            tree = layouts.derived_tree(self.grammar_, nodes, tokens)
+            answers.append(Prediction(tree, latent if self.latent and nodes else None, value))
         return answers
 
     def marginals(self, batch: ParsingBatch, w: Vector, temperature: Temperature) -> list[dict[Constituent, float]]:
@@ -382,15 +359,13 @@ class Parsing(ChosenLossTask):
         A sentence without a derivation has none.
         """
         if self._pooling(temperature) <= 0:
-            raise InputError(
-                f"marginals need a temperature above 0, got {temperature.output}: use decode for the best tree"
-            )
+            raise InputError(f"marginals need a temperature above 0, got {temperature.output}: use decode")
         data, unused = (batch.sentences, batch.spans, self.rules_, self._scores(batch, w)), np.zeros(self.n_features)
         answers = []
         with memory_errors(batch.lengths, len(self.rules_.root)):
             for k, n_words in enumerate(batch.lengths.tolist()):
                 found = inside_outside.probable_labels(*data, k, temperature.output, LEAST_PROBABILITY, unused)
-                answers.append(probable_constituents(self.grammar_.labels, n_words, *found))
+                answers.append(layouts.probable_constituents(self.grammar_.labels, n_words, *found))
         return answers
 
     def complete(self, batch: ParsingBatch, w: Vector) -> list[NDArray[np.int64]]:
@@ -410,9 +385,8 @@ class Parsing(ChosenLossTask):
                     f"latents[{k}] is {show(latent)}; expected {size} whole numbers from 0 to {self.splits - 1}, one "
                     "for each node of the tree in binary form: give what complete() returns"
                 )
-        chosen = np.concatenate([np.asarray(latent, dtype=np.int64) for latent in latents])
-        rows = np.arange(batch.n_examples)
-        features = self._features_of(batch, annotate(batch.trees(), rows, chosen, self.splits, self.layout_), rows)
+        chosen, rows = np.concatenate(latents).astype(np.int64), np.arange(batch.n_examples)
+        features = self._known_features(batch, chosen, rows)
         return Planes.from_matrix(features, np.zeros(len(rows)), np.zeros(len(rows)))
 
     def random_latents(self, batch: ParsingBatch, rng: np.random.Generator) -> list[NDArray[np.int64]]:
@@ -424,14 +398,8 @@ class Parsing(ChosenLossTask):
         """Return the weights of the probabilistic grammar by counts: log P(rule | parent), shape (d,).
 
         Rules, chains of single children taken step by step, words given tags, and roots have their relative
-        frequencies in the trees given, which may be others than those of training if the grammar derives them; what
-        was never counted has the frequency of half an occurrence. Weights of spans are 0. Each tag of rare words, and
-        each sub-symbol, has an equal share.
-
-        Parameters
-        ----------
-        X, Y : collections of length n
-            Sentences and trees.
+        frequencies in the given sentences X and trees Y, which the grammar must derive; what was never counted has the
+        frequency of half an occurrence. Weights of spans are 0. Tags of rare words, and sub-symbols, share equally.
         """
         return relative_frequencies(self.grammar_, self.prepare(X, Y).trees(), self.splits, self.n_features)
 

@@ -1,29 +1,36 @@
-"""Sentences and trees laid out flat for the parsing kernels, and derivations turned back into trees."""
+"""Sentences and trees laid out flat for the parsing kernels, derivations turned back into trees, losses and memory."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from latentstruct.checks import is_ordered
 from latentstruct.core.pooling import require_labels
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.annotations import GoldTrees
 from latentstruct.kernels.parsing import BINARY, LEXICAL, UNARY, Derivations, Sentences, Spans
+from latentstruct.planes import Slopes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.short_repr import show
+from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.grammar import Grammar, Layout, Token, weight_layout
-from latentstruct.trees import (
-    Constituent,
-    Tree,
-    check_tree,
-    constituents,
-    debinarise,
-    is_plain,
-    tagged_words,
-    without_unary_cycles,
-)
+from latentstruct.trees import Constituent, Tree, check_tree, constituents, debinarise, is_plain, tagged_words
+from latentstruct.trees import without_unary_cycles as without_cycles
+
+ROUNDS = 4
+"""Linearizations of F1 at the best tree so far, after the first three."""
+LARGE_CHART = 2**30
+"""Bytes of one sentence's chart above which there is a warning."""
+LARGEST_COUNTS = 2**32
+"""Bytes of one sentence's chart of counts above which it is refused."""
+
+Answer = tuple[sparse.csr_array, Vector, Vector]
 
 
 @dataclass
@@ -34,26 +41,13 @@ class ParsingBatch:
     sentences: Sentences
     spans: Spans
     gold: GoldTrees | None
+    known_slopes: Slopes | None = None  # features of the known trees
 
-    @property
-    def n_examples(self) -> int:
-        """Number of sentences."""
-        return len(self.tokens)
-
-    @property
-    def labelled(self) -> bool:
-        """Whether the trees are known."""
-        return self.gold is not None
-
-    @property
-    def n_gold(self) -> Vector:
-        """Number of gold constituents of each sentence, shape (n,)."""
-        return np.diff(self.sentences.gold_start).astype(np.float64)
-
-    @property
-    def lengths(self) -> Indices:
-        """Number of words of each sentence, shape (n,)."""
-        return np.diff(self.sentences.offsets)
+    def __post_init__(self) -> None:
+        self.n_examples, self.labelled = len(self.tokens), self.gold is not None
+        # Numbers of words and of gold constituents.
+        self.lengths = np.diff(self.sentences.offsets)
+        self.n_gold = np.diff(self.sentences.gold_start).astype(np.float64)
 
     def trees(self) -> GoldTrees:
         """Return the known trees, or raise if there are none."""
@@ -69,18 +63,14 @@ def check_sentences(X: Any) -> list[list[Token]]:
 
 def _check_sentence(sentence: Any, name: str) -> list[Token]:
     if not is_ordered(sentence) or isinstance(sentence, str | Tree):
-        raise InputError(
-            f"{name} is of type {type(sentence).__name__}; expected a list of words or of pairs (word, tag): split a "
-            "sentence into its words"
-        )
+        raise InputError(f"{name} is a {type(sentence).__name__}; expected a list of words or pairs: split it")
     tokens: list[Token] = []
     for place, token in enumerate(sentence):
         parts = (token,) if isinstance(token, str) else token
         whole = isinstance(parts, list | tuple | np.ndarray) and is_ordered(parts) and len(parts) in (1, 2)
         if not whole or not all(map(is_plain, parts)):
             raise InputError(
-                f"{name} has {show(token)} at place {place}; expected a word or a pair (word, tag), neither of them "
-                "empty or with whitespace in it: correct it"
+                f"{name} has {show(token)} at place {place}; expected nonempty words or pairs without spaces: fix it"
             )
         word, *tag = (str(part) for part in parts)
         tokens.append((word, tag[0]) if tag else word)
@@ -96,14 +86,11 @@ def check_trees(Y: Any, sentences: Sequence[Sequence[Token]]) -> list[Tree]:
         check_tree(tree, f"Y[{k}]")
         found = tagged_words(tree)
         if len(found) != len(tokens):
-            raise InputError(
-                f"Y[{k}] has {len(found)} words but X[{k}] has {len(tokens)}: give each sentence its own tree"
-            )
+            raise InputError(f"Y[{k}] has {len(found)} words but X[{k}] has {len(tokens)}: give each sentence its tree")
         for place, (pair, token) in enumerate(zip(found, tokens, strict=True)):
             if (pair[0] if isinstance(token, str) else pair) != token:
                 raise InputError(
-                    f"Y[{k}] has {show(pair)} at place {place}, but X[{k}] has {show(token)}: give each sentence its "
-                    "own tree"
+                    f"Y[{k}] has {show(pair)} at place {place}, but X[{k}] has {show(token)}: give its own tree"
                 )
     return trees
 
@@ -111,7 +98,7 @@ def check_trees(Y: Any, sentences: Sequence[Sequence[Token]]) -> list[Tree]:
 def gold_spans(grammar: Grammar, trees: Sequence[Tree]) -> list[list[tuple[int, int, int]]]:
     """Return (start, end, number of the label) of the constituents of each tree."""
     numbers = {label: k for k, label in enumerate(grammar.labels)}
-    found = [constituents(without_unary_cycles(tree)) for tree in trees]
+    found = [constituents(without_cycles(tree)) for tree in trees]
     return [[(one.start, one.end, numbers[one.label]) for one in row] for row in found]
 
 
@@ -120,23 +107,18 @@ def lay_out_sentences(
 ) -> Sentences:
     """Return the words with the symbols they may have, and the gold constituents."""
     layout = weight_layout(grammar, splits)
-    symbols: list[int] = []
-    entries: list[int] = []
-    counts: list[int] = []
-    for sentence in tokens:
-        for token in sentence:
-            found = [(grammar.tag_number(tag), entry) for tag, entry in grammar.lexicon.choices(token)]
-            found = [pair for pair in found if pair[0] >= 0]
-            symbols.extend(symbol for symbol, _ in found)
-            entries.extend(entry for _, entry in found)
-            counts.append(len(found) * splits)
-    subs = np.tile(np.arange(splits), len(symbols))
-    entry = np.repeat(np.array(entries, dtype=np.int64), splits)
+    choices = [
+        [(number, entry) for tag, entry in grammar.lexicon.choices(token) if (number := grammar.tag_number(tag)) >= 0]
+        for sentence in tokens
+        for token in sentence
+    ]
+    pairs = np.array([pair for found in choices for pair in found], dtype=np.int64).reshape(-1, 2)
+    subs, (symbol, entry) = np.tile(np.arange(splits), len(pairs)), np.repeat(pairs, splits, axis=0).T
     spans = np.array([span for row in gold for span in row], dtype=np.int64).reshape(-1, 3)
     return Sentences(
         offsets_from_lengths(len(sentence) for sentence in tokens),
-        offsets_from_lengths(counts),
-        np.repeat(np.array(symbols, dtype=np.int64), splits) * splits + subs,
+        offsets_from_lengths(len(found) * splits for found in choices),
+        symbol * splits + subs,
         np.where(entry >= 0, layout.lexical + entry * splits + subs, -1),
         offsets_from_lengths(len(row) for row in gold) if gold else np.zeros(len(tokens) + 1, dtype=np.int64),
         *spans.T.copy(),
@@ -171,31 +153,22 @@ def annotate(trees: GoldTrees, rows: Indices, chosen: Indices, splits: int, layo
     return Derivations(offsets, kind, trees.symbol[nodes] * k + own, weight, trees.start[nodes], trees.end[nodes])
 
 
-def derived_tree(grammar: Grammar, kinds: Sequence[int], symbols: Sequence[int], words: Sequence[str]) -> Tree:
-    """Return the tree of a derivation in preorder, with artificial nodes removed."""
-    stack: list[Tree] = []
-    position = len(words)
-    for kind, symbol in zip(reversed(kinds), reversed(symbols), strict=True):
-        label = grammar.symbols[symbol][1]
-        if kind == LEXICAL:
-            position -= 1
-            stack.append(Tree(label, (words[position],)))
-        elif kind == UNARY:
-            stack.append(Tree(label, (stack.pop(),)))
-        else:
-            stack.append(Tree(label, (stack.pop(), stack.pop())))
-    return debinarise(stack[0])
+def derived_tree(grammar: Grammar, nodes: Sequence[tuple[int, int]], tokens: Sequence[Token]) -> Tree:
+    """Return the tree of the kinds and symbols of a derivation in preorder, with artificial nodes removed.
 
-
-def flat_tree(grammar: Grammar, tokens: Sequence[Token]) -> Tree:
-    """Return the answer where the grammar has none: the most frequent label of roots over all words.
-
-    Words keep a given tag and have the first tag of the lexicon otherwise.
+    Without a derivation it is flat: the most frequent root over the words, which have their first tags.
     """
-    leaves = tuple(
-        Tree(grammar.lexicon.choices(token)[0][0], (token if isinstance(token, str) else token[0],)) for token in tokens
-    )
-    return Tree(grammar.symbols[grammar.roots[0]][1], leaves)
+    words = [token if isinstance(token, str) else token[0] for token in tokens]
+    if not nodes:
+        tags = (grammar.lexicon.choices(token)[0][0] for token in tokens)
+        leaves = tuple(Tree(tag, (word,)) for tag, word in zip(tags, words, strict=True))
+        return Tree(grammar.symbols[grammar.roots[0]][1], leaves)
+    stack: list[Tree] = []
+    for kind, symbol in reversed(nodes):
+        # The kind is the number of children, 0 for words.
+        children = [words.pop()] if kind == LEXICAL else [stack.pop() for _ in range(kind)]
+        stack.append(Tree(grammar.symbols[symbol][1], tuple(children)))
+    return debinarise(stack[0])
 
 
 def probable_constituents(
@@ -203,16 +176,109 @@ def probable_constituents(
 ) -> dict[Constituent, float]:
     """Return the probabilities of constituents by first words, and the longest ones first.
 
-    Parameters
-    ----------
-    labels : sequence of str
-        Names of the labels.
-    n_words : int
-        Number of words of the sentence.
-    cells, numbers, probabilities : ndarrays of shape (m,)
-        Cells of the chart, which are numbered by first words and then by ends, labels, and their probabilities.
+    Cells of the chart are numbered by first words and then by ends; each comes with a label and its probability.
     """
     starts, ends = (places[cells] for places in np.triu_indices(n_words))
     order = np.lexsort((-ends, starts))
     columns = (column[order].tolist() for column in (numbers, starts, ends + 1, np.minimum(probabilities, 1.0)))
     return {Constituent(labels[number], start, end): share for number, start, end, share in zip(*columns, strict=True)}
+
+
+# ---- losses ----------------------------------------------------------------------------------------------
+
+
+def f1_loss(predicted: Vector, right: Vector, gold: Vector) -> NDArray[np.float64]:
+    """Return Δ = 1 − 2h/(p + g), 0 where neither tree has a constituent."""
+    both = predicted + gold
+    return np.where(both > 0, 1.0 - 2.0 * right / np.maximum(both, 1.0), 0.0)
+
+
+def search_f1(
+    ask: Callable[[Indices, Vector, Vector], Answer], truth: sparse.csr_array, gold: Vector, w: Vector
+) -> tuple[sparse.csr_array, Vector]:
+    """Return features (k, d) and losses (k,) of good answers to max s + Δ for each of k sentences.
+
+    Δ = 1 − 2h/(p + g) falls by gain = 2/(p + g) with each right constituent and rises by cost = 2h/(p + g)² with each
+    predicted one. It is linearized where all, half and none of the constituents are right, and then repeatedly at the
+    best tree so far; the known tree, with features `truth`, is among the answers compared. `ask` returns features, p
+    and h of the trees that maximize s + cost·p − gain·h for some of the sentences (places, costs, gains).
+    """
+    found, places, size = [truth], np.arange(len(gold)), len(gold)
+    best, losses, values = places.copy(), np.zeros(size), truth @ w
+    predicted, right = gold.copy(), gold.copy()
+    points: list[tuple[Vector, Vector]] = []
+    for attempt in range(3 + ROUNDS):
+        point, among = (gold, gold * (1.0 - attempt / 2.0)), places
+        if attempt >= 3:
+            point = (predicted.copy(), right.copy())
+            seen = [(p == point[0]) & (h == point[1]) for p, h in points]
+            among = np.flatnonzero(~np.any(seen, axis=0))
+        if len(among) == 0:
+            break
+        points.append(point)
+        both = np.maximum(point[0] + gold, 1.0)[among]
+        features, p, h = ask(among, 2.0 * point[1][among] / both**2, 2.0 / both)
+        loss = f1_loss(p, h, gold[among])
+        value = features @ w + loss
+        better = value > values[among]
+        chosen = among[better]
+        best[chosen] = size + np.flatnonzero(better)
+        losses[chosen], values[chosen] = loss[better], value[better]
+        predicted[chosen], right[chosen] = p[better], h[better]
+        found.append(features)
+        size += len(among)
+    return sparse.vstack(found, format="csr")[best], losses
+
+
+def compare_trees(Y_true: Any, Y_pred: Any) -> tuple[Vector, Vector, Vector]:
+    """Return the numbers of true, predicted and right constituents, each of shape (n,), unary cycles cut short."""
+    check_examples(Y_true, Y_pred)
+    numbers = []
+    for k, pair in enumerate(zip(Y_true, Y_pred, strict=True)):
+        for name, tree in zip(("Y_true", "Y_pred"), pair, strict=True):
+            check_tree(tree, f"{name}[{k}]")
+        true, found = (set(constituents(without_cycles(tree))) for tree in pair)
+        numbers.append((len(true), len(found), len(true & found)))
+    gold, predicted, right = np.array(numbers, dtype=np.float64).T
+    return gold, predicted, right
+
+
+# ---- memory ----------------------------------------------------------------------------------------------
+
+
+def warn_of_size(longest: int, n_symbols: int) -> None:
+    """Warn if the chart of the longest sentence is large."""
+    size = 20 * longest**2 * n_symbols
+    if size > LARGE_CHART:
+        warnings.warn(
+            f"a sentence has {longest} words, whose chart takes {size / 2**30:.1f} GiB with the grammar's {n_symbols} "
+            "symbols, and sums over trees nearly three times that: leave out or cut long sentences",
+            stacklevel=4,
+        )
+
+
+@contextmanager
+def memory_errors(lengths: Indices, n_symbols: int) -> Iterator[None]:
+    """Raise InputError instead of MemoryError."""
+    try:
+        yield
+    except MemoryError as error:
+        raise InputError(
+            f"there is no memory for the chart of a sentence of {lengths.max()} words with the grammar's {n_symbols} "
+            "symbols; expected shorter sentences: leave them out, or choose a smaller markov or fewer splits"
+        ) from error
+
+
+def check_counts(lengths: Indices, n_gold: Vector, n_symbols: int, most_steps: int, exact_words: int) -> None:
+    """Raise InputError if the charts of counts of sentences with at most `exact_words` words are too large.
+
+    `lengths` and `n_gold` are their numbers of words and gold constituents; `most_steps` are those of a chain.
+    """
+    n = lengths.astype(np.float64)
+    sizes = 16.0 * (n * (n + 1) / 2) * n_symbols * (n_gold + 1) * (n + (2 * n - 1) * most_steps)
+    worst = int(sizes.argmax())
+    if sizes[worst] > LARGEST_COUNTS:
+        raise InputError(
+            f"exact_words is {exact_words}, but a sentence of {lengths[worst]} words takes {sizes[worst] / 2**30:.1f} "
+            f"GiB then; expected at most {LARGEST_COUNTS // 2**30}: choose a smaller exact_words"
+        )
