@@ -1,6 +1,7 @@
 """Alignment of two sequences with learned substitution scores and affine gap costs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypedDict
 
@@ -8,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.checks import check_choice, check_flag, check_integer, numbers_of
+from latentstruct.core.pooling import pool_known
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import alignment as kernels
 from latentstruct.kernels import alignment_sums as sums
 from latentstruct.planes import Planes, Slopes
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.sequences import AMINO_ACIDS, Matches, check_matches, check_pairs, count_hits, upper_letters
 from latentstruct.short_repr import show
-from latentstruct.tasks.alignment_batch import AlignmentBatch, check_each, cut
 from latentstruct.tasks.alignment_features import (
     ORDERS,
     AlignmentFeatures,
@@ -57,6 +58,41 @@ class AlignmentState(TypedDict):
     n_profile: int
 
 
+@dataclass
+class AlignmentBatch:
+    """Pairs of sequences in flat arrays; the reference of pair k, if known, is truth[pointers[k] : pointers[k + 1]]."""
+
+    pairs: kernels.Pairs
+    truth: Matches | None
+    pointers: Indices
+    known_slopes: Slopes | None = None  # features of the references
+
+    def __post_init__(self) -> None:
+        self.heights, self.widths = np.diff(self.pairs.first_a), np.diff(self.pairs.first_b)
+        self.n_examples, self.labelled = len(self.heights), self.truth is not None
+        self.sizes = list(zip(self.heights.tolist(), self.widths.tolist(), strict=True))
+        # How much a hit lowers the loss, 1 / |y|: 0 if y has no matches.
+        counts = np.diff(self.pointers)
+        self.hit_gains = np.divide(1.0, counts, out=np.zeros(len(counts)), where=counts > 0)
+
+    def references(self, chosen: Indices) -> tuple[Matches, Indices]:
+        """Return the matches of the chosen references, one reference after the other, and their pointers."""
+        assert self.truth is not None
+        places, pointers = positions(self.pointers, chosen)
+        return self.truth[places], pointers
+
+    def gains(self, query: Query) -> Vector:
+        """Return how much a hit lowers the loss in the function of a query: 0 outside augmented mode."""
+        chosen = query.examples(self)
+        return self.hit_gains[chosen] if query.augmented else np.zeros(len(chosen))
+
+
+def check_each(alignments: Any, name: str, sizes: Iterable[tuple[int, int]]) -> list[Matches]:
+    """Return the checked matches of each pair; `name` is a format string for the number of the pair."""
+    both = zip(alignments, sizes, strict=True)
+    return [check_matches(matches, name.format(k), size) for k, (matches, size) in enumerate(both)]
+
+
 class Alignment(BaseTask):
     """Alignment of two sequences: s(y) = Σ_{(i,j)∈y} s(i, j) − open·(gaps) − extend·(further letters of gaps).
 
@@ -67,8 +103,7 @@ class Alignment(BaseTask):
         accessibility, as far as the sequences have them)
 
         - *simple*: tables of one track against one track; with letters only, a substitution matrix;
-        - *anova2*: of two tracks together against two;
-        - *tensor*: of all three against all three;
+        - *anova2*: of two tracks together against two; *tensor*: of all three against all three;
         - *window*: tables of the neighbourhood too: which of five letters are hydrophobic, and the structure of three
           positions; anova2 and tensor as far as there are tracks;
         - *profile*: products of the profiles' columns too, one weight a column; and, if columns are letters (P = 20 in
@@ -122,13 +157,8 @@ class Alignment(BaseTask):
         derived: bool = False,
         partial: bool = False,
     ) -> None:
-        self.features = features
-        self.mode = mode
-        self.alphabet = alphabet
-        self.tolerance = tolerance
-        self.symmetric = symmetric
-        self.derived = derived
-        self.partial = partial
+        self.features, self.mode, self.alphabet, self.tolerance = features, mode, alphabet, tolerance
+        self.symmetric, self.derived, self.partial = symmetric, derived, partial
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the letters of the tracks and the width of the profiles."""
@@ -144,10 +174,7 @@ class Alignment(BaseTask):
         if self.features == "profile" and self.features_.n_profile == 0:
             raise InputError("features='profile' needs a profile of each sequence, found none: choose 'window'")
         if not any(map(len, check_each(Y, "alignment {} of Y", sizes_of(pairs)))):
-            raise InputError(
-                f"none of the {len(pairs)} alignments in Y has a match; expected some to learn from: give the matched "
-                "positions of each pair"
-            )
+            raise InputError(f"none of the {len(pairs)} alignments in Y has a match; expected some: give the positions")
 
     def _check_parameters(self) -> None:
         check_choice(self.features, tuple(ORDERS), "features")
@@ -155,14 +182,9 @@ class Alignment(BaseTask):
         check_integer(self.tolerance, "tolerance", 0, MOST_CELLS)
         for name in ("symmetric", "derived", "partial"):
             check_flag(getattr(self, name), name)
-        letters = self.alphabet
-        if letters is None:
-            return
+        letters = "A" if self.alphabet is None else self.alphabet
         if not isinstance(letters, str) or not 0 < len(letters) == len(set(upper_letters(letters))):
-            raise InputError(
-                f"alphabet must be a string of different letters or None, got {show(letters)}: give each letter once, "
-                "or None for the letters of the sequences"
-            )
+            raise InputError(f"alphabet must be a string of different letters, got {show(letters)}: give each once")
 
     def _pairs(self, X: Any) -> SequencePairs:
         """Return checked pairs, with derived tracks if these are used."""
@@ -189,25 +211,17 @@ class Alignment(BaseTask):
         """Encode the sequences and lay pairs and references out in flat arrays."""
         check_examples(X, Y)
         pairs = self._pairs(X)
-        sizes = sizes_of(pairs)
-        for k, (height, width) in enumerate(sizes):
+        for k, (height, width) in enumerate(sizes := sizes_of(pairs)):
             if height * width > MOST_CELLS:
-                raise InputError(
-                    f"pair {k} has {height} and {width} letters, expected a product of at most {MOST_CELLS}: cut the "
-                    "sequences"
-                )
+                raise InputError(f"pair {k} has {height} and {width} letters, but at most {MOST_CELLS} cells: cut them")
         truth = [] if Y is None else check_each(Y, "alignment {} of Y", sizes)
-        laid_out = self.features_.lay_out(pairs, truth)
-        return AlignmentBatch(
-            laid_out, None if Y is None else np.concatenate(truth), offsets_from_lengths(map(len, truth))
-        )
+        matches = None if Y is None else np.concatenate(truth)
+        return AlignmentBatch(self.features_.lay_out(pairs, truth), matches, offsets_from_lengths(map(len, truth)))
 
     def _scoring(self, w: Vector, temperature: float = 1.0) -> kernels.Scoring:
-        scaled = w / temperature
-        floor = 0.0 if self.mode == "local" else -np.inf
-        costs = float(scaled[-2]), float(scaled[-1])
-        dense = scaled[self.features_.numbering.dense]
-        return kernels.Scoring(self.features_.cells(scaled), dense, *costs, floor, int(self.tolerance))
+        scaled, floor = w / temperature, 0.0 if self.mode == "local" else -np.inf
+        cells, dense = self.features_.cells(scaled), scaled[self.features_.numbering.dense]
+        return kernels.Scoring(cells, dense, float(scaled[-2]), float(scaled[-1]), floor, int(self.tolerance))
 
     def _linear(self, batch: AlignmentBatch, scoring: kernels.Scoring, most_gain: float = 0.0) -> sums.Linear:
         """Return the weights of steps in the linear domain, where they fit; raise if sums need too much memory."""
@@ -216,8 +230,7 @@ class Alignment(BaseTask):
         if height * width > MOST_POOLED_CELLS:
             raise InputError(
                 f"pair {largest} has {height} and {width} letters; expected a product of at most {MOST_POOLED_CELLS} "
-                "for sums over alignments, which take 24 bytes per cell: cut the sequences, or use StructuralSVM, "
-                "which needs the best alignment only"
+                "for sums over alignments, which take 24 bytes per cell: cut the sequences, or use StructuralSVM"
             )
         cells, local = self.features_.numbering.cells, self.mode == "local"
         most = sum(float(np.abs(scoring.tables[start:end]).max()) for start, end in pairwise(cells.tolist()))
@@ -236,18 +249,14 @@ class Alignment(BaseTask):
     def _effective(self, temperature: Temperature) -> float:
         """Return the one temperature that all paths are pooled at."""
         if self.latent and temperature.output != temperature.latent:
-            raise InputError(
-                f"Alignment with partial=True must pool outputs and latents at one temperature, got "
-                f"{tuple(temperature)}: use LatentSSVM or HiddenCRF"
-            )
+            raise InputError(f"partial=True needs one temperature, got {tuple(temperature)}: use LatentSSVM")
         return temperature.output
 
     def pool_batch(self, batch: AlignmentBatch, query: Query) -> Pooled:
         """Pool the alignments of the pairs of a query."""
         chosen = query.examples(batch)
         if query.mode == "clamped" and not self.latent:
-            known, nothing = self._path_slopes(batch, chosen, *batch.references(chosen)), np.zeros(len(chosen))
-            return Pooled(Planes(*known, nothing, nothing, self.n_features).dot(query.w), known, nothing)
+            return pool_known(batch, query, lambda _: self._path_slopes(batch, chosen, *batch.references(chosen)))
         temperature = self._effective(query.temperature)
         if temperature > 0:
             return self._sum(batch, query, temperature)
@@ -276,14 +285,15 @@ class Alignment(BaseTask):
         scoring, hits, values = self._scoring(query.w, temperature), np.empty(len(chosen)), np.empty(len(chosen))
         linear = self._linear(batch, scoring, float(gains.max(initial=0.0)))
         data = (batch.pairs, scoring, linear, chosen, gains, query.mode == "clamped", hits, values)
+        features: AlignmentFeatures = self.features_
         slopes: Slopes | Vector
         if query.weights is None:
-            most, numbering = (batch.heights * batch.widths)[chosen], self.features_.numbering
-            slopes = self.features_.slopes(most, lambda ends, atoms: sums.pool_apart(*data, numbering, ends, atoms))
+            most, numbering = (batch.heights * batch.widths)[chosen], features.numbering
+            slopes = features.slopes(most, lambda ends, atoms: sums.pool_apart(*data, numbering, ends, atoms))
         else:
-            counts = self.features_.no_counts()
+            counts = features.no_counts()
             sums.pool_together(*data, query.weights, *counts)
-            slopes = self.features_.pull_back(*counts)
+            slopes = features.pull_back(*counts)
         losses = (gains > 0) - hits * gains * temperature
         return Pooled(temperature * values + (gains > 0), slopes, losses, soft=True)
 
@@ -300,7 +310,7 @@ class Alignment(BaseTask):
     def decode(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best alignment of each pair: matches (m, 2)."""
         matches, pointers, values = self._best(batch, Query(w, "free"), np.zeros(batch.n_examples))
-        found = zip(cut(matches, pointers), values.tolist(), strict=True)
+        found = zip(split(matches, pointers), values.tolist(), strict=True)
         return [Prediction(path, path if self.latent else None, value) for path, value in found]
 
     def align(self, pairs: Any, w: Vector) -> list[Matches]:
@@ -317,7 +327,7 @@ class Alignment(BaseTask):
     def complete(self, batch: AlignmentBatch, w: Vector) -> list[Matches]:
         """Return the best alignment of each pair among those that contain the sure matches."""
         require_labels(batch, "clamped")
-        return cut(*self._best(batch, Query(w, "clamped"), np.zeros(batch.n_examples))[:2])
+        return split(*self._best(batch, Query(w, "clamped"), np.zeros(batch.n_examples))[:2])
 
     def completion_planes(self, batch: AlignmentBatch, latents: Sequence[Any]) -> Planes:
         """Return the features of whole alignments, which must contain the sure matches, as planes."""
@@ -325,19 +335,16 @@ class Alignment(BaseTask):
         require_one_latent_each(batch, latents)
         found, every = check_each(latents, "latent {}", batch.sizes), np.arange(batch.n_examples)
         assert batch.truth is not None
-        for k, (h, y) in enumerate(zip(found, cut(batch.truth, batch.pointers), strict=True)):
+        for k, (h, y) in enumerate(zip(found, split(batch.truth, batch.pointers), strict=True)):
             missing = set(map(tuple, y.tolist())) - set(map(tuple, h.tolist()))
             if missing:
-                raise InputError(
-                    f"latent {k} lacks the match {min(missing)} of its alignment in Y, expected all of them: add it"
-                )
+                raise InputError(f"latent {k} lacks the match {min(missing)} of its alignment in Y, but must: add it")
         slopes = self._path_slopes(batch, every, np.concatenate(found), offsets_from_lengths(map(len, found)))
         return Planes(*slopes, np.zeros(len(found)), np.zeros(len(found)), self.n_features)
 
     def random_latents(self, batch: AlignmentBatch, rng: np.random.Generator) -> list[Matches]:
         """Return alignments that contain the sure matches, best by substitution scores drawn at random."""
-        w = np.concatenate([rng.normal(size=self.n_features - 2), [1.0, 0.5]])
-        return self.complete(batch, w)
+        return self.complete(batch, np.concatenate([rng.normal(size=self.n_features - 2), [1.0, 0.5]]))
 
     def _distribution(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> tuple[Any, ...]:
         """Return what the kernels need for the probabilities of matches of all pairs."""
@@ -353,12 +360,11 @@ class Alignment(BaseTask):
         if pointers[-1] > MOST_POOLED_CELLS:
             raise InputError(
                 f"the marginals of {batch.n_examples} pairs have {pointers[-1]} numbers, expected at most "
-                f"{MOST_POOLED_CELLS}: use fewer pairs at a time, or the confidence of the predicted matches"
+                f"{MOST_POOLED_CELLS}: use fewer pairs at a time, or confidence"
             )
         out = np.empty(pointers[-1])
         sums.pool_matches(*self._distribution(batch, w, temperature), pointers, out)
-        parts = zip(np.split(out, pointers[1:-1]), batch.sizes, strict=True)
-        return [part.reshape(size) for part, size in parts]
+        return [part.reshape(size) for part, size in zip(split(out, pointers), batch.sizes, strict=True)]
 
     def confidence(
         self, batch: AlignmentBatch, w: Vector, temperature: Temperature, predictions: Sequence[Any]
@@ -370,7 +376,7 @@ class Alignment(BaseTask):
         pointers = offsets_from_lengths(map(len, found))
         shares = np.empty(pointers[-1])
         sums.pool_given(*self._distribution(batch, w, temperature), np.concatenate(found), pointers, shares)
-        return np.split(shares, pointers[1:-1])
+        return split(shares, pointers)
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
         """Return the share of each alignment's true matches that are more than the tolerance off, or missing."""
@@ -403,8 +409,7 @@ class Alignment(BaseTask):
         letters, scores = matrix[0], numbers_of(matrix[1], "the scores of the matrix")
         if scores.shape != (len(letters), len(letters)) or not np.isfinite(scores).all():
             raise InputError(
-                f"the matrix has shape {scores.shape} for {len(letters)} letters, expected finite scores of shape "
-                f"({len(letters)}, {len(letters)}): give one score for each pair of letters"
+                f"the matrix has shape {scores.shape} for {len(letters)} letters, expected finite scores: give them all"
             )
         alphabet = self.features_.alphabets.letters
         places = encode_letters(alphabet, letters, "the alphabet", "give a matrix with all letters of the alphabet")
@@ -415,8 +420,5 @@ class Alignment(BaseTask):
         w[self.features_.letter_numbers()] = chosen
         w[-2:] = gap_open, gap_extend
         if not np.isfinite(w).all():
-            raise InputError(
-                f"gap costs must be finite numbers, found {show(gap_open)} and {show(gap_extend)}: give numbers such "
-                "as 10 and 1"
-            )
+            raise InputError(f"gap costs must be finite, got {show(gap_open)} and {show(gap_extend)}: give numbers")
         return w

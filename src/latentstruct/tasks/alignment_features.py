@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.alignment import Numbering, Pairs
 from latentstruct.kernels.planes import Atoms
-from latentstruct.planes import Slopes, no_rows
+from latentstruct.planes import Slopes, empty_atoms, no_rows
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.sequences import Matches, SequenceTracks
 from latentstruct.short_repr import show
@@ -62,8 +62,7 @@ def scale_values(letters: str, known: dict[str, float], other: float) -> Vector:
 
 def window_means(values: Vector, reach: int) -> Vector:
     """Return the mean over the positions at most `reach` away, as far as the sequence goes."""
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    places = np.arange(len(values))
+    sums, places = np.concatenate([[0.0], np.cumsum(values)]), np.arange(len(values))
     low, high = np.maximum(places - reach, 0), np.minimum(places + reach + 1, len(values))
     return (sums[high] - sums[low]) / (high - low)
 
@@ -101,16 +100,13 @@ def neighbours(codes: Codes, reach: int, n_codes: int) -> Codes:
 
 def encode_letters(text: str, alphabet: str, name: str, cure: str) -> Codes:
     """Return the places of letters in the alphabet, or raise an error that names `name`, position and letter."""
-    found = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    known = np.frombuffer(alphabet.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    wrong = np.flatnonzero(~np.isin(found, known))
-    if len(wrong):
+    places = {letter: place for place, letter in enumerate(alphabet)}
+    codes = np.array([places.get(letter, -1) for letter in text], dtype=np.int64)
+    for i in np.flatnonzero(codes < 0)[:1]:
         raise InputError(
-            f"{name} has the letter {show(text[wrong[0]])} at position {wrong[0]} (from 0), expected one of "
-            f"{show(alphabet)}: {cure}"
+            f"{name} has the letter {show(text[i])} at position {i} (from 0), expected one of {show(alphabet)}: {cure}"
         )
-    order = np.argsort(known)
-    return order[np.searchsorted(known, found, sorter=order)].astype(np.int64)
+    return codes
 
 
 def find_alphabets(sequences: Sequence[SequenceTracks]) -> list[str | None]:
@@ -147,19 +143,7 @@ class Group(NamedTuple):
 
 @dataclass
 class AlignmentFeatures:
-    """The features of matches, once the alphabets are known.
-
-    Parameters
-    ----------
-    kind : {"simple", "anova2", "tensor", "window", "profile"}
-        How tracks are combined.
-    alphabets : TrackAlphabets
-        The letters of the tracks.
-    n_profile : int
-        Width P of the profiles, 0 if they are not used.
-    symmetric : bool
-        Whether s(x, y) = s(y, x).
-    """
+    """The features of matches by the `kind` of combination of tracks and the width of profiles, 0 for none."""
 
     kind: str
     alphabets: TrackAlphabets
@@ -184,12 +168,8 @@ class AlignmentFeatures:
         self.joint = tuple(present)
         self.n_table_weights = 0
         self._dense = self._dense_numbers()
-        joined = [
-            lookup
-            for order in range(1, ORDERS[self.kind] + 1)
-            for lookup in self._lookups(list(combinations(present, order)))
-        ]
-        self.groups = self._grouped(joined)
+        orders = (list(combinations(present, order)) for order in range(1, ORDERS[self.kind] + 1))
+        self.groups = self._grouped([lookup for subsets in orders for lookup in self._lookups(subsets)])
         self.groups += [Group(window, window, self._lookups([window])) for window in windows]
         n_dense = int(self._dense.max()) + 1 if len(self._dense) else 0
         # Tables, profiles, and the costs of opening and of extending a gap.
@@ -210,10 +190,7 @@ class AlignmentFeatures:
                 lookups.append(Lookup(right, left, self.n_table_weights, True, False))
             self.n_table_weights += size * (size + 1) // 2 if tied else size * other
             if self.n_table_weights > MOST_WEIGHTS:
-                raise InputError(
-                    f"the tables of features={show(self.kind)} would have too many weights; expected at most "
-                    f"{MOST_WEIGHTS}: use tracks with fewer letters, or simpler features"
-                )
+                raise InputError(f"features={show(self.kind)} needs over {MOST_WEIGHTS} weights: use fewer letters")
         return lookups
 
     def _grouped(self, lookups: list[Lookup]) -> list[Group]:
@@ -294,7 +271,7 @@ class AlignmentFeatures:
         each = int(self.numbering.each.sum()) + len(self._dense)
         size = int(np.minimum(n_matches * each + 2, self.n_weights).sum())
         ends = np.empty(len(n_matches) + 1, dtype=np.int64)
-        atoms = Atoms(np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32), np.empty(size))
+        atoms = empty_atoms(size)
         write(ends, atoms)
         return Slopes(no_rows(), ends, Atoms(*(part[: ends[-1]] for part in atoms)))
 
@@ -324,10 +301,7 @@ class AlignmentFeatures:
         if profile is None:
             raise InputError(f"{name} has no profile, but features='profile' needs one: give it, or choose 'window'")
         if profile.shape[1] != self.n_profile:
-            raise InputError(
-                f"the profile of {name} has {profile.shape[1]} columns, expected {self.n_profile} as in training: use "
-                "the same kind of profile for all sequences"
-            )
+            raise InputError(f"{name} has {profile.shape[1]} profile columns, expected {self.n_profile}: give these")
         if len(self._dense) == self.n_profile:
             return profile
         marks = (letters[:, None] == np.arange(self.n_profile)).astype(np.float64)
