@@ -198,7 +198,7 @@ ROWS = np.ones((2, 3))
         (LatentMulticlass(), [np.ones((2, 3)), np.ones((0, 3))], "example 1 of X has 0 states, expected at least one"),
         (LatentMulticlass(), [np.ones((2, 3)), np.ones((2, 4))], "example 1 of X has 4 features, but example 0 has 3"),
         (LatentMulticlass(), [[[1.0], [1.0, 2.0]], [[1.0]]], "example 0 of X must be a numeric matrix"),
-        (LatentMulticlass(weights="state", states=[[1], [1, 1]]), np.ones((2, 2, 3)), "rows of different lengths"),
+        (LatentMulticlass(weights="state", states=[[1], [1, 1]]), np.ones((2, 2, 3)), "rows differ"),
         (LatentMulticlass(n_states=3), np.ones((2, 4, 3)), "example 0 of X has 4 states, expected 3"),
         (LatentMulticlass(weights="state"), [np.ones((2, 3)), np.ones((3, 3))], "example 1 of X has 3 states"),
         (LatentMulticlass(), np.full((2, 4, 3), np.nan), "example 0 of X has a value that is not finite"),

@@ -380,10 +380,10 @@ def test_blocks_of_examples_join(monkeypatch):
     task, w, weights = model.task_, model.coef_, rng.random(23)
     batch = task.prepare(X, Y)
     for mode in ("free", "augmented", "clamped"):
-        monkeypatch.setattr("latentstruct.tasks.state_parts.BLOCK", 2048)
+        monkeypatch.setattr("latentstruct.tasks.states.BLOCK", 2048)
         whole, planes = task.total(batch, w, mode, HARD, weights), task.planes(batch, w, mode, HARD)
         predicted = model.predict_latent(X)
-        monkeypatch.setattr("latentstruct.tasks.state_parts.BLOCK", 5)
+        monkeypatch.setattr("latentstruct.tasks.states.BLOCK", 5)
         parts = task.total(batch, w, mode, HARD, weights)
         close(parts.slope, whole.slope, 1e-12)
         close(parts.slope, planes.total(weights).slope, 1e-12)
@@ -392,7 +392,7 @@ def test_blocks_of_examples_join(monkeypatch):
 
 
 def test_rows_of_states_of_different_lengths():
-    with pytest.raises(InputError, match=r"states must be an array \(S, H\).* found rows of different lengths"):
+    with pytest.raises(InputError, match=r"states must be an array \(S, H\).* but rows differ"):
         StateTable.checked([[1], [1, 1]], 2, 2)
 
 

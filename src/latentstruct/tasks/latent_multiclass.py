@@ -24,11 +24,12 @@ from latentstruct.tasks.labels import LabelSet, label_list
 from latentstruct.tasks.latent_losses import StateLatentLosses, highest
 from latentstruct.tasks.multiclass import ClassTask
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, optional
-from latentstruct.tasks.state_parts import Chosen, StateParts
 from latentstruct.tasks.states import (
     ABSENT,
     Cells,
+    Chosen,
     StateBatch,
+    StateParts,
     StatePredictions,
     StateTable,
     as_table,
