@@ -191,17 +191,17 @@ class StateBatch(MulticlassBatch):
     place_of: Indices | None = None  # (H,) place of each state among an example's rows, −1 for a state without a row
     checked: bool = True  # whether all values that are needed are known to be finite; if not, their scores must tell
 
-    @property
+    @cached_property
     def sizes(self) -> Indices:
         """H_i, the number of states of each example, shape (n,)."""
         return self.cells.sizes
 
-    @property
+    @cached_property
     def n_examples(self) -> int:
         """Number of examples."""
         return len(self.sizes)
 
-    @property
+    @cached_property
     def per_example(self) -> int:
         """Number of rows of an example, where all have equally many."""
         return self.inputs.shape[0] // len(self.sizes)
@@ -382,9 +382,9 @@ class StateParts:
             return task.sum_of(batch.inputs, counts.reshape(-1, task.n_vectors_), self._rows(query))
         slope, every, by_candidate = np.zeros(task.n_features), task.table_.every, shares.reshape(len(cells.sizes), -1)
         examples = slice(0, batch.n_examples) if query.rows is None else as_slice(query.rows)
+        block = task.matrix_of(slope)
         for h, places in [(0, every.weighted)] if batch.shared else every.by_state:
-            rows_of_state = batch.rows_of_state(h, examples)
-            task.matrix_of(slope)[:, every.vector[places]] = rows_of_state.T @ by_candidate[:, places]
+            block[:, every.vector[places]] = batch.rows_of_state(h, examples).T @ by_candidate[:, places]
         if task.bias_at_ >= 0:
             slope[task.bias_at_ + every.vector[every.weighted]] = task.bias * by_candidate.sum(axis=0)[every.weighted]
         return slope
