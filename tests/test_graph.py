@@ -456,7 +456,7 @@ def test_weights_of_nodes_and_edges_of_their_own():
     w = np.arange(task.n_features, dtype=float)
     assert task.node_weights(w, 1).tolist() == [[4.0, 5.0], [6.0, 7.0]]
     assert task.edge_weights(w, 1).tolist() == [[[16.0, 17.0], [18.0, 19.0]]]
-    with pytest.raises(InputError, match="node 3 is not in the graph"):
+    with pytest.raises(InputError, match=r"type 3 fits 0 nodes, expected one: choose one of \[0, 1, 2\]"):
         task.node_weights(w, 3)
 
 
@@ -929,9 +929,9 @@ def test_types_that_are_not_there_cannot_be_read():
     task = Graph()
     task.learn([GraphInput(NODES, [(0, 1), (0, 2)], None, ["a", "a", "b"])], [GOOD_Y])
     w = np.zeros(task.n_features)
-    with pytest.raises(InputError, match=r"no node type 'c': choose among \['a', 'b'\]"):
+    with pytest.raises(InputError, match=r"type 'c' fits 0 nodes, .* choose one of \['a', 'b'\]"):
         task.node_weights(w, "c")
-    with pytest.raises(InputError, match="edge type 'edge' fits 2 of the types"):
+    with pytest.raises(InputError, match="type 'edge' fits 2 edges"):
         task.edge_weights(w, "edge")
     assert task.edge_weights(w, ("edge", "a", "b")).shape == (1, 2, 2)
 

@@ -37,8 +37,7 @@ def in_order(names: Iterable[Any]) -> list[Any]:
 
 def shown(names: Sequence[Any]) -> str:
     """Return names as a list for a message, cut to a readable length."""
-    rest = ", …" if len(names) > MOST_SHOWN else ""
-    return f"[{', '.join(map(show, names[:MOST_SHOWN]))}{rest}]"
+    return f"[{', '.join(map(show, names[:MOST_SHOWN]))}{', …' if len(names) > MOST_SHOWN else ''}]"
 
 
 def flat_labels(Y: Any, nodes_at: Indices, name: str) -> list[Any]:
@@ -250,26 +249,12 @@ class GraphLayout:
 
     def node_block(self, name: Any) -> int:
         """Return the block of a node type, or of a node of the fixed graph; None is the only one."""
-        if self.fixed is not None:
-            return _numbered(name, len(self.node_cards), "node")
-        if name is None and len(self.node_types) == 1:
-            return 0
-        if name not in self.node_types:
-            raise InputError(f"there is no node type {show(name)}: choose among {shown(self.node_types)}")
-        return self.node_types.index(name)
+        return _place(name, self.node_types if self.fixed is None else range(len(self.node_cards)), "node")
 
     def edge_block(self, name: Any) -> int:
         """Return the block of an edge type, a triple (edge type, node type, node type), or an edge's number."""
-        if self.fixed is not None:
-            return _numbered(name, len(self.edge_cards), "edge")
         named = [(edge, self.node_types[p], self.node_types[q]) for edge, p, q in self.edge_types]
-        fitting = [number for number, triple in enumerate(named) if name in (None, triple, triple[0])]
-        if len(fitting) != 1:
-            raise InputError(
-                f"edge type {show(name)} fits {len(fitting)} of the types (edge, first node, second node); expected "
-                f"one: choose one of {shown(named)}"
-            )
-        return fitting[0]
+        return _place(name, named if self.fixed is None else range(len(self.edge_cards)), "edge")
 
     def encode(self, flat: Sequence[Any], kinds: Indices, nodes_at: Indices, name: str) -> tuple[Indices, Indices]:
         """Return the label numbers in the vocabulary and the states of all nodes, −1 where unknown."""
@@ -324,10 +309,13 @@ def _placed(matrix: Any, starts: Indices, strides: Indices) -> tuple[Indices, ND
     return counts, places.astype(np.uint32), np.array(compressed.data, dtype=np.float64)
 
 
-def _numbered(number: Any, count: int, what: str) -> int:
-    if isinstance(number, (int, np.integer)) and 0 <= number < count:
-        return int(number)
-    raise InputError(f"{what} {show(number)} is not in the graph: give a number from 0 to {count - 1}")
+def _place(name: Any, names: Sequence[Any], what: str) -> int:
+    """Return the place of a name, or of the first part of a tuple, if there is only one such; None fits all."""
+    first = [known[0] if isinstance(known, tuple) else known for known in names]
+    fitting = [k for k, known in enumerate(names) if name in (None, known, first[k])]
+    if len(fitting) != 1:
+        raise InputError(f"type {show(name)} fits {len(fitting)} {what}s, expected one: choose one of {shown(names)}")
+    return fitting[0]
 
 
 def learn_layout(
