@@ -104,7 +104,7 @@ class Alignment(BaseTask):
 
         - *simple*: tables of one track against one track; with letters only, a substitution matrix;
         - *anova2*: of two tracks together against two; *tensor*: of all three against all three;
-        - *window*: tables of the neighbourhood too: which of five letters are hydrophobic, and the structure of three
+        - *window*: tables of the neighborhood too: which of five letters are hydrophobic, and the structure of three
           positions; anova2 and tensor as far as there are tracks;
         - *profile*: products of the profiles' columns too, one weight a column; and, if columns are letters (P = 20 in
           the order of PSI-BLAST, or all of the alphabet), the profile of one side at the letter of the other.
@@ -113,12 +113,12 @@ class Alignment(BaseTask):
     alphabet : str or None, default="ARNDCQEGHILKMFPSTWYVBZX"
         All letters that may occur; None for those of the training data.
     tolerance : int, default=4
-        t of the loss: so far off may a match be and still count.
+        t of the loss: a match at most this far off still counts.
     symmetric : bool, default=True
         Whether s does not change when the sequences change places.
     derived : bool, default=False
         Whether tracks that are not given are guessed from the letters of a protein: helix, strand or turn by the
-        propensities of the neighbours, buried to exposed by their hydropathy.
+        propensities of the neighbors, buried to exposed by their hydropathy.
     partial : bool, default=False
         Whether Y has only the matches that are sure. What the alignment does elsewhere is then latent.
 

@@ -1,6 +1,6 @@
 """What a match of two positions is scored by: tables of pairs of codes, and products of profiles.
 
-Each position has *tracks*: its letter, its secondary structure, its accessibility, and codes of its neighbourhood. A
+Each position has *tracks*: its letter, its secondary structure, its accessibility, and codes of its neighborhood. A
 table holds a weight for each code of some tracks at one position and each code of some tracks at the other.
 """
 
@@ -50,9 +50,9 @@ HYDROPATHY = scale("1.8 -4.5 -3.5 -3.5 2.5 -3.5 -3.5 -0.4 -3.2 4.5 3.8 -3.9 1.9 
 HELIX = scale("1.42 .98 .67 1.01 .70 1.11 1.51 .57 1.00 1.08 1.21 1.16 1.45 1.13 .57 .77 .83 1.08 .69 1.06")
 STRAND = scale(".83 .93 .89 .54 1.19 1.10 .37 .75 .87 1.60 1.30 .74 1.05 1.38 .55 .75 1.19 1.37 1.47 1.70")
 TURN = scale(".66 .95 1.56 1.46 1.19 .98 .74 1.56 .95 .47 .59 1.01 .60 .60 1.52 1.43 .96 .96 1.14 .50")
-"""How much the amino acids favour helices, strands and turns (Chou & Fasman 1978)."""
+"""How much the amino acids favor helices, strands and turns (Chou & Fasman 1978)."""
 BURIED_ABOVE, EXPOSED_BELOW = 0.5, -1.0
-"""Mean hydropathy of a neighbourhood; about a third of the positions of proteins lies on each side of both."""
+"""Mean hydropathy of a neighborhood; about a third of the positions of proteins lies on each side of both."""
 
 
 def scale_values(letters: str, known: dict[str, float], other: float) -> Vector:
@@ -68,13 +68,13 @@ def window_means(values: Vector, reach: int) -> Vector:
 
 
 def derived_structure(letters: str) -> str:
-    """Return a guess at the secondary structure: which of helix (H), strand (E) and turn (L) the neighbours favour."""
+    """Return a guess at the secondary structure: which of helix (H), strand (E) and turn (L) the neighbors favor."""
     favours = [window_means(scale_values(letters, known, 1.0), STRUCTURE_REACH) for known in (HELIX, STRAND, TURN)]
     return "".join("HEL"[k] for k in np.argmax(favours, axis=0))
 
 
 def derived_accessibility(letters: str) -> str:
-    """Return a guess at the accessibility by the hydropathy of the neighbours: buried (b), between (i), exposed (e)."""
+    """Return a guess at the accessibility by the hydropathy of the neighbors: buried (b), between (i), exposed (e)."""
     means = window_means(scale_values(letters, HYDROPATHY, 0.0), HYDROPATHY_REACH)
     return "".join("eib"[int(mean > EXPOSED_BELOW) + int(mean > BURIED_ABOVE)] for mean in means)
 

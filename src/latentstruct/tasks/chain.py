@@ -34,15 +34,15 @@ NO_LABELS = np.zeros(0, dtype=np.int64)
 
 
 class Chain(ItemLabels):
-    """Sequence labelling: s(y) = Σ_t w_{y_t}·x_t + Σ_t A[y_{t−1}, y_t] [+ start + end + bias].
+    """Sequence labeling: s(y) = Σ_t w_{y_t}·x_t + Σ_t A[y_{t−1}, y_t] [+ start + end + bias].
 
     Parameters
     ----------
     labels : sequence of hashable, optional
         All labels that may occur, in the order of the model; by default those of the training data.
     costs : None, mapping or array of shape (S, S), default=None
-        Cost of labelling one token wrongly: 1 each (Hamming loss), the cost of missing each true label, or a
-        matrix (true, predicted). The loss of a sequence is the sum over its tokens.
+        Cost of a wrong label: 1 each (Hamming loss), the cost of missing each true label, or a matrix (true,
+        predicted). The loss of a sequence is the sum over its tokens.
     start, end : bool, default=False
         Weights for the label of the first and of the last token.
     bias : bool, default=False
@@ -54,11 +54,10 @@ class Chain(ItemLabels):
     f·S + y belongs to input f and label y; then come the S² transitions (from, to) and the optional start, end
     and bias weights, S each.
 
-    The number −1 (`latentstruct.unknown.UNKNOWN`) in Y marks a token whose label is unknown, whatever the type of
-    the other labels; in a numpy array of strings it would become the string "-1", so use lists there. If the training
-    data have such tokens, `latent` is True: the output y_i is what is known, the latent h the labels of the unknown
-    tokens. These cost nothing; the clamped side pools the labellings that agree with y_i. Latents are written as
-    whole labellings, and `decode` returns its labelling both as y and as h.
+    The number −1 (`latentstruct.unknown.UNKNOWN`) in Y marks a token whose label is unknown; use lists, because it
+    becomes the string "-1" in an array of strings. If the training data have such tokens, `latent` is True: the output
+    y_i is what is known, the latent h the labels of the unknown tokens. These cost nothing; the clamped side pools the
+    labelings that agree with y_i. Latents are whole labelings, and `decode` returns its labeling both as y and as h.
 
     Inference is exact at all temperatures. Where ε_y ≠ ε_h, unknown tokens are eliminated first at ε_h: a run of
     them between two known tokens becomes a matrix (S, S), at a cost of up to S³ a token, one at an end of the
@@ -220,21 +219,21 @@ class Chain(ItemLabels):
 
     def _select(self, batch: ChainBatch, query: Query) -> Selection:
         """Return the sequences of a query with their scores; in the tables of the batch if only a sum is needed."""
-        tokens, offsets, truth, room = None, batch.offsets, batch.truth, None
+        tokens, offsets, truth, spare = None, batch.offsets, batch.truth, None
         rows, span = query.examples(batch), slice(0, batch.n_examples) if query.rows is None else as_slice(query.rows)
         if query.rows is not None:
             tokens, offsets = positions(batch.offsets, rows)
             truth = None if truth is None else truth[tokens]
         # Sequences that are not next to each other have no place of their own there.
         if query.weights is not None and isinstance(span, slice):
-            room = [table[batch.offsets[span.start] : batch.offsets[span.stop]] for table in batch.tables]
+            spare = [table[batch.offsets[span.start] : batch.offsets[span.stop]] for table in batch.tables]
         weights = query.w[: self.transitions_at_].reshape(-1, len(self.labels_))
-        scores = batch.inputs.times(weights, tokens, None if room is None else room.pop())
+        scores = batch.inputs.times(weights, tokens, None if spare is None else spare.pop())
         known = NO_LABELS if truth is None else truth
         kernels.add_all_label_scores(scores, offsets, self._label_scores(query), known)
-        return Selection(rows, tokens, offsets, truth, scores, room)
+        return Selection(rows, tokens, offsets, truth, scores, spare)
 
-    def _labeling_room(self, offsets: Indices) -> tuple[Indices, Atoms]:
+    def _labeling_memory(self, offsets: Indices) -> tuple[Indices, Atoms]:
         """Return where the features of each sequence's labeling begin, and memory for them."""
         pointers = (2 + (self.bias_at_ >= 0)) * offsets
         # There is one transition less than tokens, unless there are none.
@@ -245,7 +244,7 @@ class Chain(ItemLabels):
     def _labeling_slopes(self, batch: ChainBatch, states: Indices, rows: Indices | None = None) -> Slopes:
         tokens = batch.offsets[:-1] if rows is None else batch.offsets[rows]
         offsets = batch.offsets if rows is None else offsets_from_lengths(batch.offsets[rows + 1] - tokens)
-        pointers, atoms = self._labeling_room(offsets)
+        pointers, atoms = self._labeling_memory(offsets)
         kernels.labelling_atoms(states, offsets, tokens, len(self.labels_), self._blocks, pointers, atoms)
         return Slopes(batch.inputs.rows, pointers, atoms)
 
@@ -300,7 +299,7 @@ class Chain(ItemLabels):
         rows, inputs = query.examples(batch), batch.inputs
         tokens = batch.offsets[rows]
         offsets = offsets_from_lengths(batch.offsets[rows + 1] - tokens)
-        pointers, atoms = self._labeling_room(offsets)
+        pointers, atoms = self._labeling_memory(offsets)
         found, weights = np.empty((2, len(rows))), query.w[: self.transitions_at_].reshape(-1, len(self.labels_))
         products = np.empty((offsets[-1] if inputs.dense else 0, len(self.labels_)))
         truth, transitions = NO_LABELS if batch.truth is None else batch.truth, self._transitions(query.w)

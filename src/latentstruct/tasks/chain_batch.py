@@ -47,7 +47,7 @@ class ChainBatch:
 class Selection(NamedTuple):
     """Some sequences of a batch with their scores, compact: what the kernels work on.
 
-    `tokens` are their positions in the batch, None for all. `room` are two more tables (N, S) to work in, if there are.
+    `tokens` are their positions in the batch, None for all. `spare` are two tables (N, S) to work in, if there are.
     """
 
     rows: Indices
@@ -55,7 +55,7 @@ class Selection(NamedTuple):
     offsets: Indices
     truth: NDArray[np.int64] | None
     scores: NDArray[np.float64]
-    room: list[NDArray[np.float64]] | None
+    spare: list[NDArray[np.float64]] | None
 
 
 class ChainSums(NamedTuple):
@@ -96,7 +96,10 @@ def pool_latents_first(
     outputs = half_chain.make_steps(transitions, temperature.output, 0.0, LINEAR_DOMAIN_SPREAD)
     tail = hidden._replace(matrix=hidden.turned, turned=hidden.matrix, ahead=True)
     pooling = half_chain.Pooling(scores, highs, labels, outputs, hidden, tail, gains)
-    values, marginals = np.empty(len(chosen.rows)), np.empty_like(scores) if chosen.room is None else chosen.room[0]
+    values, marginals = (
+        np.empty(len(chosen.rows)),
+        np.empty_like(scores) if chosen.spare is None else chosen.spare[0],
+    )
     marginals.fill(0.0)
     sizes = {half_chain.TOGETHER: 1, half_chain.BY_SEQUENCE: len(values), half_chain.BY_TOKEN: len(scores)}
     pairs = np.zeros((sizes[by], n, n))
@@ -122,7 +125,7 @@ def _pool_alike(
     if temperature != 1.0:
         scores /= temperature
     potentials = np.exp(scores, out=scores)
-    forward, arrive = chosen.room or (np.empty_like(scores), np.empty_like(scores))
+    forward, arrive = chosen.spare or (np.empty_like(scores), np.empty_like(scores))
     transposed = np.ascontiguousarray(pairwise.T)
     kernels.forward_backward(
         potentials, highs, offsets, pairwise, transposed, top, temperature, forward, arrive, values

@@ -53,33 +53,28 @@ class Graph(ItemLabels):
     Parameters
     ----------
     labels : sequence of hashable, or mapping of node type to such a sequence, optional
-        All labels that may occur, in the order of the model, for all output types together or for each on its own; by
-        default those of the training data, together.
+        All labels that may occur, for all output types or for each; by default those of the training data.
     hidden : mapping of node type to number of states, optional
         Types of nodes that are never observed; their states are 0 … k−1.
     costs : None, mapping or array of shape (S, S), default=None
-        Cost of labelling one node wrongly: 1 each (Hamming loss), the cost of missing each true label, or a matrix
-        (true, predicted) where all types have the same labels. The loss of a graph is the sum over its known output
-        nodes.
+        Cost of a wrong label: 1 each (Hamming loss), the cost of missing each true label, or a matrix (true, predicted)
+        where all types have the same labels. The loss of a graph is the sum over its known output nodes.
     shared : bool, default=True
-        Whether nodes and edges of equal type share their weights. If not, each node and each edge has weights of its
-        own, and all examples must have the same graph.
+        Whether nodes and edges of equal type share their weights. If not, all examples must have the same graph.
     max_entries : int, default=2**20
-        Inference is exact by elimination where no table needs more entries than this, and belief propagation elsewhere:
-        planes are then marked as approximate.
+        Inference is exact by elimination where no table needs more entries than this. Elsewhere it is belief
+        propagation, and planes are marked as approximate.
     max_iterations : int, default=200
-        Most sweeps of belief propagation over a graph.
+        Maximum number of sweeps of belief propagation over a graph.
     damping : float, default=0.5
-        Share of the old message in the new one where messages do not come to rest, at least 0 and below 1.
+        Share of the old message in the new one where messages do not converge, at least 0 and below 1.
     counting : {"auto", "bethe", "trees"}, default="auto"
-        How belief propagation counts entropies. "bethe" is the ordinary, fast way, whose values may jump as weights
-        change; "trees" (tree-reweighted) takes more sweeps, but its values are a smooth function of the weights,
-        without which training on large loopy graphs gets stuck. "auto" is "trees" at positive output temperatures, so
-        for marginals too, and "bethe" where outputs are maximised: see
-        `latentstruct.inference.propagation.Propagation`.
+        How belief propagation counts entropies. "bethe" is fast, but its values may jump as weights change; "trees"
+        (tree-reweighted) is smooth, which training on large loopy graphs needs. "auto" is "trees" at positive output
+        temperatures and "bethe" where outputs are maximized: see `latentstruct.inference.propagation.Propagation`.
     hidden_loss : float, default=0.0
-        Cost γ of each node without a known label whose state differs from that of another assignment. Only `ModLat` and
-        `IterativeLSVM`, which have such an assignment or a distribution over them, take it into their loss.
+        Cost γ of each node without a known label whose state differs from that of another assignment, for `ModLat` and
+        `IterativeLSVM`.
 
     Notes
     -----
@@ -88,16 +83,16 @@ class Graph(ItemLabels):
 
     A type of edges is the triple of the given edge type and of the types of the first and the second node; only triples
     of the training data have weights. Weights of node types come first, f·S + y for feature f and label y, then those
-    of edge types, (f·S_p + s)·S_q + t for edge feature f and labels s of the first and t of the second node: see
-    `node_weights` and `edge_weights`. Types are in sorted order.
+    of edge types, (f·S_p + s)·S_q + t for edge feature f and labels s and t: see `node_weights` and `edge_weights`.
+    Types are in sorted order.
 
     The number −1 in Y marks a node whose label is unknown: it is latent in training, summed out at ε_h like the nodes
-    of hidden types, whose entry is always −1. Unknown labels cost nothing. In a numpy array of strings −1 would become
-    the string "-1", so use lists there. Prediction maximises over all output nodes and sums out those of hidden types
-    only (see `roles`). Latents are whole assignments: labels at outputs, states at nodes of hidden types.
+    of hidden types, whose entry is always −1. Unknown labels cost nothing. Use lists, because −1 becomes the string
+    "-1" in an array of strings. Prediction maximizes over all output nodes and sums out those of hidden types only (see
+    `roles`). Latents are whole assignments: labels at outputs, states at nodes of hidden types.
 
-    Messages of belief propagation are kept with a batch: a question at nearly the same weights is answered sooner, but
-    need not have exactly the same answer as one to a fresh batch.
+    Messages of belief propagation are kept with a batch, so that inference at nearly the same weights is faster, but
+    need not give exactly the same result as with a new batch.
 
     `ModLat` takes Δ = Σ_v cost(y_v, ŷ_v) + γ Σ_j [h_j ≠ ĥ_j], j over nodes that are not known. Each of these must touch
     known nodes only: given the known labels it is then a site with P_θ(h_j = k) ∝ exp θ·(features of node j in state k

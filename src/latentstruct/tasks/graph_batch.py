@@ -87,7 +87,7 @@ class GraphBatch:
         self.entries_at = structure.state_at[structure.variables_at], structure.table_at[structure.factors_at]
 
     @cached_property
-    def room(self) -> list[Vector]:
+    def workspace(self) -> list[Vector]:
         """Scores of all nodes and edges, which every query about the whole batch overwrites."""
         return [np.empty(int(at[-1])) for at in self.entries_at]
 
@@ -123,12 +123,12 @@ class GraphBatch:
 
     def scores(self, query: Query) -> tuple[Vector, Vector]:
         """Return the scores of nodes and edges of the graphs of a query, compact."""
-        rows, graphs, room = query.rows, self.graphs(query), self.room
+        rows, graphs, outs = query.rows, self.graphs(query), self.workspace
         if rows is not None:
-            room = [np.empty(int((at[rows + 1] - at[rows]).sum())) for at in self.entries_at]
-        for items, out in zip(self.items, room, strict=True):
+            outs = [np.empty(int((at[rows + 1] - at[rows]).sum())) for at in self.entries_at]
+        for items, out in zip(self.items, outs, strict=True):
             kernels.score_items(self.rows, graphs, *items, query.w, out)
-        return room[0], room[1]
+        return outs[0], outs[1]
 
     def slopes(self, counts: Any, query: Query) -> Slopes:
         """Return the features of an assignment of each graph, or expected ones."""

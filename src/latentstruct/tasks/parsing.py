@@ -62,7 +62,7 @@ class Parsing(ChosenLossTask):
         "spans" adds weights for each constituent's label with the first and last word, the words just outside, the
         tags of all these where tags are given, and the class of its length, for those pairs that occur in training.
     loss : {"hamming", "f1"}, default="hamming"
-        Constituents are labelled spans; tags and artificial nodes do not count, the root does. With p predicted, g true
+        Constituents are labeled spans; tags and artificial nodes do not count, the root does. With p predicted, g true
         and h right ones, "hamming" is Δ = p + g − 2h, the number of wrong and of missing constituents, and "f1" is
         Δ = 1 − 2h/(p + g).
     splits : int, default=1
@@ -72,7 +72,7 @@ class Parsing(ChosenLossTask):
     rare : int, default=1
         Words seen at most this often share their weights with unknown ones.
     unknown : {"suffix", "class", "one"}, default="suffix"
-        By what unknown words are told apart: class of spelling (number, mark, capital, lower) and suffix, class only,
+        How unknown words are distinguished: by class of spelling (number, mark, capital, lower) and suffix, by class,
         or not at all.
     exact_words : int, default=0
         Sentences of at most this many words are searched exactly for the loss "f1", at a cost that grows fast.
@@ -83,9 +83,9 @@ class Parsing(ChosenLossTask):
     list of `latentstruct.trees.Tree`. A sentence without a derivation is answered by a flat tree: the most frequent
     root label over its words, with the score −inf.
 
-    "f1" is maximised among the answers for linear losses cost·p − gain·h, found by repeated linearisation; planes are
-    then marked inexact, and only the hard max is known. Sub-symbols are pooled together with trees: at ε_y = ε_h. A
-    tree is predicted with its best sub-symbols, at all temperatures: the sum over them has no efficient maximum.
+    "f1" is maximized among the answers for linear losses cost·p − gain·h, found by repeated linearization; planes are
+    then marked inexact, and only the hard max is available. Sub-symbols are pooled together with trees, at ε_y = ε_h. A
+    tree is predicted with its best sub-symbols at all temperatures: the sum over them has no efficient maximum.
 
     A latent is an array of sub-symbol numbers, one for each node of the tree in binary form, in preorder.
 
@@ -411,7 +411,7 @@ class Parsing(ChosenLossTask):
         return predicted + gold - 2.0 * right
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
-        """Return the labelled F1 over the constituents of all sentences: 2 Σh/Σ(p + g), 1 if there are none."""
+        """Return the labeled F1 over the constituents of all sentences: 2 Σh/Σ(p + g), 1 if there are none."""
         gold, predicted, right = compare_trees(Y_true, Y_pred)
         weights = np.ones(len(gold)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         both = float(weights @ (gold + predicted))
