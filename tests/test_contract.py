@@ -26,7 +26,13 @@ def declared(*kinds):
 
 KINDS_OF_TASKS = protocols.LatentLossTask, protocols.Classifier, protocols.WeightedInputs, protocols.StateWeights
 OF_TASKS = declared(BaseTask, protocols.Task, *KINDS_OF_TASKS)
-OF_BATCHES = declared(protocols.Batch, protocols.RememberingBatch, protocols.ApproximateBatch, protocols.RowBatch)
+OF_BATCHES = declared(
+    protocols.Batch,
+    protocols.KnownBatch,
+    protocols.RememberingBatch,
+    protocols.ApproximateBatch,
+    protocols.RowBatch,
+)
 
 
 def holder(node):

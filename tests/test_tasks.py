@@ -14,8 +14,9 @@ from latentstruct.core.oracles import RenyiOracle, SlackOracle
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import chain as chain_kernels
-from latentstruct.tasks import CandidateTask, Chain, ExampleTask, Multiclass, chain_batch
+from latentstruct.tasks import Alignment, CandidateTask, Chain, ExampleTask, Graph, Multiclass, Parsing, chain_batch
 from latentstruct.testing import check_task
+from latentstruct.trees import Tree
 
 MODES = ("free", "augmented", "clamped")
 TEMPERATURES = (0.0, 0.3, 1.0)
@@ -815,3 +816,29 @@ def test_a_wrong_gradient_of_the_total_is_found():
     _, X, truth = class_data()
     with pytest.raises(AssertionError, match="finite differences"):
         check_task(WrongBothWays(), X, truth)
+
+
+TREE = Tree("S", (Tree("N", ("dogs",)), Tree("V", ("bark",))))
+
+
+@pytest.mark.parametrize(
+    ("task", "X", "Y"),
+    [
+        (Chain(), [np.eye(3), np.eye(3)[:2]], [["a", "b", "a"], ["b", "b"]]),
+        (Graph(), [(np.eye(3), [(0, 1)]), (np.eye(3), [(1, 2)])], [["a", "b", "a"], ["b", "b", "a"]]),
+        (Alignment(), [("ARND", "ARD"), ("AR", "RA")], [[(0, 0), (3, 2)], [(0, 1)]]),
+        (Parsing(), [["dogs", "bark"]] * 2, [TREE] * 2),
+    ],
+)
+def test_features_of_known_outputs_are_kept_but_not_their_scores(task, X, Y):
+    task.learn(X, Y)
+    batch, rng = task.prepare(X, Y), np.random.default_rng(0)
+    features = task.planes(batch, np.zeros(task.n_features), "clamped", Temperature()).slopes().toarray()
+    for rows in (None, np.array([1]), np.array([1, 0])):
+        w = rng.normal(size=task.n_features)
+        planes = task.planes(batch, w, "clamped", Temperature(), rows)
+        chosen = features if rows is None else features[rows]
+        close(planes.slopes().toarray(), chosen)
+        close(planes.values, chosen @ w)
+        total = task.total(batch, w, "clamped", Temperature(1.0, 1.0), np.arange(1.0, len(chosen) + 1.0), rows)
+        close(total.slope, np.arange(1.0, len(chosen) + 1.0) @ chosen)

@@ -1,12 +1,12 @@
 """Planes and their sums from the answer of a task to a query: written once for all structures."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.protocols import HARD, Batch, LinearMap, PartLoss, Pooled, Query, Task, Temperature
+from latentstruct.core.protocols import HARD, Batch, KnownBatch, LinearMap, PartLoss, Pooled, Query, Task, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane, Planes, Slopes, checked_planes
 from latentstruct.ragged import Indices, Vector
@@ -75,12 +75,6 @@ def total_of(task: Task, batch: Batch, query: Query) -> Plane:
             plane.offset = float(query.weights @ found.values) - float(plane.slope @ query.w)
     plane.entropy = plane.offset - loss if found.soft else 0.0
     return plane
-
-
-class KnownBatch(Protocol):
-    """A batch that keeps the features of its true outputs."""
-
-    known_slopes: Slopes | None
 
 
 class PooledParts(NamedTuple):

@@ -70,6 +70,14 @@ class RememberingBatch(Protocol):
 
 
 @runtime_checkable
+class KnownBatch(Protocol):
+    """A batch that keeps the features of its true outputs."""
+
+    known_slopes: Slopes | None
+    """None until they are first needed."""
+
+
+@runtime_checkable
 class ApproximateBatch(Protocol):
     """A batch for which inference may be approximate."""
 
