@@ -9,16 +9,44 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.checks import can_be_stacked
-from latentstruct.core.protocols import Query
+from latentstruct.core.protocols import Batch, Query
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Slopes
 from latentstruct.ragged import Indices, Vector, joined_offsets, offsets_from_lengths, positions
 from latentstruct.short_repr import show
+from latentstruct.tasks.base import require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import SPARSE_BELOW, Compressed, InputRows, check_matrix, compress, share_of_nonzeros
 
 BLOCK = 2**18
 """Values that are collected before they are checked and, if few of them differ from 0, compressed."""
+
+
+@dataclass
+class FlatBatch:
+    """Examples laid out one after the other, of which number i has the items offsets[i] … offsets[i + 1].
+
+    `truth` is what is known of the outputs, None if they are unknown.
+    """
+
+    offsets: Indices
+    truth: Any
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.offsets) - 1
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the true outputs are known."""
+        return self.truth is not None
+
+
+def require_latents(batch: Batch, latents: Any) -> None:
+    """Raise unless outputs are known and there is one latent for each."""
+    require_labels(batch, "clamped")
+    require_one_latent_each(batch, latents)
 
 
 def is_plain(values: Any) -> bool:

@@ -33,180 +33,118 @@ class SegmentCounts(NamedTuple):
 
 
 @inlined
-def add_soft(total, high, score, temperature):
-    """Add exp((score − high)/ε) to a sum; return the sum and its scale, the highest score so far."""
-    if score == -np.inf:
-        return total, high
+def add(total, high, best, score, item, temperature):
+    """Add a score to a maximum at ε ≥ 0; return the sum of exp((score − high)/ε), the highest score and its item."""
     if score <= high:
-        return total + math.exp((score - high) / temperature), high
-    return total * math.exp((high - score) / temperature) + 1.0, score
+        if temperature > 0.0 and score > -np.inf:
+            total += math.exp((score - high) / temperature)
+        return total, high, best
+    if temperature > 0.0:
+        total = total * math.exp((high - score) / temperature) + 1.0
+    return total, score, item
+
+
+@inlined
+def pooled(total, high, temperature):
+    """Return the maximum at ε ≥ 0 that `add` made."""
+    return high + temperature * math.log(total) if total > 0.0 else high
 
 
 @njit
-def step_into(ends, scores, out):
-    """Write the best score of a segment of each label that begins here, before its own score, and the label before."""
-    n = len(ends)
-    for y in range(n):
-        best = 0
-        for x in range(1, n):
-            if ends[x] + scores.transition[x, y] > ends[best] + scores.transition[best, y]:
-                best = x
-        out[y] = best
+def sum_forward(first, last, scores, temperature, ends, into, size, before):
+    """Pool all beginnings of a sequence; return the value of the sequence and the best last label.
 
-
-@njit
-def best_segments(first, last, scores, length, label, ends, into, before):
-    """Fill in the best segment of each label that ends after each token; return the value and the last label."""
+    `ends` has their values by their ends and last labels, `into` by the label that begins there, whose own score is
+    left out; `size` and `before` are the best last size and the best last label.
+    """
     n, longest = scores.token.shape[1], scores.length.shape[0]
     for b in range(1, last - first + 1):
-        a = b - 1
         for y in range(n):
-            into[a, y] = 0.0
-        if a > 0:
-            step_into(ends[a], scores, before[a])
-            for y in range(n):
-                into[a, y] = ends[a, before[a, y]] + scores.transition[before[a, y], y]
+            into[b - 1, y] = 0.0
+            if b > 1:
+                total, high, best = 0.0, -np.inf, 0
+                for x in range(n):
+                    reached = ends[b - 1, x] + scores.transition[x, y]
+                    total, high, best = add(total, high, best, reached, x, temperature)
+                into[b - 1, y], before[b - 1, y] = pooled(total, high, temperature), best
         for y in range(n):
-            ends[b, y] = -np.inf
-            length[b, y] = 1
-            inner = 0.0
-            for size in range(1, min(longest, b) + 1):
-                t = first + b - size
+            total, high, best, inner = 0.0, -np.inf, 1, 0.0
+            for length in range(1, min(longest, b) + 1):
+                t = first + b - length
                 inner += scores.token[t, y]
-                reached = into[b - size, y] + inner + scores.begin[t] + scores.length[size - 1, y]
-                if reached > ends[b, y]:
-                    ends[b, y] = reached
-                    length[b, y] = size
+                reached = into[b - length, y] + inner + scores.begin[t] + scores.length[length - 1, y]
+                total, high, best = add(total, high, best, reached, length, temperature)
                 inner += scores.inside[t]
                 if inner == -np.inf:
                     break
-    best = 0
-    for y in range(1, n):
-        if ends[last - first, y] > ends[last - first, best]:
-            best = y
-    label[0] = best
-    return ends[last - first, best]
+            ends[b, y], size[b, y] = pooled(total, high, temperature), best
+    total, high, best = 0.0, -np.inf, 0
+    for y in range(n):
+        total, high, best = add(total, high, best, ends[last - first, y], y, temperature)
+    return pooled(total, high, temperature), best
+
+
+@inlined
+def share_of(score, value, best, temperature):
+    """Return the share of a score in a maximum at ε ≥ 0."""
+    if temperature > 0.0:
+        return math.exp((score - value) / temperature)
+    return 1.0 if best else 0.0
 
 
 @njit
-def pool_hard(offsets, scores, weights, together, values, counts):
-    """Write the values and the counts of the best segmentations."""
+def count_backward(first, last, scores, temperature, place, ends, into, size, before, of_end, of_start, counts):
+    """Add the counts of one sequence: shares `of_end` of `ends` and `of_start` of `into`, from those at its end."""
+    n, longest = scores.token.shape[1], scores.length.shape[0]
+    shares = np.empty(longest)
+    for b in range(last - first, 0, -1):
+        for y in range(n):
+            if of_start[b, y] != 0.0:
+                for x in range(n):
+                    reached = ends[b, x] + scores.transition[x, y]
+                    share = of_start[b, y] * share_of(reached, into[b, y], x == before[b, y], temperature)
+                    counts.transition[place, x, y] += share
+                    of_end[b, x] += share
+        for y in range(n):
+            if of_end[b, y] == 0.0:
+                continue
+            inner, stop, limit = 0.0, 0, min(longest, b) if temperature > 0.0 else size[b, y]
+            while stop < limit and inner > -np.inf:
+                stop += 1
+                t = first + b - stop
+                inner += scores.token[t, y]
+                reached = into[b - stop, y] + inner + scores.begin[t] + scores.length[stop - 1, y]
+                shares[stop - 1] = of_end[b, y] * share_of(reached, ends[b, y], stop == size[b, y], temperature)
+                of_start[b - stop, y] += shares[stop - 1]
+                counts.length[place, stop - 1, y] += shares[stop - 1]
+                counts.begin[t] += shares[stop - 1]
+                inner += scores.inside[t]
+            covered = 0.0
+            for length in range(stop, 0, -1):
+                covered += shares[length - 1]
+                counts.token[first + b - length, y] += covered
+
+
+@njit
+def pool(offsets, scores, temperature, weights, together, values, counts):
+    """Write the values of sequences pooled at ε ≥ 0, and the counts times weights."""
     n = scores.token.shape[1]
-    most = 0
+    most = 1
     for k in range(len(offsets) - 1):
         most = max(most, offsets[k + 1] - offsets[k])
-    length, before = np.zeros((most + 1, n), dtype=np.int64), np.zeros((most + 1, n), dtype=np.int64)
-    ends, into, label = np.zeros((most + 1, n)), np.zeros((most + 1, n)), np.zeros(1, dtype=np.int64)
+    tables, choices = np.zeros((4, most + 1, n)), np.zeros((2, most + 1, n), dtype=np.int64)
+    ends, into, of_end, of_start = tables[0], tables[1], tables[2], tables[3]
+    size, before = choices[0], choices[1]
     for k in range(len(offsets) - 1):
         first, last = offsets[k], offsets[k + 1]
         values[k] = 0.0
         if first == last:
             continue
-        values[k] = best_segments(first, last, scores, length, label, ends, into, before)
-        at, y, place, weight = last - first, label[0], 0 if together else k, weights[k]
-        while at > 0:
-            size = length[at, y]
-            at -= size
-            counts.length[place, size - 1, y] += weight
-            counts.begin[first + at] += weight
-            for t in range(first + at, first + at + size):
-                counts.token[t, y] += weight
-            if at > 0:
-                counts.transition[place, before[at, y], y] += weight
-                y = before[at, y]
-
-
-@njit
-def sum_forward(first, last, scores, temperature, ends, into):
-    """Fill in the pooled scores of all beginnings; return that of the whole sequence."""
-    n, longest = scores.token.shape[1], scores.length.shape[0]
-    for b in range(1, last - first + 1):
-        a = b - 1
+        values[k], best = sum_forward(first, last, scores, temperature, ends, into, size, before)
+        of_end[: last - first + 1], of_start[: last - first + 1] = 0.0, 0.0
         for y in range(n):
-            into[a, y] = 0.0
-            if a > 0:
-                total, high = 0.0, -np.inf
-                for x in range(n):
-                    total, high = add_soft(total, high, ends[a, x] + scores.transition[x, y], temperature)
-                into[a, y] = high + temperature * math.log(total) if total > 0.0 else -np.inf
-        for y in range(n):
-            total, high, inner = 0.0, -np.inf, 0.0
-            for size in range(1, min(longest, b) + 1):
-                t = first + b - size
-                inner += scores.token[t, y]
-                reached = into[b - size, y] + inner + scores.begin[t] + scores.length[size - 1, y]
-                total, high = add_soft(total, high, reached, temperature)
-                inner += scores.inside[t]
-                if inner == -np.inf:
-                    break
-            ends[b, y] = high + temperature * math.log(total) if total > 0.0 else -np.inf
-    total, high = 0.0, -np.inf
-    for y in range(n):
-        total, high = add_soft(total, high, ends[last - first, y], temperature)
-    return high + temperature * math.log(total) if total > 0.0 else -np.inf
-
-
-@njit
-def sum_backward(first, last, scores, temperature, value, weight, place, ends, into, rest, ahead, counts):
-    """Add the expected counts of one sequence, from its end; `rest` and `ahead` are as `ends` and `into`, mirrored."""
-    n, longest = scores.token.shape[1], scores.length.shape[0]
-    size_of_sequence = last - first
-    shares = np.empty(longest)
-    for y in range(n):
-        rest[size_of_sequence, y] = 0.0
-    for a in range(size_of_sequence - 1, -1, -1):
-        for y in range(n):
-            total, high, inner = 0.0, -np.inf, 0.0
-            for size in range(1, min(longest, size_of_sequence - a) + 1):
-                t = first + a + size - 1
-                inner += scores.token[t, y] + (scores.inside[t] if size > 1 else scores.begin[t])
-                if inner == -np.inf:
-                    break
-                reached = inner + scores.length[size - 1, y] + rest[a + size, y]
-                total, high = add_soft(total, high, reached, temperature)
-            ahead[a, y] = high + temperature * math.log(total) if total > 0.0 else -np.inf
-            if ahead[a, y] == -np.inf or into[a, y] == -np.inf:
-                continue
-            inner, stop = 0.0, 0
-            for size in range(1, min(longest, size_of_sequence - a) + 1):
-                t = first + a + size - 1
-                inner += scores.token[t, y] + (scores.inside[t] if size > 1 else scores.begin[t])
-                if inner == -np.inf:
-                    break
-                reached = into[a, y] + inner + scores.length[size - 1, y] + rest[a + size, y]
-                shares[size - 1] = weight * math.exp((reached - value) / temperature)
-                counts.length[place, size - 1, y] += shares[size - 1]
-                stop = size
-            covered = 0.0
-            for place_in_segment in range(stop - 1, -1, -1):
-                covered += shares[place_in_segment]
-                counts.token[first + a + place_in_segment, y] += covered
-            counts.begin[first + a] += covered
-        if a > 0:
-            for x in range(n):
-                total, high = 0.0, -np.inf
-                for y in range(n):
-                    reached = scores.transition[x, y] + ahead[a, y]
-                    total, high = add_soft(total, high, reached, temperature)
-                    if ends[a, x] > -np.inf and reached > -np.inf:
-                        share = weight * math.exp((ends[a, x] + reached - value) / temperature)
-                        counts.transition[place, x, y] += share
-                rest[a, x] = high + temperature * math.log(total) if total > 0.0 else -np.inf
-
-
-@njit
-def pool_soft(offsets, scores, temperature, weights, together, values, counts):
-    """Write the pooled values and the expected counts."""
-    n = scores.token.shape[1]
-    most = 0
-    for k in range(len(offsets) - 1):
-        most = max(most, offsets[k + 1] - offsets[k])
-    ends, into = np.zeros((most + 1, n)), np.zeros((most + 1, n))
-    rest, ahead = np.zeros((most + 1, n)), np.zeros((most + 1, n))
-    for k in range(len(offsets) - 1):
-        first, last = offsets[k], offsets[k + 1]
-        values[k] = 0.0
-        if first < last:
-            values[k] = sum_forward(first, last, scores, temperature, ends, into)
-            place, weight = 0 if together else k, weights[k]
-            sum_backward(first, last, scores, temperature, values[k], weight, place, ends, into, rest, ahead, counts)
+            if ends[last - first, y] > -np.inf:
+                share = share_of(ends[last - first, y], values[k], y == best, temperature)
+                of_end[last - first, y] = weights[k] * share
+        place = 0 if together else k
+        count_backward(first, last, scores, temperature, place, ends, into, size, before, of_end, of_start, counts)

@@ -1,27 +1,147 @@
 """Sequences divided into labeled segments, with weights for the lengths of segments."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.checks import check_integer
 from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Planes
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths
+from latentstruct.kernels.planes import Atoms
+from latentstruct.planes import Planes, Slopes
+from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths, positions, split
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import BaseTask, check_examples, require_one_latent_each
+from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.labels import LabelSet
+from latentstruct.tasks.row_parts import FlatBatch, require_latents
+from latentstruct.tasks.rows import check_rows
 from latentstruct.tasks.semi_markov import kernels
-from latentstruct.tasks.semi_markov.batch import Known, Segment, SegmentBatch, SegmentLoss, SegmentParts, restricted
+from latentstruct.tasks.semi_markov.kernels import SegmentCounts, SegmentScores
 from latentstruct.unknown import UNKNOWN, is_unknown
 
 Segmentation = list[tuple[int, int, Any]]
+"""First token, token after the last, and label of each segment."""
+
+
+class Known(NamedTuple):
+    """What is known of each token: its label, and whether a segment begins there (1 or 0); −1 where unknown."""
+
+    label: NDArray[np.int64]
+    begin: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, segments: Sequence[Segmentation], offsets: Indices) -> "Known":
+        """Return what segments with numbers of labels tell, which need not cover their sequence."""
+        label = np.full(offsets[-1], UNKNOWN, dtype=np.int64)
+        begin = label.copy()
+        begin[offsets[:-1][np.diff(offsets) > 0]] = 1
+        for found, start, end in zip(segments, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+            for first, stop, number in found:
+                label[start + first : start + stop] = number
+                begin[start + first + 1 : start + stop] = 0
+                begin[start + first] = 1
+                if start + stop < end:
+                    begin[start + stop] = 1
+        return cls(label, begin)
+
+
+@dataclass
+class SegmentBatch(FlatBatch):
+    """All tokens of all sequences, flat; the truth is `Known`."""
+
+    inputs: InputRows
+
+    def tokens(self, query: Query) -> tuple[Indices | None, Indices]:
+        """Return the tokens of the sequences of a query (None for all), and the offsets of these sequences."""
+        return (None, self.offsets) if query.rows is None else positions(self.offsets, query.rows)
+
+    def known_of(self, query: Query) -> Known:
+        """Return what is known of the tokens of a query."""
+        tokens, _ = self.tokens(query)
+        return self.truth if tokens is None else Known(*(part[tokens] for part in self.truth))
+
+
+@dataclass
+class SegmentParts:
+    """Parts of segmentations: labels of tokens, beginnings, neighbors and lengths of segments, and their losses.
+
+    Weights are n·S of the tokens, S² of transitions (from, to) and L·S of lengths. Losses are costs of wrong labels
+    (S + 1, S), and 1 for each token at which a segment begins wrongly or fails to begin.
+    """
+
+    batch: SegmentBatch
+    n_labels: int
+    longest: int
+    costs: NDArray[np.float64]
+
+    def blocks(self, w: Vector) -> list[NDArray[np.float64]]:
+        """Return the weights of tokens (n, S), transitions (S, S) and lengths (L, S), not copied."""
+        n, first = self.n_labels, self.batch.inputs.shape[1] * self.n_labels
+        return [part.reshape(-1, n) for part in np.split(w, [first, first + n * n])]
+
+    def scores(self, query: Query) -> SegmentScores:
+        """Return the scores of all parts."""
+        token_weights, transition, length = self.blocks(query.w)
+        token = self.batch.inputs.times(token_weights, self.batch.tokens(query)[0])
+        return SegmentScores(token, np.zeros(len(token)), np.zeros(len(token)), transition, length)
+
+    def slopes(self, counts: SegmentCounts, query: Query) -> Slopes:
+        """Return the features of each sequence."""
+        tokens, offsets = self.batch.tokens(query)
+        k, direct = len(offsets) - 1, np.hstack([part.reshape(len(part), -1) for part in counts[2:]])
+        (token, label), (owner, place) = np.nonzero(counts.token), np.nonzero(direct)
+        examples = np.concatenate([np.searchsorted(offsets, token, side="right") - 1, owner])
+        order = np.argsort(examples, kind="stable")
+        rows = token if tokens is None else tokens[token]
+        columns = np.concatenate([label, self.batch.inputs.shape[1] * self.n_labels + place])
+        atoms = Atoms(
+            np.append(rows, np.full(len(place), -1)).astype(np.int32)[order],
+            columns.astype(np.int32)[order],
+            np.append(counts.token[token, label], direct[owner, place])[order],
+        )
+        return Slopes(self.batch.inputs.rows, offsets_from_lengths(np.bincount(examples, minlength=k)), atoms)
+
+    def pull_back(self, counts: SegmentCounts, query: Query) -> Vector:
+        """Return the sum of the features, for counts that are weighted already."""
+        slope = np.zeros((self.batch.inputs.shape[1] + self.n_labels + self.longest) * self.n_labels)
+        tokens, transition, length = self.blocks(slope)
+        self.batch.inputs.transposed_times(counts.token, tokens, self.batch.tokens(query)[0])
+        transition[:], length[:] = counts.transition[0], counts.length[0]
+        return slope
+
+    def add_to(self, scores: SegmentScores, query: Query) -> SegmentScores:
+        """Add the losses of parts to their scores."""
+        known = self.batch.known_of(query)
+        token = scores.token + self.costs[known.label]
+        return scores._replace(token=token, begin=(known.begin == 0) * 1.0, inside=(known.begin == 1) * 1.0)
+
+    def of(self, counts: SegmentCounts, query: Query) -> Vector | float:
+        """Return the loss of each sequence, or the weighted sum of all."""
+        known, (_, offsets) = self.batch.known_of(query), self.batch.tokens(query)
+        by_token = np.einsum("ty,ty->t", counts.token, self.costs[known.label])
+        # A token is the first of its segment or not; both counts carry the weight of the sequence.
+        by_token += np.where(known.begin == 0, counts.begin, 0.0)
+        by_token += np.where(known.begin == 1, counts.token.sum(axis=1) - counts.begin, 0.0)
+        return float(by_token.sum()) if query.weights is not None else sums_between(by_token, offsets)
+
+
+def sums_between(values: Vector, offsets: Indices) -> Vector:
+    """Return the sum of each sequence's values."""
+    return np.diff(np.append(0.0, np.cumsum(values))[offsets])
+
+
+def restricted(scores: SegmentScores, known: Known) -> SegmentScores:
+    """Return scores of −∞ for everything that contradicts what is known."""
+    other = (known.label[:, None] != UNKNOWN) & (known.label[:, None] != np.arange(scores.token.shape[1]))
+    begin, inside = (np.where(known.begin == wrong, -np.inf, 0.0) for wrong in (0, 1))
+    return scores._replace(token=np.where(other, -np.inf, scores.token), begin=begin, inside=inside)
 
 
 class SemiMarkov(BaseTask):
@@ -78,23 +198,22 @@ class SemiMarkov(BaseTask):
     def learn(self, X: Any, Y: Any) -> None:
         """Find the labels, the longest segment and the number of inputs."""
         check_examples(X, Y)
-        longest = self.max_length
-        if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int) or longest < 1):
-            raise InputError(f"max_length must be an integer of at least 1, found {show(longest)}: choose one, or None")
+        if self.max_length is not None:
+            check_integer(self.max_length, "max_length", 1)
         segments = [segment for k, y in enumerate(Y) for segment in self._segments(y, f"Y[{k}]")]
         known = [label for *_, label in segments if not is_unknown(label)]
         if not known:
             raise InputError("Y has no segment with a known label; expected at least one: label some of the segments")
-        n_inputs = check_matrix(X[0], "X[0]").shape[1]
-        found = max(stop - first for first, stop, _ in segments)
-        covered = [sum(stop - first for first, stop, _ in y) for y in Y]
-        latent = len(known) < len(segments) or any(len_of(x) > size for x, size in zip(X, covered, strict=True))
-        self._set(LabelSet.learn(known, self.labels), n_inputs, found if longest is None else longest, latent)
+        longest = self.max_length or max(stop - first for first, stop, _ in segments)
+        matrices = [check_matrix(x, f"X[{k}]") for k, x in enumerate(X)]
+        covered = sum(stop - first for first, stop, _ in segments)
+        latent = len(known) < len(segments) or sum(matrix.shape[0] for matrix in matrices) > covered
+        self._set(LabelSet.learn(known, self.labels), matrices[0].shape[1], longest, latent)
 
     def _set(self, labels: LabelSet, n_inputs: int, longest: int, latent: bool) -> None:
         self.labels_, self.n_inputs_, self.longest_, self.latent = labels, n_inputs, longest, latent
-        self.costs_ = labels.costs(self.costs)
-        self.n_features = n_inputs * len(labels) + len(labels) ** 2 + longest * len(labels)
+        self.costs_ = np.vstack([labels.costs(self.costs), np.zeros(len(labels))])
+        self.n_features = (n_inputs + len(labels) + longest) * len(labels)
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
@@ -103,8 +222,7 @@ class SemiMarkov(BaseTask):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` found."""
-        sizes = int(state["n_inputs"]), int(state["longest"]), bool(state["latent"])
-        self._set(LabelSet(state["labels"]), *sizes)
+        self._set(LabelSet(state["labels"]), int(state["n_inputs"]), int(state["longest"]), bool(state["latent"]))
 
     @staticmethod
     def _segments(y: Any, name: str) -> Segmentation:
@@ -126,7 +244,7 @@ class SemiMarkov(BaseTask):
                 )
         return found
 
-    def _encode(self, Y: Any, offsets: Indices, name: str) -> list[list[Segment]]:
+    def _encode(self, Y: Any, offsets: Indices, name: str) -> list[Segmentation]:
         """Return segments with numbers of labels, checked against the lengths of the sequences."""
         encoded = []
         for k, (y, length) in enumerate(zip(Y, np.diff(offsets).tolist(), strict=True)):
@@ -148,20 +266,14 @@ class SemiMarkov(BaseTask):
     def prepare(self, X: Any, Y: Any = None) -> SegmentBatch:
         """Validate sequences and lay all tokens out in one matrix."""
         check_examples(X, Y)
-        matrices = [check_matrix(x, f"X[{k}]") for k, x in enumerate(X)]
-        for k, matrix in enumerate(matrices):
-            if matrix.shape[1] != self.n_inputs_:
-                raise InputError(
-                    f"X[{k}] has {matrix.shape[1]} features but the model has {self.n_inputs_}: use the same features "
-                    "as in training"
-                )
+        matrices = [check_rows(x, self.n_inputs_, f"X[{k}]") for k, x in enumerate(X)]
         stack = sparse.vstack if any(map(sparse.issparse, matrices)) else np.concatenate
         offsets = offsets_from_lengths(matrix.shape[0] for matrix in matrices)
         known = None if Y is None else Known.of(self._encode(Y, offsets, "Y"), offsets)
-        return SegmentBatch(InputRows(check_matrix(stack(matrices), "X"), len(self.labels_)), offsets, known)
+        return SegmentBatch(offsets, known, InputRows(check_matrix(stack(matrices), "X"), len(self.labels_)))
 
     def _parts(self, batch: SegmentBatch) -> SegmentParts:
-        return SegmentParts(batch, self.n_inputs_, len(self.labels_), self.longest_)
+        return SegmentParts(batch, len(self.labels_), self.longest_, self.costs_)
 
     def _temperature(self, query: Query) -> float:
         """Return the one temperature of the pool."""
@@ -173,24 +285,22 @@ class SemiMarkov(BaseTask):
             )
         return 0.0 if query.mode == "clamped" and not self.latent else output
 
-    def _pool(self, batch: SegmentBatch, query: Query, scores: kernels.SegmentScores) -> PooledParts:
-        """Pool the segmentations of the sequences of a query."""
-        _, offsets = batch.tokens(query)
-        temperature, counts = self._temperature(query), self._parts(batch).empty_counts(query)
+    def _pool(self, batch: SegmentBatch, query: Query, scores: SegmentScores) -> PooledParts:
+        """Pool the segmentations of the sequences of a query; counts of a query with weights are summed over all."""
+        offsets, temperature = batch.tokens(query)[1], self._temperature(query)
         if query.mode == "clamped":
             scores = restricted(scores, batch.known_of(query))
-        together, values = query.weights is not None, np.empty(len(offsets) - 1)
-        weights = np.ones(len(values)) if query.weights is None else query.weights
-        if temperature == 0:
-            kernels.pool_hard(offsets, scores, weights, together, values, counts)
-        else:
-            kernels.pool_soft(offsets, scores, temperature, weights, together, values, counts)
+        together, values, n = query.weights is not None, np.empty(len(offsets) - 1), len(self.labels_)
+        weights, k = np.ones(len(values)) if query.weights is None else query.weights, 1 if together else len(values)
+        shapes = scores.token.shape, len(scores.token), (k, n, n), (k, self.longest_, n)
+        counts = SegmentCounts(*map(np.zeros, shapes))
+        kernels.pool(offsets, scores, temperature, weights, together, values, counts)
         return PooledParts(values, counts, soft=temperature > 0, weighted=together)
 
     def pool_batch(self, batch: SegmentBatch, query: Query) -> Pooled:
         """Pool the segmentations of the sequences of a query."""
-        loss = SegmentLoss(batch, self.costs_)
-        return pool_linear(self._parts(batch), loss, query, lambda scores: self._pool(batch, query, scores))
+        parts = self._parts(batch)
+        return pool_linear(parts, parts, query, lambda scores: self._pool(batch, query, scores))
 
     def work(self, batch: SegmentBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each sequence takes, shape (n,)."""
@@ -203,7 +313,7 @@ class SemiMarkov(BaseTask):
         values, counts, *_ = self._pool(batch, query, self._parts(batch).scores(query))
         return self._segmentations(batch, counts), values
 
-    def _segmentations(self, batch: SegmentBatch, counts: kernels.SegmentCounts) -> list[Segmentation]:
+    def _segmentations(self, batch: SegmentBatch, counts: SegmentCounts) -> list[Segmentation]:
         """Return the segmentations of all sequences with given counts of one segmentation each."""
         labels = self.labels_.decode(counts.token.argmax(axis=1)).tolist()
         found: list[Segmentation] = []
@@ -215,15 +325,14 @@ class SemiMarkov(BaseTask):
     def decode(self, batch: SegmentBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best segmentation of each sequence: y, and h too if something was unknown in training."""
         found, values = self._best(batch, w, "free")
-        return [
-            Prediction(y, y if self.latent else None, value) for y, value in zip(found, values.tolist(), strict=True)
-        ]
+        both = zip(found, values.tolist(), strict=True)
+        return [Prediction(y, y if self.latent else None, value) for y, value in both]
 
     def marginals(self, batch: SegmentBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the label probabilities of each token, a list of arrays (T, S)."""
         query = Query(w, "free", Temperature(temperature.output, temperature.output))
         counts = self._pool(batch, query, self._parts(batch).scores(query)).counts
-        return np.split(counts.token, batch.offsets[1:-1])
+        return split(counts.token, batch.offsets)
 
     def complete(self, batch: SegmentBatch, w: Vector) -> list[Segmentation]:
         """Return the best segmentation of each sequence among those that agree with what is known."""
@@ -232,19 +341,16 @@ class SemiMarkov(BaseTask):
 
     def completion_planes(self, batch: SegmentBatch, latents: Sequence[Any]) -> Planes:
         """Return the features of whole segmentations, which must agree with what is known, as planes."""
-        require_labels(batch, "clamped")
-        require_one_latent_each(batch, latents)
-        assert batch.known is not None
+        require_latents(batch, latents)
         found = Known.of(self._encode(latents, batch.offsets, "latents"), batch.offsets)
-        for name, known, given in zip(Known._fields, batch.known, found, strict=True):
-            wrong = np.flatnonzero((given == UNKNOWN) | ((known != UNKNOWN) & (known != given)))
-            if len(wrong):
-                k = int(np.searchsorted(batch.offsets, wrong[0], side="right")) - 1
+        for name, known, given in zip(Known._fields, batch.truth, found, strict=True):
+            for wrong in np.flatnonzero((given == UNKNOWN) | ((known != UNKNOWN) & (known != given)))[:1]:
+                k, at = locate(batch.offsets, wrong)
                 raise InputError(
-                    f"latents[{k}] does not agree with Y in the {name} of token {wrong[0] - batch.offsets[k]}; "
-                    "expected segments that cover the sequence and contain those of Y: correct it"
+                    f"latents[{k}] does not agree with Y in the {name} of token {at}; expected segments that cover the "
+                    "sequence and contain those of Y: correct it"
                 )
-        filled = SegmentBatch(batch.inputs, batch.offsets, found)
+        filled = SegmentBatch(batch.offsets, found, batch.inputs)
         return self.planes(filled, np.zeros(self.n_features), "clamped", HARD)
 
     def random_latents(self, batch: SegmentBatch, rng: np.random.Generator) -> list[Segmentation]:
@@ -268,9 +374,8 @@ class SemiMarkov(BaseTask):
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
         """Return the cost of wrong labels and boundaries of each sequence; what is unknown costs nothing."""
         truth, predicted, offsets = self._aligned(Y_true, Y_pred)
-        costs = np.vstack([self.costs_, np.zeros(len(self.labels_))])[truth.label, predicted.label]
-        costs = costs + ((truth.begin != UNKNOWN) & (truth.begin != predicted.begin))
-        return np.diff(np.concatenate([[0.0], np.cumsum(costs)])[offsets])
+        wrong = (truth.begin != UNKNOWN) & (truth.begin != predicted.begin)
+        return sums_between(self.costs_[truth.label, predicted.label] + wrong, offsets)
 
     def _aligned(self, Y_true: Any, Y_pred: Any) -> tuple[Known, Known, Indices]:
         check_examples(Y_pred, Y_true)
@@ -287,8 +392,3 @@ class SemiMarkov(BaseTask):
         known = truth.label != UNKNOWN
         weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
         return float(np.average((truth.label == predicted.label)[known], weights=weights))
-
-
-def len_of(x: Any) -> int:
-    """Return the number of tokens of a sequence."""
-    return int(x.shape[0]) if hasattr(x, "shape") else len(x)
