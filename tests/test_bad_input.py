@@ -135,7 +135,7 @@ def test_long_inputs_name_the_sequence_too():
 
 def test_labels_of_other_length():
     refuse(
-        re.escape("Y[1] has 3 labels but X[1] has 2 tokens: give one label for each token"),
+        re.escape("Y[1] has 3 labels but X[1] has 2 tokens: give one label each"),
         StructuralSVM(Chain()),
         SEQUENCES,
         [LABELS[0], ["N", "V", "V"], LABELS[2]],
@@ -457,7 +457,7 @@ def test_repeated_candidates():
         def candidates(self, x):
             return [-1, 1, 1], None, np.array([-x, x, x])
 
-    message = "the candidates of example 0 are ambiguous: outputs must be distinct where latents is None"
+    message = "the candidates of example 0 are ambiguous: outputs must be distinct, or have latents"
     refuse(message, StructuralSVM(Twice()), X, [-1, 1, 1, 1])
 
 
@@ -506,7 +506,7 @@ def test_joint_features_of_changing_length():
         def joint_feature(self, x, y):
             return y * x if x[0] else np.ones(3)
 
-    message = r"joint_feature of example 1 has shape \(1, 3\), expected \(1, 2\) as for the first example"
+    message = r"joint_feature of example 1 has shape \(1, 3\), expected \(1, 2\)"
     refuse(message, StructuralSVM(Longer()), X, [-1, 1, 1, 1])
 
 

@@ -300,8 +300,8 @@ TASKS = (Coreference(), CorrelationClustering())
 @pytest.mark.parametrize(
     ("X", "Y", "message"),
     [
-        ([ONE], [[0, 0, 1]], r"Y\[0\] has 3 labels, which make 3 pairs, but X\[0\] has 1 rows"),
-        ([np.ones((2, 2))], [[0, 0]], r"X\[0\] has 2 rows, which is no number m\(m − 1\)/2 of pairs"),
+        ([ONE], [[0, 0, 1]], r"Y\[0\] has 3 labels, but X\[0\] has pairs of 2 items"),
+        ([np.ones((2, 2))], [[0, 0]], r"X\[0\] has 2 rows; expected m\(m − 1\)/2"),
         ([ONE, np.ones((1, 3))], [[0, 0], [0, 1]], r"X\[1\] has 3 features but the model has 2"),
         ([ONE], [[0, 0], [0, 1]], "X has 1 examples but Y has 2 outputs"),
         ([ONE], [[]], r"Y\[0\] is empty"),
@@ -321,9 +321,9 @@ def test_bad_documents(task, X, Y, message):
 def test_bad_requests():
     _, X, Y, _ = documents(0)
     for penalty in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(InputError, match="penalty must be finite and above 0"):
+        with pytest.raises(InputError, match="penalty must be a finite number above 0"):
             Coreference(penalty).learn(X, Y)
-    with pytest.raises(InputError, match="penalty must be a number, found 'r'"):
+    with pytest.raises(InputError, match="above 0, found 'r'"):
         Coreference("r").learn(X, Y)
     for task in TASKS:
         task.learn(X, Y)

@@ -293,7 +293,7 @@ def test_bad_predictions():
         task.completion_planes(batch, [99] * 6)
     with pytest.raises(InputError, match="1 latents are given; expected 6, one for each image"):
         chosen_boxes(X, [0])
-    with pytest.raises(InputError, match="latents is None; expected a sequence: give one for each image"):
+    with pytest.raises(InputError, match="latents is None; expected a sequence"):
         chosen_boxes(X, None)
     with pytest.raises(InputError, match="X is None; expected a sequence"):
         chosen_boxes(None, [0])
@@ -323,8 +323,8 @@ class Differ(CandidateTask):
 @pytest.mark.parametrize("wrong", [None, "much", np.nan, np.inf, -1.0, [1.0], np.ones(2), 1j])
 def test_losses_of_latents_that_are_none_name_their_place(wrong):
     message = re.escape(
-        f"pair_loss at example 0 must be finite and ≥ 0, found {wrong!r} for the output 0 with the latent 'a' against "
-        "0 with 'b': correct pair_loss"
+        "pair_loss of example 0 for the output 0 with the latent 'a' against 0 with 'b' must return a finite number ≥ "
+        f"0, got {wrong!r}: correct pair_loss"
     )
     with pytest.raises(InputError, match=message):
         ModLat(Differ(wrong)).fit([1.0, 2.0], [0, 1])

@@ -15,8 +15,7 @@ from latentstruct import (
 from latentstruct.core.protocols import Prediction
 from latentstruct.kernels.measures import best_f_table
 from latentstruct.tasks.measure import MEASURES, Measure
-from latentstruct.tasks.set_losses import TwoClasses
-from latentstruct.tasks.table_losses import TableLoss
+from latentstruct.tasks.set_losses import TableLoss, TwoClasses
 from latentstruct.testing import check_task
 from measure_reference import (
     HARD,

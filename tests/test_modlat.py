@@ -734,7 +734,7 @@ def test_latent_features_that_do_not_fit_are_refused(features, message):
 def test_pair_losses_that_make_no_sense_are_refused():
     X, Y = [np.ones((6, 2))] * 2, [0, 1]
     for wrong, message in (
-        (lambda *pair: -1.0, "pair_loss at example 0 must be finite and ≥ 0"),
+        (lambda *pair: -1.0, "pair_loss of example 0 .* must return a finite number ≥ 0, got -1.0"),
         (lambda *pair: 1.0, "pair_loss of equal pairs must be 0, but at example 0 it is 1.0 for the output 0"),
     ):
         task = type("Wrong", (Pairs,), {"pair_loss": lambda self, *pair, wrong=wrong: wrong(*pair)})()
@@ -748,15 +748,15 @@ def test_questions_that_need_outputs_or_latents_say_so():
     batch = model.task_.prepare(X, y)
     with pytest.raises(InputError, match="Y is missing"):
         model.latent_distribution(X, None)
-    with pytest.raises(InputError, match="the batch has none: prepare it with Y"):
+    with pytest.raises(InputError, match="needs the true outputs: prepare the batch with Y"):
         model.task_.latent_sites(model.task_.prepare(X))
     with pytest.raises(InputError, match="the latent of example 0 is 5"):
         model.task_.point_distribution(batch, [5] * 10)
-    with pytest.raises(InputError, match="9 outputs are given; expected 10, one for each example"):
+    with pytest.raises(InputError, match="Y_pred has 9 items; expected 10: give one per example"):
         model.task_.latent_losses(batch, h, y[:9], h)
     pairs = Pairs()
     pairs.learn(X := [np.ones((6, 2))] * 2, [0, 1])
-    with pytest.raises(InputError, match="1 outputs or latents are given; expected 2, one for each example"):
+    with pytest.raises(InputError, match="H_pred has 1 items; expected 2: give one per example"):
         pairs.latent_losses(pairs.prepare(X, [0, 1]), ["state 0"] * 2, [0, 1], ["state 0"])
     with pytest.raises(InputError, match=r"give DissimilarityObjective\.split"):
         dissimilarity_solver.Dissimilarity(latent_solver="subgradient").minimize(

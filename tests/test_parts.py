@@ -224,5 +224,5 @@ def test_a_latent_output_must_be_a_pair():
 
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(2, 2, 3)) for _ in range(2)], [(1, 0), (0, 1)]
-    with pytest.raises(InputError, match=r"Alone.output returned 1; expected a pair \(y, h\)"):
+    with pytest.raises(InputError, match=r"Alone.output of example 0 returned 1; expected a pair \(y, h\)"):
         LatentSSVM(Alone()).fit(X, Y).predict(X)

@@ -15,7 +15,7 @@ from latentstruct.plots.graphs import lay_out_graph, plot_graph
 from latentstruct.plots.pictures import plot_box_places, plot_swatches, plot_template
 from latentstruct.plots.rankings import plot_benefits, plot_ranking
 from latentstruct.region_pictures import draw_regions, fit_image, fit_labels
-from latentstruct.tasks.coreference import chronological_forest
+from latentstruct.tasks.clustering import chronological_forest
 from latentstruct.tasks.graph_inputs import grid_edges
 
 

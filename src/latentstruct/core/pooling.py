@@ -29,10 +29,16 @@ def require_hard_max(task: Any, temperature: Temperature) -> None:
 
 
 def check_query(task: Task, batch: Batch, query: Query) -> None:
-    """Raise if a query needs true outputs that are unknown, or a soft max that the task does not have."""
+    """Raise if a query needs true outputs that are unknown, or temperatures that the task does not support."""
     require_labels(batch, query.mode)
-    if not task.tags.soft:
-        require_hard_max(task, query.temperature)
+    tags, temperature = task.tags, query.temperature
+    if not tags.soft:
+        require_hard_max(task, temperature)
+    elif task.latent and not tags.two_temperatures and temperature.output != temperature.latent:
+        raise InputError(
+            f"{type(task).__name__} pools outputs and latents at one temperature, but temperature is "
+            f"{tuple(temperature)}: use LatentSSVM or HiddenCRF"
+        )
 
 
 def planes_of(task: Task, batch: Batch, query: Query) -> Planes:
@@ -90,6 +96,17 @@ class PooledParts(NamedTuple):
     weighted: bool = False
 
 
+def pool_scores(
+    parts: LinearMap, losses: PartLoss | None, query: Query, pool: Callable[[Any], PooledParts]
+) -> PooledParts:
+    """Pool the scores of parts, with their losses in augmented mode."""
+    scores = parts.scores(query)
+    if query.augmented:
+        assert losses is not None
+        scores = losses.add_to(scores, query)
+    return pool(scores)
+
+
 def pool_linear(parts: LinearMap, losses: PartLoss | None, query: Query, pool: Callable[[Any], PooledParts]) -> Pooled:
     """Pool a structure whose score and loss are sums over parts.
 
@@ -104,11 +121,7 @@ def pool_linear(parts: LinearMap, losses: PartLoss | None, query: Query, pool: C
     pool : callable
         Pools scores of parts.
     """
-    scores = parts.scores(query)
-    if query.augmented:
-        assert losses is not None
-        scores = losses.add_to(scores, query)
-    values, counts, soft, exact, weighted = pool(scores)
+    values, counts, soft, exact, weighted = pool_scores(parts, losses, query, pool)
     loss: Vector | float = np.zeros(len(values))
     if query.augmented:
         assert losses is not None
@@ -127,3 +140,9 @@ def pool_known(batch: KnownBatch, query: Query, slopes_of: Callable[[Indices | N
             batch.known_slopes = slopes
     values = slopes.dot(query.w)
     return Pooled(values, slopes, np.zeros(len(values)))
+
+
+def latent_planes(task: Task, slopes: Slopes, exact: bool = True) -> Planes:
+    """Return the planes φ(x_i, y_i, h_i)·w of known outputs and given latents."""
+    offsets, values = np.zeros((2, len(slopes.pointers) - 1))
+    return Planes(*slopes, offsets, values, task.n_features, exact)

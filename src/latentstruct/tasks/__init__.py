@@ -5,8 +5,8 @@ from latentstruct.tasks.alignment import GapCosts as GapCosts
 from latentstruct.tasks.base import BaseTask as _BaseTask
 from latentstruct.tasks.candidates import CandidateTask as CandidateTask
 from latentstruct.tasks.chain import Chain as Chain
-from latentstruct.tasks.coreference import Coreference as Coreference
-from latentstruct.tasks.correlation_clustering import CorrelationClustering as CorrelationClustering
+from latentstruct.tasks.clustering import Coreference as Coreference
+from latentstruct.tasks.clustering import CorrelationClustering as CorrelationClustering
 from latentstruct.tasks.detection import Detection as Detection
 from latentstruct.tasks.detection import DetectionInput as DetectionInput
 from latentstruct.tasks.detection import chosen_boxes as chosen_boxes

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.boxes import Boxes, check_boxes, nearest_box
+from latentstruct.checks import check_lists
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.boxes import overlap_table, overlaps_with
 from latentstruct.ragged import Indices, Vector
@@ -19,7 +20,7 @@ from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
 from latentstruct.tasks.states import StateBatch
 
 MOST_KEPT = 2**26
-"""Overlaps that are kept at once, 8 bytes each; others are computed each time they are asked for."""
+"""Overlaps that are kept at once, 8 bytes each; others are computed each time they are needed."""
 
 
 class DetectionInput(NamedTuple):
@@ -41,22 +42,14 @@ class DetectionInput(NamedTuple):
 
 
 class OverlapTables:
-    """Overlaps of the candidates of each example with each other; examples with equal boxes share a table.
-
-    Parameters
-    ----------
-    boxes : array of shape (M, 4)
-        The candidates of all examples.
-    offsets : array of shape (n + 1,)
-        Those of example i are offsets[i] … offsets[i + 1].
-    """
+    """Overlaps of the candidates (M, 4) of each example with each other; examples with equal boxes share a table."""
 
     def __init__(self, boxes: Boxes, offsets: Indices) -> None:
         self.boxes, self.offsets = boxes, offsets
         self._kept: list[NDArray[np.float64]] = []
 
     def of(self, i: int) -> Boxes:
-        """Return the candidates of an example."""
+        """Return the candidates of an example, whose numbers are offsets[i] … offsets[i + 1]."""
         return self.boxes[self.offsets[i] : self.offsets[i + 1]]
 
     @cached_property
@@ -68,7 +61,7 @@ class OverlapTables:
         return [np.array(group) for group in members.values()]
 
     def _table(self, k: int) -> NDArray[np.float64]:
-        """Return the overlaps (H, H) of the k-th group; the groups are asked for in order."""
+        """Return the overlaps (H, H) of the k-th group; the groups are taken in order."""
         if k < len(self._kept):
             return self._kept[k]
         boxes = self.of(self._groups[k][0])
@@ -97,13 +90,7 @@ class OverlapTables:
 
 @dataclass
 class BoxBatch(StateBatch):
-    """Images with the boxes of their candidates.
-
-    Attributes
-    ----------
-    tables : OverlapTables
-        The boxes, and their overlaps once they are asked for.
-    """
+    """Images with the boxes of their candidates, and their overlaps once they are needed."""
 
     tables: OverlapTables | None = None
 
@@ -126,8 +113,8 @@ class Detection(LatentMulticlass):
     Notes
     -----
     X is a sequence of `DetectionInput` or of other pairs (boxes, features) with a row for each candidate, as
-    `BoxFeatures` makes them. Y is a sequence of n classes. Latents are the numbers of candidates, counted from 0;
-    `chosen_boxes` looks up their boxes. Weight f·S + y belongs to feature f and class y, the bias weights come last.
+    `BoxFeatures` makes them. Y is a sequence of classes. Latents are the numbers of candidates, counted from 0; see
+    `chosen_boxes`. Weight f·S + y belongs to feature f and class y, the bias weights come last.
 
     Examples
     --------
@@ -165,9 +152,9 @@ class Detection(LatentMulticlass):
 
     def _checked_latent_loss(self) -> str | None:
         given = self.latent_loss
-        if given is None or (isinstance(given, str) and given in ("overlap", "zero_one")):
-            return given
-        raise InputError(f"latent_loss must be 'overlap', 'zero_one' or None, found {show(given)}: choose one of these")
+        if given is not None and not (isinstance(given, str) and given in ("overlap", "zero_one")):
+            raise InputError(f"latent_loss must be 'overlap', 'zero_one' or None, found {show(given)}: choose one")
+        return given
 
     def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
         """Find the classes and the number of features of examples that come block by block."""
@@ -206,8 +193,8 @@ class Detection(LatentMulticlass):
     def initial_latents(self, batch: Any, rng: np.random.Generator, attempt: int) -> list[int]:
         """Return candidates to begin with: at first the one nearest to a central box, in later attempts random ones.
 
-        The central box has the middle and the proportions of what all candidates of the image cover, and half its area:
-        people hold what they photograph in the middle.
+        The central box has the middle and the proportions of what all candidates of the image cover, and half its area,
+        as people hold what they photograph in the middle.
         """
         if attempt:
             return self.random_latents(batch, rng)
@@ -226,20 +213,18 @@ def _candidates(X: Any, Y: Any) -> tuple[list[Boxes], list[Any]]:
     for i, x in enumerate(X):
         if not isinstance(x, tuple | list) or len(x) != 2:
             raise InputError(
-                f"example {i} of X is a {type(x).__name__}; expected a pair of boxes (H, 4) and features (H, d): give "
-                "a DetectionInput as BoxFeatures makes them"
+                f"example {i} of X is a {type(x).__name__}; expected a pair of boxes and features: use DetectionInput"
             )
         boxes, features = check_boxes(x[0], f"the boxes of example {i}"), x[1]
         try:
             n_rows = (*np.shape(features), 0)[0]
         except ValueError as error:
             raise InputError(
-                f"the features of example {i} of X must be a matrix (H, d), found rows of different lengths: give each "
-                "box the same features"
+                f"the features of example {i} of X must be a matrix (H, d), found rows of different lengths: correct it"
             ) from error
         if n_rows != len(boxes):
             raise InputError(
-                f"example {i} of X has {len(boxes)} boxes but {n_rows} rows of features: give one row for each box"
+                f"example {i} of X has {len(boxes)} boxes but {n_rows} rows of features: give one row each"
             )
         all_boxes.append(boxes)
         all_features.append(features)
@@ -254,7 +239,7 @@ def _most_central(boxes: Boxes) -> int:
 
 
 def chosen_boxes(X: Sequence[DetectionInput], latents: Sequence[int]) -> Boxes:
-    """Return the boxes of chosen candidates.
+    """Return the boxes (n, 4) of chosen candidates.
 
     Parameters
     ----------
@@ -262,15 +247,8 @@ def chosen_boxes(X: Sequence[DetectionInput], latents: Sequence[int]) -> Boxes:
         The images.
     latents : sequence of n int
         The number of a candidate of each, as `predict_latent` and `complete` return them.
-
-    Returns
-    -------
-    array of shape (n, 4)
-        The boxes.
     """
-    for name, values in (("X", X), ("latents", latents)):
-        if not hasattr(values, "__len__"):
-            raise InputError(f"{name} is {show(values)}; expected a sequence: give one for each image")
+    check_lists(X=X, latents=latents)
     if len(X) != len(latents):
         raise InputError(f"{len(latents)} latents are given; expected {len(X)}, one for each image: give as many")
     found = np.empty((len(X), 4))
@@ -278,8 +256,7 @@ def chosen_boxes(X: Sequence[DetectionInput], latents: Sequence[int]) -> Boxes:
         boxes = check_boxes(x[0], f"the boxes of example {i}")
         if not isinstance(h, int | np.integer) or not 0 <= h < len(boxes):
             raise InputError(
-                f"the latent of example {i} is {h}; expected the number of a candidate from 0 to {len(boxes) - 1}: "
-                "count them from 0"
+                f"the latent of example {i} is {h}; expected the number of a candidate below {len(boxes)}: correct it"
             )
         found[i] = boxes[h]
     return found

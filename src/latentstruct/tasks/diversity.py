@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.checks import as_reals, check_flag, numbers_of
+from latentstruct.checks import check_flag, check_integer, numbers_of
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import diversity as kernels
@@ -27,6 +27,7 @@ from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import short_repr, show
 from latentstruct.tasks.base import BaseTask, check_examples, require_hard_max
 from latentstruct.tasks.inputs import check_matrix
+from latentstruct.tasks.row_parts import FlatBatch
 
 SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8)
 PORTION = 1000
@@ -61,9 +62,7 @@ def document_words(x: Any, name: str) -> sparse.csc_array:
     else:
         matrix = _counted(x, name)
     if matrix.nnz and matrix.data.min() < 0.0:
-        raise InputError(
-            f"{name} has the value {matrix.data.min():g}; expected counts or weights of at least 0: correct it"
-        )
+        raise InputError(f"{name} has the value {matrix.data.min():g}; expected counts of at least 0: correct it")
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
@@ -71,19 +70,13 @@ def document_words(x: Any, name: str) -> sparse.csc_array:
 
 def _counted(x: Any, name: str) -> sparse.csc_array:
     if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
-        raise InputError(
-            f"{name} is {show(x)}; expected a matrix (documents, words) or a list of the documents' words: give one "
-            "of these"
-        )
+        raise InputError(f"{name} is {show(x)}; expected a matrix or a list of the documents' words: give one of these")
     vocabulary: dict[Any, int] = {}
-    rows, columns, values = [], [], []
-    n_documents = 0
+    sizes, columns, values = [], [], []
     for j, document in enumerate(x):
-        n_documents += 1
         if isinstance(document, str | bytes) or not isinstance(document, Iterable):
             raise InputError(
-                f"document {j} of {name} is {show(document)}; expected its words as a list or their counts as a "
-                "mapping: split texts into words first, for instance with str.split"
+                f"document {j} of {name} is {show(document)}; expected words or counts: split texts into words first"
             )
         try:
             counts = document if isinstance(document, Mapping) else Counter(document)
@@ -91,68 +84,51 @@ def _counted(x: Any, name: str) -> sparse.csc_array:
             values += [float(count) for count in counts.values()]
         except (TypeError, ValueError) as error:
             raise InputError(f"document {j} of {name} cannot be counted ({error}): give hashable words") from error
-        rows += [j] * len(counts)
+        sizes.append(len(counts))
     if not np.isfinite(values).all():
         raise InputError(f"{name} has a count that is not finite: give finite numbers of at least 0")
-    return sparse.csc_array((values, (rows, columns)), shape=(n_documents, max(1, len(vocabulary))))
+    arrays = np.array(values, dtype=np.float64), np.array(columns, dtype=np.int64), offsets_from_lengths(sizes)
+    return sparse.csr_array(arrays, (len(sizes), max(1, len(vocabulary)))).tocsc()
 
 
 @dataclass
-class DiverseBatch:
-    """Candidates of all queries as a coverage problem, with the choices that stand for the truth."""
+class DiverseBatch(FlatBatch):
+    """Candidates of all queries as a coverage problem; the choices (n, k) that stand for the truth."""
 
     coverage: Coverage
     totals: Vector
     most_nodes: int
-    truth: NDArray[np.int64] | None
-
-    @property
-    def n_examples(self) -> int:
-        """Number of queries."""
-        return len(self.totals)
-
-    @property
-    def labelled(self) -> bool:
-        """Whether the subtopics are known."""
-        return self.truth is not None
 
     def is_approximate(self, temperature: Temperature) -> bool:
-        """Tell whether all queries are answered greedily."""
+        """Return whether all queries are answered greedily."""
         return self.most_nodes == 0
 
 
-class QueryElements(NamedTuple):
-    """The elements of one query: holders (documents of each), counts (E, B), bins (E,), losses (E,)."""
-
-    n_documents: int
-    holders: list[NDArray[np.int64]]
-    counts: NDArray[np.float64]
-    bins: Indices
-    losses: Vector
+Elements = tuple[int, list[NDArray[np.int64]], NDArray[np.float64], Indices, Vector]
+"""Number of documents of a query, and its elements: holders (documents of each), counts (E, B), bins and losses."""
 
 
-def stack_elements(parts: Sequence[QueryElements]) -> Coverage:
+def stack_elements(parts: Sequence[Elements]) -> Coverage:
     """Lay the elements of all queries out one after the other, and transpose them."""
-    documents = offsets_from_lengths(part.n_documents for part in parts)
-    elements = offsets_from_lengths(len(part.holders) for part in parts)
-    shifted = [held + start for part, start in zip(parts, documents, strict=False) for held in part.holders]
+    sizes, held_by, *values = zip(*parts, strict=True)
+    documents, elements = offsets_from_lengths(sizes), offsets_from_lengths(map(len, held_by))
+    shifted = [held + start for part, start in zip(held_by, documents, strict=False) for held in part]
     holders = np.concatenate([np.zeros(0, dtype=np.int64), *shifted])
-    holders_at = offsets_from_lengths(len(held) for held in shifted)
+    holders_at = offsets_from_lengths(map(len, shifted))
     by_document = np.argsort(holders, kind="stable")
     covers = np.repeat(np.arange(len(shifted)), np.diff(holders_at))[by_document]
     covers_at = offsets_from_lengths(np.bincount(holders, minlength=int(documents[-1])))
-    counts, bins, losses = (np.concatenate(flat) for flat in zip(*(part[2:] for part in parts), strict=True))
-    return Coverage(documents, elements, covers_at, covers, holders_at, holders, counts, bins, losses)
+    return Coverage(documents, elements, covers_at, covers, holders_at, holders, *map(np.concatenate, values))
 
 
 class DiverseSubset(BaseTask):
     """Choose k documents that cover the subtopics of a query: s(y) = Σ_{v ∈ V(y)} w·φ(v, x) / |V(x)|.
 
     V(y) are the words of the chosen documents, each counted once, and V(x) those of all candidates: the score is the
-    mean benefit of the candidates' words, of which uncovered ones have none, whatever the length of the documents is.
-    φ(v, x) says how common a word is among the candidates, so that no vocabulary is learned: φ_t(v, x) = 1 if at least
-    a share t of them hold v. With several `levels`, a word that a document holds more of is also covered at those
-    levels, with weights of their own; titles, where given, are one more level.
+    mean benefit of the candidates' words, where uncovered ones have none. φ(v, x) says how common a word is among the
+    candidates, so that no vocabulary is learned: φ_t(v, x) = 1 if at least a share t of them hold v. With several
+    `levels`, a word that a document holds more of is also covered at those levels, with weights of their own; titles,
+    where given, are one more level.
 
     The loss is the share of subtopics that no chosen document holds, each weighted by the number of candidates that
     hold it: Δ(y) = Σ_{t not covered} n_t / Σ_t n_t; 0 if there are none.
@@ -160,7 +136,7 @@ class DiverseSubset(BaseTask):
     Parameters
     ----------
     k : int, default=5
-        How many documents are chosen. A query with fewer candidates is refused.
+        Number of documents to choose. A query with fewer candidates is an error.
     shares : sequence of float, default=(0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8)
         Ascending thresholds t of the share of candidates that hold a word; 0 is a feature that every word has.
     levels : sequence of float, default=(0,)
@@ -168,27 +144,25 @@ class DiverseSubset(BaseTask):
         with counts only words that it has three times.
     titles : bool, default=False
         Whether candidates are given as `CandidateDocuments`, whose titles are a level of their own; else titles are
-        not looked at.
+        ignored.
     exact : {"auto", True, False}, default="auto"
-        Whether to prove by branch and bound that no subset is better. True does so however long it takes, up to
-        (n choose k) steps, for every query in every round of training: ``max_seconds`` is looked at between rounds
-        only, though Ctrl-C is heard. "auto" gives up after 1000 nodes for a query, which is enough for some tens of
-        documents; then and with False the answer is marked inexact. False takes the greedy choice, which has at least
-        a share 1 − 1/e of the best score if no word has a negative benefit.
+        Whether to prove by branch and bound that no subset is better. True may take (n choose k) steps for every query
+        in every iteration; ``max_seconds`` is only checked between iterations. "auto" gives up after 1000 nodes for a
+        query, which is enough for some tens of documents; then and with False the answer is marked inexact. False
+        takes the greedy choice, which has at least a share 1 − 1/e of the best score if no benefit is negative.
 
     Notes
     -----
     X is a sequence of queries, each an array or sparse array (n_i, V_i) of counts or weights ≥ 0, or a list with the
-    words of each document (any hashables; a mapping from words to counts serves too). Columns need not mean the same in
-    two queries. Y is a sequence of subtopics: a list with a collection of hashables for each document, or an
+    words of each document (any hashables), or a mapping from words to counts for each. Columns need not mean the same
+    in two queries. Y is a sequence of subtopics: a list with a collection of hashables for each document, or an
     indicator matrix (n_i, S_i); an integer array (m,) names documents that should be chosen instead, each then a
     subtopic of its own. Outputs are integer arrays (k,) of documents in the order of greedy choice.
 
     The true output y* is the choice of k documents with the smallest loss, found as predictions are; among equal ones
-    that with the most words, then the first in the list. Where k documents cannot cover all subtopics Δ(y*) is above 0,
-    and C·Δ(y*) is a constant part of the objective, which changes no weights. In training y* is a second start of the
-    search, so that the augmented value is never below the true output's. ``loss(Y, Y)`` is Δ(y*), which no choice can
-    go below where the search is exact.
+    that with the most words, then the first in the list. Δ(y*) may be above 0; C·Δ(y*) is then a constant part of the
+    objective. In training y* is a second start of the search, so that the augmented value is never below the true
+    output's. ``loss(Y, Y)`` is Δ(y*).
 
     Weight number b·T + t belongs to threshold t and level b, the title being the last level.
 
@@ -225,10 +199,7 @@ class DiverseSubset(BaseTask):
         self.exact = exact
 
     def _set(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
-            raise InputError(
-                f"k is {show(self.k)}; expected a whole number of at least 1: choose how many documents to take"
-            )
+        check_integer(self.k, "k", 1)
         if not (isinstance(self.exact, bool | np.bool_) or (isinstance(self.exact, str) and self.exact == "auto")):
             raise InputError(f"exact is {show(self.exact)}; expected 'auto', True or False: leave it out for 'auto'")
         check_flag(self.titles, "titles")
@@ -239,18 +210,12 @@ class DiverseSubset(BaseTask):
 
     @staticmethod
     def _ascending(values: Any, name: str, most: float) -> Vector:
-        try:
-            found = as_reals(values)
-        except (TypeError, ValueError) as error:
+        found = numbers_of(values, name)
+        inside = found.ndim == 1 and len(found) and ((found >= 0) & (found <= most) & np.isfinite(found)).all()
+        if not inside or (np.diff(found) <= 0).any():
             raise InputError(
-                f"{name} is {show(values)}; expected ascending numbers ({error}): give a list of them"
-            ) from error
-        if found.ndim != 1 or not len(found) or not ((found >= 0) & (found <= most) & np.isfinite(found)).all():
-            raise InputError(
-                f"{name} is {show(values)}; expected finite numbers from 0 to {most:g}, at least one: correct them"
+                f"{name} is {show(values)}; expected ascending finite numbers from 0 to {most:g}: sort them"
             )
-        if (np.diff(found) <= 0).any():
-            raise InputError(f"{name} is {show(values)}; expected ascending numbers: sort them and drop repeated ones")
         return found
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -269,8 +234,7 @@ class DiverseSubset(BaseTask):
         self._set()
         if int(state["n_features"]) != self.n_features:
             raise InputError(
-                f"the model has {state['n_features']} features, but its levels make {self.n_features}: restore it "
-                "with the parameters it was saved with"
+                f"the model has {state['n_features']} features, but levels make {self.n_features}: restore them"
             )
 
     def feature_names(self) -> list[str]:
@@ -284,8 +248,9 @@ class DiverseSubset(BaseTask):
         check_examples(X, Y)
         truths = [None] * len(X) if Y is None else list(Y)
         parts = [self._elements(x, y, i) for i, (x, y) in enumerate(zip(X, truths, strict=True))]
-        totals = np.array([float(part.losses.any()) for part in parts])
-        batch = DiverseBatch(stack_elements(parts), totals, SEARCHED[self.exact], None)
+        totals = np.array([float(part[-1].any()) for part in parts])
+        coverage = stack_elements(parts)
+        batch = DiverseBatch(coverage.documents, None, coverage, totals, SEARCHED[self.exact])
         if Y is not None:
             ties = np.zeros((self.n_blocks_, len(self.shares_) + 1))
             ties[0] = TIE
@@ -303,16 +268,13 @@ class DiverseSubset(BaseTask):
             layers.append(document_words(x.titles, f"the titles of {name}"))
             if layers[-1].shape[0] != words.shape[0]:
                 raise InputError(
-                    f"{name} has {words.shape[0]} documents but {layers[-1].shape[0]} titles: give each document a "
-                    "title, if need be an empty one"
+                    f"{name} has {words.shape[0]} documents but {layers[-1].shape[0]} titles: give each document one"
                 )
         if words.shape[0] < self.k:
-            raise InputError(
-                f"{name} has {words.shape[0]} documents, but k is {self.k}: choose a smaller k, or leave the query out"
-            )
+            raise InputError(f"{name} has {words.shape[0]} documents, but k is {self.k}: choose a smaller k")
         return [sparse.csc_array(layer) for layer in layers], int(np.count_nonzero(np.diff(words.indptr)))
 
-    def _elements(self, x: Any, y: Any, i: int) -> QueryElements:
+    def _elements(self, x: Any, y: Any, i: int) -> Elements:
         layers, n_words = self._layers(x, f"X[{i}]")
         n_documents = int(layers[0].shape[0])
         groups: dict[bytes, NDArray[np.float64]] = {}
@@ -328,7 +290,7 @@ class DiverseSubset(BaseTask):
         bins = np.searchsorted(n_documents * self.shares_ - 1e-9, sizes, side="right")
         weights = np.array([len(held) for held in subtopics], dtype=np.float64)
         nothing = np.zeros((len(subtopics), self.n_blocks_))
-        return QueryElements(
+        return (
             n_documents,
             holders + [np.array(held, dtype=np.int64) for held in subtopics],
             np.concatenate([np.reshape(list(groups.values()), (-1, self.n_blocks_)) / max(1, n_words), nothing]),
@@ -344,8 +306,7 @@ class DiverseSubset(BaseTask):
         holders = subtopic_holders(y, f"Y[{i}]")
         if count_documents(y) != n_documents:
             raise InputError(
-                f"X[{i}] has {n_documents} documents, but Y[{i}] has subtopics for {count_documents(y)}: give a "
-                "collection for each document, if need be an empty one"
+                f"X[{i}] has {n_documents} documents, but Y[{i}] has subtopics for {count_documents(y)}: give all"
             )
         return list(holders.values())
 
@@ -360,7 +321,7 @@ class DiverseSubset(BaseTask):
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the chosen documents of the asked queries, shape (m, k), and whether each choice is proven best."""
         chosen, proven = np.empty((len(asked), self.k), dtype=np.int64), np.empty(len(asked), dtype=np.bool_)
-        known = batch.truth if batch.truth is not None and loss_factor < 0 else np.zeros((0, self.k), dtype=np.int64)
+        known = batch.truth if batch.labelled and loss_factor < 0 else np.zeros((0, self.k), dtype=np.int64)
         first = min(batch.most_nodes, PORTION)
         kernels.choose(batch.coverage, asked, table, loss_factor, first, known, chosen, proven)
         if batch.most_nodes > first:
@@ -377,7 +338,6 @@ class DiverseSubset(BaseTask):
         """Return the answer to a query, and the chosen documents."""
         asked = query.examples(batch)
         if query.mode == "clamped":
-            assert batch.truth is not None
             chosen, proven = batch.truth[asked], np.ones(len(asked), dtype=np.bool_)
         else:
             chosen, proven = self._choose(batch, self._table(query.w), LOSS_FACTORS[query.mode], asked)
@@ -413,16 +373,13 @@ class DiverseSubset(BaseTask):
         list of integer arrays of shape (k,)
             The chosen documents of each query, best first.
         """
-        task = DiverseSubset(self.k, (0.0,), (0.0,), exact=self.exact)
-        task._set()
-        batch = task.prepare(X)
+        task, batch = self._prepared_plain(X)
         coverage = batch.coverage
         sizes = np.diff(coverage.documents)[np.repeat(np.arange(len(X)), np.diff(coverage.elements))]
         value = numbers_of(benefit(np.diff(coverage.holders_at) / sizes), "the result of benefit")
         if value.shape != sizes.shape or not np.isfinite(value).all():
             raise InputError(
-                f"benefit returned {show(value)}; expected a finite number for each of {len(sizes)} shares: correct "
-                "the function"
+                f"benefit returned {show(value)}; expected {len(sizes)} finite numbers: correct the function"
             )
         batch.coverage = coverage._replace(counts=coverage.counts * value[:, None])
         return [prediction.y for prediction in task.decode(batch, np.ones(1), HARD)]
@@ -442,9 +399,10 @@ class DiverseSubset(BaseTask):
 
     def _best_choice(self, y: Any, i: int) -> NDArray[np.int64]:
         """Return a choice of documents with the smallest loss."""
+        return self._prepared_plain([sparse.csr_array((count_documents(y), 1))], [y])[1].truth[0]
+
+    def _prepared_plain(self, X: Any, Y: Any = None) -> tuple["DiverseSubset", DiverseBatch]:
+        """Return a task with one feature that every word has, and its batch."""
         task = DiverseSubset(self.k, (0.0,), exact=self.exact)
         task._set()
-        n_documents = count_documents(y)
-        batch = task.prepare([sparse.csr_array((n_documents, 1))], [y])
-        assert batch.truth is not None
-        return batch.truth[0]
+        return task, task.prepare(X, Y)

@@ -1,48 +1,22 @@
 """A structure given by functions of one example."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from latentstruct.checks import is_ordered
-from latentstruct.core.protocols import Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.pooling import latent_planes
+from latentstruct.core.protocols import Pooled, Prediction, Query
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Planes, Slopes, no_rows
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import (
-    BaseTask,
-    by_rows,
-    check_examples,
-    require_hard_max,
-    require_labels,
-    require_methods,
-    require_one_latent_each,
-)
+from latentstruct.tasks.base import by_rows, check_examples, require_hard_max, require_labels, require_methods
 from latentstruct.tasks.inputs import InputRows, check_matrix
-from latentstruct.tasks.row_parts import RowStack, checked_losses
-
-
-@dataclass
-class ExampleBatch:
-    """Examples as the user gave them, arrays or lists."""
-
-    X: Any
-    Y: Any
-
-    @property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return len(self.X)
-
-    @property
-    def labelled(self) -> bool:
-        """Whether the true outputs are known."""
-        return self.Y is not None
+from latentstruct.tasks.row_parts import ExampleBatch, RowStack, WrittenTask, checked_losses, require_latents
 
 
 def as_collection(values: Any) -> Any:
@@ -75,13 +49,12 @@ def direct_slopes(inputs: InputRows) -> Slopes:
     return Slopes(no_rows(), pointers, Atoms(np.full(len(columns), -1, dtype=np.int32), columns, values))
 
 
-class ExampleTask(BaseTask):
+class ExampleTask(WrittenTask):
     """A structure given by the four functions of the structural SVM paper, one example at a time.
 
-    Subclasses define `joint_feature`, `output_loss`, `argmax` and `loss_augmented_argmax`; plain Python is enough. In
-    place of any of them a subclass may define the method of a whole batch, such as `argmax_batch`. Only the hard max is
-    available (temperature 0). If the argmax is approximate, set ``exact = False``: the objective is then only known not
-    to be below the value reported, and nothing is certified.
+    Subclasses define `joint_feature`, `output_loss`, `argmax` and `loss_augmented_argmax`, or the method of a whole
+    batch in place of any of them, such as `argmax_batch`. Only the hard max is available (temperature 0). If the argmax
+    is approximate, set ``exact = False``: bounds are then reported as estimates, and nothing is certified.
 
     With ``latent = True`` both argmax functions return pairs (y, h), `joint_feature` and `output_loss` take h as a
     last argument, and `best_latent` and `random_latent` are defined as well.
@@ -107,21 +80,11 @@ class ExampleTask(BaseTask):
     [1, -1, 1]
     """
 
-    tags = TaskTags(latent="possible")
-
-    exact: bool = True
-
-    def __init_subclass__(cls, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        cls.tags = replace(cls.tags, exact=cls.exact)
+    feature_method = "joint_feature"
 
     def joint_feature(self, x: Any, y: Any, *h: Any) -> Any:
         """Return Ψ(x, y[, h]): an array of shape (d,) or a sparse array of shape (1, d)."""
         raise TypeError(f"{type(self).__name__} does not define joint_feature()")
-
-    def output_loss(self, y: Any, y_hat: Any, *h_hat: Any) -> float:
-        """Return Δ(y, ŷ[, ĥ]) ≥ 0."""
-        raise TypeError(f"{type(self).__name__} does not define output_loss()")
 
     def argmax(self, x: Any, w: Vector) -> Any:
         """Return argmax_y w·Ψ(x, y), or the best pair (y, h)."""
@@ -134,10 +97,6 @@ class ExampleTask(BaseTask):
     def best_latent(self, x: Any, y: Any, w: Vector) -> Any:
         """Return argmax_h w·Ψ(x, y, h) for the known y."""
         raise TypeError(f"{type(self).__name__} does not define best_latent()")
-
-    def random_latent(self, x: Any, y: Any, rng: np.random.Generator) -> Any:
-        """Return some latent that fits y."""
-        raise TypeError(f"{type(self).__name__} does not define random_latent()")
 
     def argmax_batch(self, X: Any, w: Vector) -> Sequence[Any]:
         """Return what `argmax` returns for each of several examples."""
@@ -158,27 +117,16 @@ class ExampleTask(BaseTask):
         """Return Δ(y, ŷ[, ĥ]) of several examples, shape (n,)."""
         return [self.output_loss(*one) for one in zip(Y, Y_hat, *H_hat, strict=True)]
 
-    def learn(self, X: Any, Y: Any) -> None:
-        """Find the number of features from the first example."""
+    def _first_features(self, X: Any, Y: Any) -> Any:
         for name in ("joint_feature", "output_loss", "argmax", "loss_augmented_argmax"):
             if getattr(type(self), f"{name}_batch") is getattr(ExampleTask, f"{name}_batch"):
                 require_methods(self, ExampleTask, name)
+        hidden = []
         if self.latent:
             require_methods(self, ExampleTask, "best_latent", "random_latent")
-        check_examples(X, Y, rows=True)
-        x, y = by_rows(X)[:1], Y[:1]
-        hidden = [[self.random_latent(x[0], y[0], np.random.default_rng(0))]] if self.latent else []
-        found = self.joint_feature_batch(x, y, *hidden)
-        first = next(iter(found)) if isinstance(found, Iterator) else found
-        self.n_features = check_matrix(as_row(first), "joint_feature of example 0").shape[1]
-
-    def state(self) -> dict[str, Any] | None:
-        """Return what `learn` found, for saving; nothing if a subclass learns more and does not say what."""
-        return {"n_features": int(self.n_features)} if type(self).learn is ExampleTask.learn else None
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
-        self.n_features = int(state["n_features"])
+            hidden = [[self.random_latent(X[0], Y[0], np.random.default_rng(0))]]
+        found = self.joint_feature_batch(X, Y, *hidden)
+        return as_row(next(iter(found)) if isinstance(found, Iterator) else found)
 
     def prepare(self, X: Any, Y: Any = None) -> ExampleBatch:
         """Keep the examples as they are."""
@@ -192,40 +140,26 @@ class ExampleTask(BaseTask):
             matrix = check_matrix(found, "joint_feature_batch")
             if matrix.shape != (len(examples), self.n_features):
                 raise InputError(
-                    f"joint_feature_batch has shape {matrix.shape}, expected {(len(examples), self.n_features)}: "
-                    "give one line for each example"
+                    f"joint_feature_batch has shape {matrix.shape}, expected {(len(examples), self.n_features)}: fix it"
                 )
             return InputRows(matrix, 1)
-        stack = RowStack(self.n_features, "joint_feature", examples)
+        stack = RowStack(self.n_features, self.feature_method, examples)
         for i, vector in zip(examples, found, strict=True):
             rows = stack.rows(as_row(vector))
             if rows.shape != (1, self.n_features):
                 raise InputError(
-                    f"joint_feature of example {i} has shape {rows.shape}, expected {(1, self.n_features)} as for the "
-                    "first example: give all examples the same features"
+                    f"joint_feature of example {i} has shape {rows.shape}, expected {(1, self.n_features)}: correct it"
                 )
             stack.append(rows)
         return stack.inputs()
 
     def _answers(self, found: Any, source: str, examples: Sequence[int]) -> tuple[Any, ...]:
         """Return the outputs that a search returned as (Y,), or outputs and latents as (Y, H)."""
-        title = f"{type(self).__name__}.{source}"
-        if not is_ordered(found) or len(found) != len(examples):
-            raise InputError(
-                f"{title}_batch returned {show(found)}; expected {len(examples)} answers, one for each example: give "
-                "a list of them"
-            )
+        self._require_each(found, source, len(examples))
         if isinstance(found, np.ndarray) and not self.latent:
             return (found,)
-        for i, answer in zip(examples, found, strict=True):
-            if answer is None:
-                raise InputError(f"{title} of example {i} returned None; expected an output: add a return statement")
-            if self.latent and not (isinstance(answer, tuple) and len(answer) == 2):
-                raise InputError(
-                    f"{title} returned {show(answer)}; expected a pair (y, h), as latent is True: return both, or set "
-                    "latent to False"
-                )
-        return tuple(map(list, zip(*found, strict=True))) if self.latent else (found,)
+        pairs = [self._pair(answer, source, i) for i, answer in zip(examples, found, strict=True)]
+        return tuple(map(list, zip(*pairs, strict=True))) if self.latent else (found,)
 
     def _found(self, batch: ExampleBatch, query: Query) -> tuple[tuple[Any, ...], InputRows, Vector]:
         """Return the answers to a query, their features and losses."""
@@ -237,19 +171,25 @@ class ExampleTask(BaseTask):
         elif query.augmented:
             found = self.loss_augmented_argmax_batch(X, Y, w)
             answers = self._answers(found, "loss_augmented_argmax", examples)
-            losses = self._losses(Y, *answers, examples=examples)
+            losses = self._losses(Y, *answers, name=examples.__getitem__)
         else:
-            answers = (Y, [self.best_latent(x, y, w) for x, y in zip(X, Y, strict=True)]) if self.latent else (Y,)
+            answers = (Y, self._best_latents(X, Y, w)) if self.latent else (Y,)
         return answers, self._features(X, answers, examples), losses
 
-    def _losses(self, Y: Any, *answers: Any, examples: Sequence[int] | None = None) -> Vector:
-        found = self.output_loss_batch(Y, *answers)
-        if not is_ordered(found) or len(found) != len(Y):
+    def _require_each(self, found: Any, source: str, n: int) -> None:
+        if not is_ordered(found) or len(found) != n:
             raise InputError(
-                f"{type(self).__name__}.output_loss_batch returned {show(found)}; expected {len(Y)} losses, one for "
-                "each example: give an array of them"
+                f"{type(self).__name__}.{source}_batch returned {show(found)}; expected {n} values, one for each "
+                "example: give a list of them"
             )
-        return checked_losses(found, "output_loss", examples)
+
+    def _best_latents(self, X: Any, Y: Any, w: Vector) -> list[Any]:
+        return [self.best_latent(x, y, w) for x, y in zip(X, Y, strict=True)]
+
+    def _losses(self, Y: Any, *answers: Any, name: Callable[[int], Any] = int) -> Vector:
+        found = self.output_loss_batch(Y, *answers)
+        self._require_each(found, "output_loss", len(Y))
+        return checked_losses(found, "output_loss", name)
 
     def pool_batch(self, batch: ExampleBatch, query: Query) -> Pooled:
         """Return the best outputs of the examples of a query."""
@@ -269,35 +209,13 @@ class ExampleTask(BaseTask):
         latents = hidden[0] if hidden else [None] * len(values)
         return [Prediction(*one) for one in zip(outputs, latents, values.tolist(), strict=True)]
 
-    def decode(self, batch: ExampleBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
-        """Return the best output of each example, and its latent."""
-        return self._predictions(batch, Query(w, "free"))
-
-    def decode_augmented(self, batch: ExampleBatch, w: Vector) -> list[Prediction]:
-        """Return the output of each example, and its latent, that `loss_augmented_argmax` finds."""
-        return self._predictions(batch, Query(w, "augmented"))
-
     def complete(self, batch: ExampleBatch, w: Vector) -> list[Any]:
         """Return the best latent of each known output."""
         require_labels(batch, "clamped")
-        assert batch.Y is not None
-        return [self.best_latent(x, y, w) for x, y in zip(batch.X, batch.Y, strict=True)]
+        return self._best_latents(batch.X, batch.Y, w)
 
     def completion_planes(self, batch: ExampleBatch, latents: Sequence[Any]) -> Planes:
         """Return the features of the known outputs with the given latents as planes."""
-        require_labels(batch, "clamped")
-        require_one_latent_each(batch, latents)
+        require_latents(batch, latents)
         inputs = self._features(batch.X, (batch.Y, latents), range(batch.n_examples))
-        nothing = np.zeros(batch.n_examples)
-        return Planes(*direct_slopes(inputs), nothing, nothing, self.n_features, exact=self.exact)
-
-    def random_latents(self, batch: ExampleBatch, rng: np.random.Generator) -> list[Any]:
-        """Return what `random_latent` gives for each example."""
-        require_labels(batch, "clamped")
-        assert batch.Y is not None
-        return [self.random_latent(x, y, rng) for x, y in zip(batch.X, batch.Y, strict=True)]
-
-    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
-        """Return Δ(y_i, ŷ_i[, ĥ_i]) for each example; latents that are not given are None."""
-        hidden = [[None] * len(Y_true) if H_pred is None else H_pred] if self.latent else []
-        return self._losses(Y_true, Y_pred, *hidden)
+        return latent_planes(self, direct_slopes(inputs), self.exact)

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.pooling import require_labels
+from latentstruct.core.pooling import latent_planes, require_labels
 from latentstruct.core.protocols import Mode, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.planes import Planes, Slopes
 from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import BaseTask, check_examples, require_one_latent_each
+from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.labels import LabelSet, as_list
+from latentstruct.tasks.row_parts import require_latents
 from latentstruct.unknown import UNKNOWN
 
 
@@ -23,8 +24,7 @@ def label_lists(Y: Any, name: str, item: str) -> Iterator[list[Any]]:
     for k, y in enumerate(Y):
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
             raise InputError(
-                f"{name}[{k}] must be a sequence of labels, one for each {item}, found {show(y)}: give a list of "
-                "labels, -1 where one is unknown"
+                f"{name}[{k}] must be a sequence of labels, one for each {item}, found {show(y)}: give a list of labels"
             )
         yield as_list(y)
 
@@ -32,17 +32,23 @@ def label_lists(Y: Any, name: str, item: str) -> Iterator[list[Any]]:
 def flat_labels(Y: Any, offsets: Indices, name: str, item: str) -> list[Any]:
     """Return the labels of all examples as one list, with one entry per item."""
     if len(Y) != len(offsets) - 1:
-        raise InputError(
-            f"{name} has {len(Y)} entries; expected {len(offsets) - 1}, one for each example: give as many"
-        )
+        raise InputError(f"{name} has {len(Y)} items; expected {len(offsets) - 1}, one for each example: give as many")
     lists = list(label_lists(Y, name, item))
     for k, (y, expected) in enumerate(zip(lists, np.diff(offsets).tolist(), strict=True)):
         if len(y) != expected:
             raise InputError(
-                f"{name}[{k}] has {len(y)} labels but X[{k}] has {expected} {item}s: give one label for each {item}, "
-                "-1 where it is unknown"
+                f"{name}[{k}] has {len(y)} labels but X[{k}] has {expected} {item}s: give one label each, -1 if unknown"
             )
     return list(concatenate.from_iterable(lists))
+
+
+def known_accuracy(truth: Indices, predicted: Indices, offsets: Indices, sample_weight: Vector | None) -> float:
+    """Return the share of items with the right label among those whose label is known."""
+    known = truth != UNKNOWN
+    if not known.any():
+        raise InputError("Y_true has no known label; expected at least one: give labels to compare with")
+    weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
+    return float(np.average((truth == predicted)[known], weights=weights))
 
 
 class ItemLabels(BaseTask):
@@ -70,8 +76,7 @@ class ItemLabels(BaseTask):
 
     def completion_planes(self, batch: Any, latents: Sequence[Any]) -> Planes:
         """Return the features of whole labelings, which must agree with the known labels, as planes."""
-        require_labels(batch, "clamped")
-        require_one_latent_each(batch, latents)
+        require_latents(batch, latents)
         states, truth = self._latent_states(batch, latents, "latents"), batch.truth
         for i in np.flatnonzero((states == UNKNOWN) | ((truth != UNKNOWN) & (states != truth)))[:1]:
             k, at = locate(batch.offsets, i)
@@ -80,11 +85,9 @@ class ItemLabels(BaseTask):
                 known = self._labelings(batch, np.where(truth == UNKNOWN, 0, truth))[k].tolist()[at]
                 wanted = f"the known label {known!r}"
             raise InputError(
-                f"latents[{k}] has {show(as_list(latents[k])[at])} at {self.item} {at}, expected {wanted}: give a "
-                "whole labeling that agrees with what is known"
+                f"latents[{k}] has {show(as_list(latents[k])[at])} at {self.item} {at}, expected {wanted}: correct it"
             )
-        nothing = np.zeros(batch.n_examples)
-        return Planes(*self._labeling_slopes(batch, states), nothing, nothing.copy(), self.n_features)
+        return latent_planes(self, self._labeling_slopes(batch, states))
 
     def random_latents(self, batch: Any, rng: np.random.Generator) -> list[NDArray]:
         """Return the known labels with all other states drawn uniformly, one labeling per example."""
@@ -116,21 +119,14 @@ class ItemLabels(BaseTask):
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return the share of items with the right label among those whose label is known."""
-        truth, predicted, offsets = self._aligned(Y_true, Y_pred)
-        known = truth != UNKNOWN
-        if not known.any():
-            raise InputError("Y_true has no known label; expected at least one: give labels to compare with")
-        weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
-        return float(np.average((truth == predicted)[known], weights=weights))
+        return known_accuracy(*self._aligned(Y_true, Y_pred), sample_weight)
 
     def _aligned(self, Y_true: Any, Y_pred: Any) -> tuple[Indices, Indices, Indices]:
         """Return the numbers of true and predicted labels, and the offsets of the examples."""
         check_examples(Y_pred, Y_true)
         offsets = offsets_from_lengths(len(y) for y in Y_pred)
-        truth, predicted = (
-            self._label_numbers(Y_true, offsets, "Y_true"),
-            self._label_numbers(Y_pred, offsets, "Y_pred"),
-        )
+        truth = self._label_numbers(Y_true, offsets, "Y_true")
+        predicted = self._label_numbers(Y_pred, offsets, "Y_pred")
         self._require_predictions(truth, predicted, offsets)
         return truth, predicted, offsets
 
@@ -139,6 +135,5 @@ class ItemLabels(BaseTask):
         for i in np.flatnonzero((predicted == UNKNOWN) & (truth != UNKNOWN))[:1]:
             k, at = locate(offsets, i)
             raise InputError(
-                f"Y_pred[{k}] has -1 (unknown) at {self.item} {at}, where the true label is known: predict a label for "
-                f"each output {self.item}"
+                f"Y_pred[{k}] has -1 (unknown) at {self.item} {at}, where the true label is known: predict a label"
             )

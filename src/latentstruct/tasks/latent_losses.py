@@ -6,17 +6,16 @@ is K_i(h', h) = Δ(y_i, h', y_i, h), with h' in the place of the truth.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.checks import as_reals
+from latentstruct.core.pooling import require_labels
 from latentstruct.core.protocols import LatentSites, Query
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.candidates import pool_candidates
-from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.short_repr import show
 from latentstruct.tasks.labels import require_costs
@@ -42,75 +41,80 @@ class TrueCandidates:
     places: Indices
     examples: Indices
     offsets: Indices
+    n_candidates: int
 
     @classmethod
     def of(cls, known: NDArray[np.bool_], example: Indices, n_examples: int) -> "TrueCandidates":
         """Take the known ones of all candidates, of which `example` tells whose they are."""
         places = np.flatnonzero(known)
         owners = example[places]
-        return cls(places, owners, offsets_from_lengths(np.bincount(owners, minlength=n_examples)))
+        return cls(places, owners, offsets_from_lengths(np.bincount(owners, minlength=n_examples)), len(known))
+
+
+def known_candidates(batch: Any) -> TrueCandidates:
+    """Return the candidates of known outputs; raise if outputs are unknown."""
+    require_labels(batch, "clamped")
+    return batch.true_candidates
 
 
 class ListedLatentLosses:
-    """What `LatentLossTask` asks, for listed candidates; subclasses say what the candidates are and how they compare.
+    """What `LatentLossTask` needs, for listed candidates; subclasses say what the candidates are and how they compare.
 
-    They define `_true_candidates`, `_candidate_scores`, `_candidate_total`, `_latent_products`, `with_expected_loss`,
-    `worst_losses`, `latent_losses` and `point_distribution`.
+    Their batches have `true_candidates` and `losses`. They define `_parts`, which has the scores and the sum of
+    features of all candidates, `_places` of the candidates (y_i, h_i) of given latents, and:
+
+    - `_expected_losses(batch, P)`, Σ_{h'} P(h') Δ(y_i, h', y, h) of all candidates;
+    - `_latent_products(batch, P, transposed)`, Σ_{h'} P(h') K_i(h', h) of each state h, (M,), or with K_i(h, h').
     """
 
-    def _true_candidates(self, batch: Any) -> TrueCandidates:
-        raise TypeError(f"{type(self).__name__} does not define _true_candidates()")
+    _parts: Callable[..., Any]
+    _places: Callable[..., Any]
+    _expected_losses: Callable[..., Vector]
+    _latent_products: Callable[..., Vector]
+    _symmetric: bool = False
+    """Whether K_i(h, h') = K_i(h', h) is known to hold everywhere."""
 
-    def _candidate_scores(self, batch: Any, w: Vector) -> Vector:
-        """Return w·φ of all candidates."""
-        raise TypeError(f"{type(self).__name__} does not define _candidate_scores()")
-
-    def _candidate_total(self, batch: Any, coefficients: Vector) -> Vector:
-        """Return the sum of coefficient·φ over all candidates, shape (d,)."""
-        raise TypeError(f"{type(self).__name__} does not define _candidate_total()")
-
-    def _latent_products(self, batch: Any, P: Vector, transposed: bool = False) -> Vector:
-        """Return Σ_{h'} P(h') K_i(h', h) of each state h, shape (M,), or with K_i(h, h') if transposed."""
-        raise TypeError(f"{type(self).__name__} does not define _latent_products()")
+    @staticmethod
+    def _require_compared(batch: Any, **found: Any) -> None:
+        """Raise unless outputs are known and there is one item per example of each collection."""
+        require_labels(batch, "clamped")
+        for name, values in found.items():
+            if len(values) != batch.n_examples:
+                raise InputError(f"{name} has {len(values)} items; expected {batch.n_examples}: give one per example")
 
     def latent_sites(self, batch: Any) -> LatentSites:
         """Return what the latents of the known outputs may be: one site for each example."""
-        offsets = self._true_candidates(_labelled(batch)).offsets
+        offsets = known_candidates(batch).offsets
         return LatentSites(np.arange(len(offsets) - 1), offsets)
 
     def latent_scores(self, batch: Any, theta: Vector) -> Vector:
         """Return θ·φ(x_i, y_i, h) of each state, shape (M,)."""
-        return self._candidate_scores(batch, theta)[self._true_candidates(_labelled(batch)).places]
+        return self._parts(batch).scores(Query(theta, "free"))[known_candidates(batch).places]
 
     def latent_pull_back(self, batch: Any, coefficients: Vector) -> Vector:
         """Return Σ coefficient·φ(x_i, y_i, h) over all states, shape (d,)."""
-        true = self._true_candidates(_labelled(batch))
-        spread = np.zeros(self._n_candidates(batch))
+        true = known_candidates(batch)
+        spread = np.zeros(true.n_candidates)
         spread[true.places] = coefficients
-        return self._candidate_total(batch, spread)
+        return self._parts(batch).sum(spread, Query(spread, "free"))
 
-    def _n_candidates(self, batch: Any) -> int:
-        raise TypeError(f"{type(self).__name__} does not define _n_candidates()")
+    def with_expected_loss(self, batch: Any, P: Vector) -> Any:
+        """Return the batch whose loss of (y, h) is Σ_{h'} P(h') Δ(y_i, h', y, h)."""
+        require_labels(batch, "clamped")
+        return replace(batch, losses=self._expected_losses(batch, P))
 
     def diversity(self, batch: Any, P: Vector) -> tuple[Vector, Vector]:
         """Return H_i = Σ_{h,h'} P(h) P(h') K_i(h, h') of each example, (n,), and its derivatives (K + Kᵀ)P, (M,)."""
-        offsets = self._true_candidates(_labelled(batch)).offsets
-        product = self._latent_products(batch, P)
-        values = np.add.reduceat(P * product, offsets[:-1])
-        if self._symmetric:
-            return values, 2.0 * product
-        return values, product + self._latent_products(batch, P, transposed=True)
+        offsets, product = known_candidates(batch).offsets, self._latent_products(batch, P)
+        other = product if self._symmetric else self._latent_products(batch, P, transposed=True)
+        return np.add.reduceat(P * product, offsets[:-1]), product + other
 
-    @property
-    def _symmetric(self) -> bool:
-        """Whether K_i(h, h') = K_i(h', h) is known to hold everywhere."""
-        return False
-
-
-def _labelled(batch: Any) -> Any:
-    if not batch.labelled:
-        raise InputError("the latents of known outputs were asked, but the batch has none: prepare it with Y")
-    return batch
+    def point_distribution(self, batch: Any, latents: Sequence[Any]) -> Vector:
+        """Return the distribution that is certain of the given latent of each example."""
+        places = known_candidates(batch).places
+        P = np.zeros(len(places))
+        P[np.searchsorted(places, self._places(batch, latents))] = 1.0
+        return P
 
 
 class StateLatentLosses(ListedLatentLosses):
@@ -122,7 +126,6 @@ class StateLatentLosses(ListedLatentLosses):
     labels_: Any
     table_: Any
     _checked_states: Callable[..., Indices]
-    _parts: Callable[..., Any]
 
     def _checked_latent_loss(self) -> Any:
         """Return None, a name, or a matrix (H, H) of finite losses ≥ 0 with a zero diagonal."""
@@ -142,7 +145,7 @@ class StateLatentLosses(ListedLatentLosses):
         return matrix
 
     @property
-    def _symmetric(self) -> bool:
+    def _symmetric(self) -> bool:  # type: ignore[override]
         loss = self.latent_loss_
         return not isinstance(loss, np.ndarray) or np.array_equal(loss, loss.T)
 
@@ -157,18 +160,6 @@ class StateLatentLosses(ListedLatentLosses):
                 f"example {i} of X has {sizes[i]} states, but latent_loss has shape {self.latent_loss_.shape}: give "
                 "one line and column for each state"
             )
-
-    def _true_candidates(self, batch: Any) -> TrueCandidates:
-        return batch.true_candidates
-
-    def _candidate_scores(self, batch: Any, w: Vector) -> Vector:
-        return self._parts(batch).scores(Query(w, "free"))
-
-    def _candidate_total(self, batch: Any, coefficients: Vector) -> Vector:
-        return self._parts(batch).sum(coefficients, Query(coefficients, "free"))
-
-    def _n_candidates(self, batch: Any) -> int:
-        return len(batch.cells.y)
 
     def _latent_products(self, batch: Any, P: Vector, transposed: bool = False) -> Vector:
         loss, true = self.latent_loss_, batch.true_candidates
@@ -193,19 +184,19 @@ class StateLatentLosses(ListedLatentLosses):
         """Return costs[y_i, y] of all candidates."""
         return batch.cells.by_class(self.costs_[batch.classes()].ravel())
 
-    def with_expected_loss(self, batch: Any, P: Vector) -> Any:
-        """Return the batch whose loss of (y, h) is costs[y_i, y] if y ≠ y_i, else Σ_{h'} P(h') K_i(h', h)."""
-        losses = self._class_costs(_labelled(batch))
+    def _expected_losses(self, batch: Any, P: Vector) -> Vector:
+        """Return costs[y_i, y] if y ≠ y_i, else Σ_{h'} P(h') K_i(h', h)."""
+        losses = self._class_costs(batch)
         losses[batch.true_candidates.places] = self._latent_products(batch, P)
-        return replace(batch, losses=losses)
+        return losses
 
     def worst_losses(self, batch: Any, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
         """Return the function P → max_{y,h} [s(y, h) + Δ_i(y, h; P)]: values (n,), derivatives by P (M,).
 
         The candidates of other classes do not depend on P, so that their maximum is taken once.
         """
-        true = _labelled(batch).true_candidates
-        scores, costs = self._candidate_scores(batch, w), self._class_costs(batch)
+        true = known_candidates(batch)
+        scores, costs = self._parts(batch).scores(Query(w, "free")), self._class_costs(batch)
         states, own_scores = batch.cells.h[true.places], scores[true.places]
         scores += costs
         scores[true.places] = -np.inf
@@ -234,156 +225,14 @@ class StateLatentLosses(ListedLatentLosses):
 
     def latent_losses(self, batch: Any, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
         """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose states are known."""
+        self._require_compared(batch, H_true=H_true, Y_pred=Y_pred, H_pred=H_pred)
         predicted = self.labels_.encode(Y_pred)
-        if len(predicted) != _labelled(batch).n_examples:
-            raise InputError(
-                f"{len(predicted)} outputs are given; expected {batch.n_examples}, one for each example: give as many"
-            )
         states, right = self._checked_states(batch, H_true), predicted == batch.truth
         # Predicted states are those of the predicted class, which may have others than the true one.
         compared = np.where(right, self._checked_states(replace(batch, truth=predicted), H_pred), states)
-        within = self._latent_columns(batch, compared)[self._places(batch, states)]
-        return np.where(right, within, self.costs_[batch.truth, predicted])
+        place = np.searchsorted(batch.true_candidates.places, self._places(batch, H_true))
+        return np.where(right, self._latent_columns(batch, compared)[place], self.costs_[batch.truth, predicted])
 
-    def _places(self, batch: Any, states: Indices) -> Indices:
-        """Return the place in a distribution of one state of each true class."""
-        places = batch.cells.place(np.arange(batch.n_examples), batch.truth, states)
-        return np.searchsorted(batch.true_candidates.places, places)
-
-    def point_distribution(self, batch: Any, latents: Sequence[Any]) -> Vector:
-        """Return the distribution that is certain of the given state of each example."""
-        P = np.zeros(len(_labelled(batch).true_candidates.places))
-        P[self._places(batch, self._checked_states(batch, latents))] = 1.0
-        return P
-
-
-@dataclass
-class PairLosses:
-    """Δ(y_i, h', y, h) of the examples of a `CandidateTask`, worked out when it is first asked.
-
-    Attributes
-    ----------
-    X, Y : list
-        The examples.
-    tables : list of ndarray of shape (M_i, K_i), optional
-        One line for each candidate (y_i, h') in the place of the truth, one column for each candidate (y, h).
-    """
-
-    X: list[Any]
-    Y: list[Any]
-    tables: list[NDArray[np.float64]] | None = None
-
-
-class CandidateLatentLosses(ListedLatentLosses):
-    """Losses between the candidates of `CandidateTask` by its function `pair_loss`."""
-
-    output_loss: Callable[..., float]
-    completion_planes: Callable[..., Planes]
-
-    def pair_loss(self, x: Any, y: Any, h: Any, y_hat: Any, h_hat: Any) -> float:
-        """Return Δ(y, h, ŷ, ĥ) ≥ 0, which is 0 for equal pairs; by default `output_loss`, whatever h is."""
-        return self.output_loss(y, y_hat, h_hat)
-
-    def _tables(self, batch: Any) -> list[NDArray[np.float64]]:
-        pairs: PairLosses = _labelled(batch).pairs
-        if pairs.tables is None:
-            starts = batch.offsets
-            pairs.tables = [self._table(batch, i, range(a, b)) for i, (a, b) in enumerate(pairwise(starts))]
-        return pairs.tables
-
-    def _checked_loss(self, i: int, x: Any, y: Any, h: Any, y_hat: Any, h_hat: Any) -> float:
-        """Return `pair_loss`, or raise if it is no loss."""
-        found = self.pair_loss(x, y, h, y_hat, h_hat)
-        loss: Any = found[()] if isinstance(found, np.ndarray) and found.ndim == 0 else found
-        # A flag is a number here: whether two latents differ is a loss.
-        if isinstance(loss, (int, float, np.integer, np.floating, np.bool_)) and 0 <= loss < np.inf:
-            return float(loss)
-        raise InputError(
-            f"the losses of pair_loss at example {i} must be finite and ≥ 0, found {show(found)} for the output "
-            f"{show(y)} with the latent {show(h)} against {show(y_hat)} with {show(h_hat)}: correct pair_loss"
-        )
-
-    def _table(self, batch: Any, i: int, span: range) -> NDArray[np.float64]:
-        x, y = batch.pairs.X[i], batch.pairs.Y[i]
-        true = [c for c in span if batch.true_candidates[c]]
-        outputs, latents = batch.outputs, batch.latents
-        table = np.empty((len(true), len(span)))
-        for row, t in enumerate(true):
-            for column, c in enumerate(span):
-                table[row, column] = self._checked_loss(i, x, y, latents[t], outputs[c], latents[c])
-        own = type(self).pair_loss is not CandidateLatentLosses.pair_loss
-        equal = table[np.arange(len(true)), np.array(true) - span.start]
-        if own and equal.any():
-            wrong = int(np.flatnonzero(equal)[0])
-            raise InputError(
-                f"pair_loss of equal pairs must be 0, but at example {i} it is {equal[wrong]} for the output "
-                f"{show(y)} and the latent {show(latents[true[wrong]])}: correct pair_loss"
-            )
-        return table
-
-    def _true_candidates(self, batch: Any) -> TrueCandidates:
-        sizes = np.diff(batch.offsets)
-        example = np.repeat(np.arange(batch.n_examples), sizes)
-        return TrueCandidates.of(batch.true_candidates, example, batch.n_examples)
-
-    def _candidate_scores(self, batch: Any, w: Vector) -> Vector:
-        return batch.parts().times(w)
-
-    def _candidate_total(self, batch: Any, coefficients: Vector) -> Vector:
-        return batch.parts().transposed_times(coefficients)
-
-    def _n_candidates(self, batch: Any) -> int:
-        return len(batch.outputs)
-
-    def _expected_losses(self, batch: Any, P: Vector) -> Vector:
-        """Return Σ_{h'} P(h') Δ(y_i, h', y, h) of all candidates."""
-        offsets = self._true_candidates(batch).offsets
-        parts = zip(pairwise(offsets), self._tables(batch), strict=True)
-        return np.concatenate([P[a:b] @ table for (a, b), table in parts])
-
-    def _latent_products(self, batch: Any, P: Vector, transposed: bool = False) -> Vector:
-        true = self._true_candidates(batch)
-        if not transposed:
-            return self._expected_losses(batch, P)[true.places]
-        starts, parts = batch.offsets, []
-        for i, (a, b) in enumerate(pairwise(true.offsets)):
-            parts.append(self._tables(batch)[i][:, true.places[a:b] - starts[i]] @ P[a:b])
-        return np.concatenate(parts)
-
-    def with_expected_loss(self, batch: Any, P: Vector) -> Any:
-        """Return the batch whose loss of (y, h) is Σ_{h'} P(h') Δ(y_i, h', y, h)."""
-        return replace(batch, losses=self._expected_losses(batch, P))
-
-    def worst_losses(self, batch: Any, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
-        """Return the function P → max_{y,h} [s(y, h) + Δ_i(y, h; P)]: values (n,), derivatives by P (M,)."""
-        scores, starts, tables = self._candidate_scores(batch, w), batch.offsets, self._tables(batch)
-
-        def worst(P: Vector) -> tuple[Vector, Vector]:
-            values, places = highest(scores + self._expected_losses(batch, P), starts)
-            columns = places - starts[:-1]
-            return values, np.concatenate([table[:, c] for table, c in zip(tables, columns, strict=True)])
-
-        return worst
-
-    def plane_losses(self, batch: Any) -> PlaneLosses:
-        """Return the losses of candidates by the first atoms of their planes."""
-        return lambda examples, rows, columns: batch.losses[rows]
-
-    def latent_losses(self, batch: Any, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
-        """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose latents are known."""
-        pairs = _labelled(batch).pairs
-        for found in (H_true, Y_pred, H_pred):
-            if len(found) != batch.n_examples:
-                raise InputError(
-                    f"{len(found)} outputs or latents are given; expected {batch.n_examples}, one for each example: "
-                    "give as many"
-                )
-        given = zip(pairs.X, pairs.Y, H_true, Y_pred, H_pred, strict=True)
-        return np.array([self._checked_loss(i, *one) for i, one in enumerate(given)])
-
-    def point_distribution(self, batch: Any, latents: Sequence[Any]) -> Vector:
-        """Return the distribution that has each example's given latent for certain."""
-        places = self._true_candidates(_labelled(batch)).places
-        P = np.zeros(len(places))
-        P[np.searchsorted(places, self.completion_planes(batch, latents).atoms.row)] = 1.0
-        return P
+    def _places(self, batch: Any, latents: Sequence[Any]) -> Indices:
+        """Return the candidates of the true classes with the given states."""
+        return batch.cells.place(np.arange(batch.n_examples), batch.truth, self._checked_states(batch, latents))

@@ -1,9 +1,9 @@
 """Two classes told apart as well as a chosen measure of the whole set says: F1, ROC area, precision at k and others."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypedDict, overload
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,32 +16,23 @@ from latentstruct.kernels.sparse import add_rows_transposed
 from latentstruct.planes import Slopes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
+from latentstruct.tasks import set_losses
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.chosen_loss import ChosenLossTask
 from latentstruct.tasks.inputs import check_bias, check_matrix, is_finite_number, with_own_indices
 from latentstruct.tasks.labels import LabelSet, label_list
 from latentstruct.tasks.rows import check_rows
-from latentstruct.tasks.set_losses import (
-    AveragePrecision,
-    ErrorRate,
-    FBeta,
-    RocArea,
-    Selection,
-    SetLoss,
-    Truth,
-    TwoClasses,
-)
-from latentstruct.tasks.table_losses import TableLoss
+from latentstruct.tasks.set_losses import SetLoss, Truth, TwoClasses
 
 MEASURES: dict[str, Callable[[Any, Any], SetLoss]] = {
-    "f1": lambda beta, k: FBeta(),
-    "fbeta": lambda beta, k: FBeta(beta),
-    "prbep": lambda beta, k: Selection(),
-    "precision@k": lambda beta, k: Selection(k),
-    "recall@k": lambda beta, k: Selection(k, of_positives=True),
-    "rocarea": lambda beta, k: RocArea(),
-    "average_precision": lambda beta, k: AveragePrecision(),
-    "error": lambda beta, k: ErrorRate(),
+    "f1": lambda beta, k: set_losses.FBeta(),
+    "fbeta": lambda beta, k: set_losses.FBeta(beta),
+    "prbep": lambda beta, k: set_losses.Selection(),
+    "precision@k": lambda beta, k: set_losses.Selection(k),
+    "recall@k": lambda beta, k: set_losses.Selection(k, of_positives=True),
+    "rocarea": lambda beta, k: set_losses.RocArea(),
+    "average_precision": lambda beta, k: set_losses.AveragePrecision(),
+    "error": lambda beta, k: set_losses.ErrorRate(),
 }
 """Losses by name, made with β and k."""
 # Share of rows that differ from the true labels below which only these are added up.
@@ -99,35 +90,20 @@ class MeasureBatch:
         return slope
 
 
+@dataclass
 class SetPredictions(Sequence[Prediction]):
-    """Predictions of many rows as two arrays; single ones are made when asked for.
+    """Predictions of many rows as arrays (n,) of classes and of scores; single ones are made when needed."""
 
-    Parameters
-    ----------
-    outputs : ndarray of shape (n,)
-        Classes.
-    scores : ndarray of shape (n,)
-        Scores of the positive class above the threshold.
-    """
-
-    def __init__(self, outputs: NDArray, scores: Vector) -> None:
-        self.outputs, self.scores = outputs, scores
+    outputs: NDArray
+    scores: Vector
 
     def __len__(self) -> int:
         return len(self.outputs)
 
-    @overload
-    def __getitem__(self, place: int) -> Prediction: ...
-    @overload
-    def __getitem__(self, place: slice) -> "SetPredictions": ...
-    def __getitem__(self, place: int | slice) -> "Prediction | SetPredictions":
+    def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
             return SetPredictions(self.outputs[place], self.scores[place])
         return Prediction(self.outputs[place], None, float(self.scores[place]))
-
-    def __iter__(self) -> Iterator[Prediction]:
-        found = zip(self.outputs, self.scores.tolist(), strict=True)
-        return (Prediction(output, None, score) for output, score in found)
 
 
 class MeasureState(TypedDict):
@@ -177,29 +153,26 @@ class Measure(ChosenLossTask):
 
     Notes
     -----
-    X is a matrix (n, d), dense or sparse; Y has one label of two for each row. Only the hard max is available, and
-    weights of single rows are not: the set is one example.
+    X is a matrix (n, d), dense or sparse; Y has one label of two for each row. Only the hard max is available. Rows
+    have no weights of their own: the set is one example.
 
-    All searches for the worst output are exact and take O(n log n), those of functions aside. For rankings
+    The worst output is found exactly, in O(n log n) except for functions. For rankings
     Ψ = (1/(2 n₊ n₋)) Σ_{i positive, j negative} ±(x_i − x_j), + where i is ranked before j. Where k is not n₊ no output
-    of "precision@k" and "recall@k" is the true one, and the mean of all outputs without loss takes its place. Far below
-    n₊ that asks more than is needed, all positives above all negatives: `PrecisionAtK` with `LatentSSVM` lets training
-    choose which positives come first.
+    of "precision@k" and "recall@k" is the true one, and the mean of all outputs without loss takes its place. For
+    k far below n₊ `PrecisionAtK` with `LatentSSVM` is better: training chooses which positives come first.
 
-    After training a threshold is set by the scores of the training rows. A constant that is added to all scores changes
-    no ranking, so there as many rows are predicted positive as the loss selects: k, or else n₊, where precision and
-    recall are the same. F_β and functions of the table take the threshold of the lowest loss, and 0 if it is as good:
-    the slack bounds the loss loosely where positives are rare, and 0 then takes far too many rows. (Over 19 tasks of
-    news topics, digits and incomes the mean F1 of held-out rows was 0.57 against 0.41 at C = 1e4, 0.80 against 0.55 at
-    1e5, 0.816 against 0.762 at 1e6, 0.815 against 0.822 at 1e7.) For "error" it is 0.
+    After training a threshold is set by the scores of the training rows. For rankings as many rows are predicted
+    positive as the loss selects: k, or else n₊, where precision and recall are the same. F_β and functions of the table
+    take the threshold of the lowest loss, and 0 if it is as good: where positives are rare, 0 predicts far too many
+    rows. For "error" it is 0.
 
     C weighs the loss of the whole set, in [0, 1] for all named ones, so that it must grow with the set:
-    `comparable_strength` gives one to begin with, n²/n₊ for F1. With far too little all weights stay 0, which is warned
-    of. Where classes overlap much and positives are few they stay 0 with any C: an output without true positives loses
-    1, so that the slack of F_β is at least 1, that of w = 0, unless the scores of all positives sum to more than those
-    of the negatives above 0 (for "prbep", of the n₊ highest negatives). "rocarea" asks for nothing like that.
+    `comparable_strength` gives an initial value, n²/n₊ for F1. If C is far too small all weights stay 0, and a warning
+    is given. With few positives and overlapping classes they stay 0 for any C: the slack of F_β is at least 1, that of
+    w = 0, unless the scores of all positives sum to more than those of the negatives above 0 (for "prbep", of the n₊
+    highest negatives). "rocarea" has no such condition.
 
-    `score` is the measure itself: it is taken from scores where a ranking counts, from predictions otherwise.
+    `score` is the measure itself, taken from scores where a ranking counts, from predictions otherwise.
 
     Examples
     --------
@@ -233,64 +206,46 @@ class Measure(ChosenLossTask):
 
     def _make_loss(self) -> SetLoss:
         if callable(self.chosen_loss):
-            return TableLoss(self.chosen_loss)
+            return set_losses.TableLoss(self.chosen_loss)
         if not (isinstance(self.chosen_loss, str) and self.chosen_loss in MEASURES):
             raise InputError(
                 f"loss is {show(self.chosen_loss)}; expected one of {', '.join(MEASURES)}, or a function of the table "
                 "(a, b, c, d): choose one of these"
             )
         if self.chosen_loss in ("precision@k", "recall@k") and self.k is None:
-            raise InputError(
-                f"loss={show(self.chosen_loss)} needs k, found None: give how many rows count, such as k=10, or a "
-                "share of all"
-            )
+            raise InputError(f"loss={show(self.chosen_loss)} needs k, found None: give a number of rows or a share")
         return MEASURES[self.chosen_loss](self.beta, self.k)
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the two classes and the number of inputs."""
         check_examples(X, Y, rows=True)
         labels = LabelSet.learn(label_list(Y))
-        if len(labels) == 1:
-            raise InputError(
-                f"Y has the class {show(labels.labels[0])} only; expected two classes: add rows of the other one"
-            )
-        if len(labels) > 2:
-            raise InputError(
-                f"Y has {len(labels)} classes, {show(labels.labels[:5])} among them; expected two: compare them with "
-                "one, such as y == 'spam', or use Multiclass"
-            )
+        if len(labels) != 2:
+            found = f"the class {show(labels.labels[0])} only"
+            if len(labels) > 2:
+                found = f"{len(labels)} classes, {show(labels.labels[:5])} among them"
+            raise InputError(f"Y has {found}; expected two classes: compare such as y == 'spam', or use Multiclass")
         n_inputs = check_matrix(X, "X").shape[1]
-        if n_inputs == 0:
-            raise InputError("X has no features; expected at least one: give what tells the classes apart")
-        if n_inputs > MOST_INPUTS:
-            raise InputError(
-                f"X has {n_inputs} features, each with a weight; expected at most {MOST_INPUTS}: number the features "
-                "that occur from the first on, or hash them"
-            )
+        if not 1 <= n_inputs <= MOST_INPUTS:
+            found = f"{n_inputs} features, each with a weight" if n_inputs else "no features"
+            raise InputError(f"X has {found}; expected at least one and at most {MOST_INPUTS}: number or hash them")
         self._set(labels, n_inputs, 0.0)
 
     def _set(self, labels: LabelSet, n_inputs: int, threshold: float) -> None:
         check_bias(self.bias)
         if self.threshold is not None and not is_finite_number(self.threshold):
-            raise InputError(
-                f"threshold must be a finite number or None, found {show(self.threshold)}: leave it out to have it set"
-            )
+            raise InputError(f"threshold must be a finite number or None, found {show(self.threshold)}: choose one")
         self.labels_, self.n_inputs_, self.threshold_ = labels, n_inputs, threshold
         self.loss_ = self._make_loss()
-        self.positive_ = self._positive_number(labels)
-        self.biased_ = bool(self.bias) and not self.loss_.ranks
-        self.n_features = n_inputs + self.biased_
-
-    def _positive_number(self, labels: LabelSet) -> int:
-        if self.positive is None:
-            return 1
         try:
-            return labels.number(self.positive)
+            self.positive_ = 1 if self.positive is None else labels.number(self.positive)
         except InputError as error:
             known = " or ".join(map(repr, labels.labels))
             raise InputError(
                 f"positive is {show(self.positive)}, an unknown label; expected {known}: name one of them"
             ) from error
+        self.biased_ = bool(self.bias) and not self.loss_.ranks
+        self.n_features = n_inputs + self.biased_
 
     def learned_state(self) -> dict[str, Any]:
         """Return what `learn` found, which fixes the meaning of the weights."""
@@ -315,10 +270,7 @@ class Measure(ChosenLossTask):
             return MeasureBatch(matrix, self.loss_, None)
         truth = self._truth(Y)
         if truth.all() or not truth.any():
-            raise InputError(
-                f"all {len(truth)} rows are of one class; expected rows of both, which the measure compares: add some "
-                "of the other class"
-            )
+            raise InputError(f"all {len(truth)} rows are of one class; expected rows of both: add some of the other")
         return MeasureBatch(matrix, self.loss_, self.loss_.prepared(TwoClasses.of(truth)))
 
     def row_scores(self, batch: MeasureBatch, w: Vector) -> Vector:
@@ -353,7 +305,12 @@ class Measure(ChosenLossTask):
         Its features are Ψ = Σ_i c_i x_i, and Σ_i c_i·bias for the constant feature; `scores` are those of `row_scores`.
         """
         require_labels(batch, mode)
-        return self.loss_.answer(batch.classes, scores, mode)
+        if mode == "free":
+            return self.loss_.free(batch.classes, scores), 0.0
+        assert batch.classes is not None
+        if mode == "clamped":
+            return self.loss_.clamped(batch.classes), 0.0
+        return self.loss_.augmented(batch.classes, scores)
 
     def pool_batch(self, batch: MeasureBatch, query: Query) -> Pooled:
         """Find the best output of the set."""
@@ -397,15 +354,7 @@ class Measure(ChosenLossTask):
         return truth, self._turned(check_matrix(np.asarray(Y_pred)[:, None], "scores")[:, 0])
 
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
-        """Return Δ of the set, (1,).
-
-        Parameters
-        ----------
-        Y_true : sequence of n labels
-            The true classes.
-        Y_pred : sequence of n labels or scores
-            Predicted classes, or scores where `judges_scores`.
-        """
+        """Return Δ of the set, (1,), by true and predicted classes, or by scores where `judges_scores`."""
         return np.array([self.loss_.lost(*self._found(Y_true, Y_pred))])
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:

@@ -1,7 +1,7 @@
 """Structures written in Python: rows of features collected example by example, and parts that are such rows."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.checks import can_be_stacked
-from latentstruct.core.protocols import Batch, Query
+from latentstruct.core.protocols import Batch, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Slopes
 from latentstruct.ragged import Indices, Vector, joined_offsets, offsets_from_lengths, positions
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import require_labels, require_one_latent_each
+from latentstruct.tasks.base import BaseTask, by_rows, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import SPARSE_BELOW, Compressed, InputRows, check_matrix, compress, share_of_nonzeros
+from latentstruct.tasks.rows import check_rows
 
 BLOCK = 2**18
 """Values that are collected before they are checked and, if few of them differ from 0, compressed."""
@@ -32,15 +33,8 @@ class FlatBatch:
     offsets: Indices
     truth: Any
 
-    @property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return len(self.offsets) - 1
-
-    @property
-    def labelled(self) -> bool:
-        """Whether the true outputs are known."""
-        return self.truth is not None
+    n_examples = property(lambda self: len(self.offsets) - 1, doc="Number of examples.")
+    labelled = property(lambda self: self.truth is not None, doc="Whether the true outputs are known.")
 
 
 def require_latents(batch: Batch, latents: Any) -> None:
@@ -49,13 +43,21 @@ def require_latents(batch: Batch, latents: Any) -> None:
     require_one_latent_each(batch, latents)
 
 
+def stack_examples(X: Any, n_features: int, n_labels: int) -> tuple[InputRows, Indices]:
+    """Return the rows of matrices with this number of features, one after the other, and their offsets."""
+    matrices = [check_rows(x, n_features, f"X[{i}]") for i, x in enumerate(X)]
+    stack = sparse.vstack if any(map(sparse.issparse, matrices)) else np.concatenate
+    offsets = offsets_from_lengths(matrix.shape[0] for matrix in matrices)
+    return InputRows(check_matrix(stack(matrices), "X"), n_labels), offsets
+
+
 def is_plain(values: Any) -> bool:
     """Tell whether values are an ordinary array of real numbers, which needs no conversion."""
     return type(values) is np.ndarray and values.dtype.kind in "fiub"
 
 
 class RowStack:
-    """Rows of features that a task returns example by example. They are copied at once and checked by blocks.
+    """Rows of features that a task returns example by example, copied at once and checked by blocks.
 
     Messages call them `name` and examples by the numbers `examples`, by default 0, 1, ….
     """
@@ -134,13 +136,18 @@ class RowStack:
         if self._blocks and all(isinstance(block, np.ndarray) for block in self._blocks):
             return InputRows(self._blocks[0] if len(self._blocks) == 1 else np.concatenate(self._blocks), 1)
         pieces = [compress(block) if isinstance(block, np.ndarray) else block for block in self._blocks]
-        if len(pieces) != 1:
-            pointers = joined_offsets([piece[0] for piece in pieces]) if pieces else np.zeros(1, dtype=np.int64)
-            columns = np.concatenate([np.zeros(0, dtype=np.int32), *(piece[1] for piece in pieces)])
-            ones = [piece[2] if len(piece[2]) else np.ones(len(piece[1])) for piece in pieces]
-            data = np.concatenate([np.zeros(0), *ones])
-            pieces = [(pointers, columns, np.zeros(0) if (data == 1.0).all() else data)]
-        return InputRows.of_compressed(pieces[0], self.n_features, 1)
+        return InputRows.of_compressed(join_compressed(pieces), self.n_features, 1)
+
+
+def join_compressed(parts: Sequence[Compressed]) -> Compressed:
+    """Put the rows of several CSR forms one after the other; no values if all are 1."""
+    if len(parts) == 1:
+        return parts[0]
+    pointers = joined_offsets([part[0] for part in parts]) if parts else np.zeros(1, dtype=np.int64)
+    columns = np.concatenate([np.zeros(0, dtype=np.int32), *(part[1] for part in parts)])
+    if all(len(part[2]) == 0 for part in parts):
+        return pointers, columns, np.zeros(0)
+    return pointers, columns, np.concatenate([part[2] if len(part[2]) else np.ones(len(part[1])) for part in parts])
 
 
 @dataclass
@@ -160,11 +167,7 @@ class RowParts:
         """Return those of the values of all parts of the batch that belong to the query."""
         return values if self.chosen is None else values[self.chosen]
 
-    def times(self, w: Vector) -> Vector:
-        """Return the scores of the parts."""
-        return self.inputs.times(w[:, None], self.chosen)[:, 0]
-
-    def transposed_times(self, coefficients: Vector) -> Vector:
+    def sum(self, coefficients: Vector, query: Query) -> Vector:
         """Return the sum of the features of the parts times coefficients (P,), shape (d,)."""
         total = np.zeros(self.inputs.shape[1])
         self.inputs.transposed_times(coefficients[:, None], total[:, None], self.chosen)
@@ -178,7 +181,7 @@ class RowParts:
 
     def scores(self, query: Query) -> Vector:
         """Return the scores of the parts."""
-        return self.times(query.w)
+        return self.inputs.times(query.w[:, None], self.chosen)[:, 0]
 
     def slopes(self, counts: Vector, query: Query) -> Slopes:
         """Return the features of the parts times their counts, summed for each example."""
@@ -190,7 +193,7 @@ class RowParts:
     def pull_back(self, counts: Vector, query: Query) -> Vector:
         """Return the features of the parts times their counts and the weights of the query, summed over all."""
         assert query.weights is not None
-        return self.transposed_times(counts * np.repeat(query.weights, np.diff(self.offsets)))
+        return self.sum(counts * np.repeat(query.weights, np.diff(self.offsets)), query)
 
 
 @dataclass
@@ -211,8 +214,11 @@ class RowLoss:
         return self.constants + self.parts.sums(counts * self.losses)
 
 
-def checked_losses(found: Sequence[Any], source: str, examples: Sequence[int] | None = None) -> Vector:
-    """Return losses that a task returned, or raise InputError for the first that is not a finite number ≥ 0."""
+def checked_losses(found: Sequence[Any], source: str, name: Callable[[int], Any] = int) -> Vector:
+    """Return losses that a task returned, or raise InputError for the first that is not a finite number ≥ 0.
+
+    `name` returns the number of the example that a loss belongs to, or more to name it by.
+    """
     try:
         losses = np.asarray(found)
     except ValueError:
@@ -223,8 +229,98 @@ def checked_losses(found: Sequence[Any], source: str, examples: Sequence[int] | 
         number = loss[()] if isinstance(loss, np.ndarray) and loss.ndim == 0 else loss
         real = isinstance(number, bool | int | float | np.bool_ | np.integer | np.floating)
         if not (real and 0 <= number < np.inf):
-            i = k if examples is None else examples[k]
             raise InputError(
-                f"{source} of example {i} must return a finite number ≥ 0, got {show(loss)}: correct {source}"
+                f"{source} of example {name(k)} must return a finite number ≥ 0, got {show(loss)}: correct {source}"
             )
     return np.array([float(loss) for loss in found])
+
+
+@dataclass
+class ExampleBatch:
+    """Examples as the user gave them, arrays or lists."""
+
+    X: Any
+    Y: Any
+
+    n_examples = property(lambda self: len(self.X), doc="Number of examples.")
+    labelled = property(lambda self: self.Y is not None, doc="Whether the true outputs are known.")
+
+
+class WrittenTask(BaseTask):
+    """What tasks share that users write as functions of one example."""
+
+    tags = TaskTags(latent="possible")
+    exact: bool = True
+    feature_method: str
+    """The method that returns features."""
+    _first_features: Callable[..., Any]
+    """Check the methods that the user wrote, and return features of the first example of (X, Y)."""
+    _predictions: Callable[..., list[Prediction]]
+    """Return the best outputs of all examples of (batch, query)."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.tags = replace(cls.tags, exact=cls.exact)
+
+    def output_loss(self, y: Any, y_hat: Any, *h_hat: Any) -> float:
+        """Return Δ(y, ŷ[, ĥ]) ≥ 0."""
+        raise TypeError(f"{type(self).__name__} does not define output_loss()")
+
+    def random_latent(self, x: Any, y: Any, rng: np.random.Generator) -> Any:
+        """Return some latent that fits y."""
+        raise TypeError(f"{type(self).__name__} does not define random_latent()")
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find the number of features from the first example."""
+        check_examples(X, Y, rows=True)
+        features = self._first_features(by_rows(X)[:1], Y[:1])
+        self.n_features = check_matrix(features, f"{self.feature_method} of example 0").shape[1]
+
+    def state(self) -> dict[str, Any] | None:
+        """Return what `learn` found, for saving; nothing if a subclass learns more and does not say what."""
+        learned = {"n_features": int(self.n_features), "latent": bool(self.latent)}
+        return learned if type(self).learn is WrittenTask.learn else None
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self.n_features, self.latent = int(state["n_features"]), bool(state["latent"])
+
+    def _pair(self, answer: Any, source: str, i: int) -> tuple[Any, Any]:
+        """Return y and h of an answer for example i; h is None without latents."""
+        if not self.latent and answer is not None:
+            return answer, None
+        if isinstance(answer, tuple) and len(answer) == 2:
+            return answer
+        wanted, cure = "an output", "add a return statement"
+        if self.latent:
+            wanted, cure = "a pair (y, h), as latent is True", "return both, or set latent to False"
+        title = f"{type(self).__name__}.{source} of example {i}"
+        raise InputError(f"{title} returned {show(answer)}; expected {wanted}: {cure}")
+
+    def decode(self, batch: Any, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the best output of each example (latents pooled at ε_h, where they can be), and its best latent."""
+        return self._predictions(batch, Query(w, "free", Temperature(0.0, temperature.latent)))
+
+    def decode_augmented(self, batch: Any, w: Vector) -> list[Prediction]:
+        """Return the output of each example, and its latent, that maximizes s + Δ."""
+        return self._predictions(batch, Query(w, "augmented"))
+
+    def complete(self, batch: Any, w: Vector) -> list[Any]:
+        """Return the best latent of each known output."""
+        require_labels(batch, "clamped")
+        return [prediction.h for prediction in self._predictions(batch, Query(w, "clamped"))]
+
+    def random_latents(self, batch: Any, rng: np.random.Generator) -> list[Any]:
+        """Return what `random_latent` gives for each example."""
+        require_labels(batch, "clamped")
+        return [self.random_latent(x, y, rng) for x, y in zip(batch.X, batch.Y, strict=True)]
+
+    def _losses(self, Y: Any, *answers: Any, name: Callable[[int], Any] = int) -> Vector:
+        """Return the losses of answers (Ŷ,) or (Ŷ, Ĥ)."""
+        found = [self.output_loss(*one) for one in zip(Y, *answers, strict=True)]
+        return checked_losses(found, "output_loss", name)
+
+    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
+        """Return Δ(y_i, ŷ_i[, ĥ_i]) for each example; latents that are not given are None."""
+        hidden = [[None] * len(Y_true) if H_pred is None else H_pred] if self.latent else []
+        return self._losses(Y_true, Y_pred, *hidden)

@@ -55,8 +55,9 @@ class SpanFeatures:
                 names = (*starts[i], *ends[j], f"length={length_class(j - i)}")
                 found.update((name, label) for name in names if name)
         attributes = sorted({name for name, _ in found})
-        numbers = {name: k for k, name in enumerate(attributes)}
-        return cls(attributes, sorted((numbers[name], label) for name, label in found))
+        learned = cls(attributes, [])
+        learned.pairs = sorted((learned.numbers[name], label) for name, label in found)
+        return learned
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -74,17 +75,13 @@ class SpanFeatures:
 
     def check(self, n_labels: int) -> None:
         """Raise InputError unless the pairs are sorted and made of attributes and labels, as a file may have others."""
-        pairs = np.array(self.pairs, dtype=np.int64).reshape(-1, 2)
-        if (pairs < 0).any() or (pairs >= [len(self.attributes), n_labels]).any():
+        pairs, sizes = np.array(self.pairs, dtype=np.int64).reshape(-1, 2), [len(self.attributes), n_labels]
+        # Kernels have memory for one weight of an attribute and a label.
+        ordered = (np.diff(pairs[:, 0] * max(n_labels, 1) + pairs[:, 1]) > 0).all()
+        if (pairs < 0).any() or (pairs >= sizes).any() or not ordered:
             raise InputError(
-                f"a pair of span features is beyond the {len(self.attributes)} attributes and {n_labels} labels; "
-                "expected pairs of their numbers: the state is damaged, train again"
-            )
-        # Kernels have room for one weight of an attribute and a label.
-        if (np.diff(pairs[:, 0] * max(n_labels, 1) + pairs[:, 1]) <= 0).any():
-            raise InputError(
-                f"the {len(pairs)} pairs of span features are out of order; expected them sorted, each once: the state "
-                "is damaged, train again"
+                f"the {len(pairs)} pairs of span features must be sorted, each once, below {sizes}, but are not: the "
+                "state is damaged, train again"
             )
 
     def lay_out(self, grammar: Grammar, sentences: Sequence[Sequence[Token]], first_weight: int) -> Spans:

@@ -7,21 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct.checks import check_integer
-from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
+from latentstruct.core.pooling import PooledParts, pool_linear, pool_scores, require_labels
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.planes import Planes, Slopes
-from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths, positions, split
+from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths, split
 from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import InputRows, check_matrix
+from latentstruct.tasks.item_labels import known_accuracy
 from latentstruct.tasks.labels import LabelSet
-from latentstruct.tasks.row_parts import FlatBatch, require_latents
-from latentstruct.tasks.rows import check_rows
+from latentstruct.tasks.row_parts import FlatBatch, RowParts, require_latents, stack_examples
 from latentstruct.tasks.semi_markov import kernels
 from latentstruct.tasks.semi_markov.kernels import SegmentCounts, SegmentScores
 from latentstruct.unknown import UNKNOWN, is_unknown
@@ -58,90 +57,79 @@ class SegmentBatch(FlatBatch):
 
     inputs: InputRows
 
-    def tokens(self, query: Query) -> tuple[Indices | None, Indices]:
-        """Return the tokens of the sequences of a query (None for all), and the offsets of these sequences."""
-        return (None, self.offsets) if query.rows is None else positions(self.offsets, query.rows)
-
-    def known_of(self, query: Query) -> Known:
-        """Return what is known of the tokens of a query."""
-        tokens, _ = self.tokens(query)
-        return self.truth if tokens is None else Known(*(part[tokens] for part in self.truth))
-
 
 @dataclass
 class SegmentParts:
-    """Parts of segmentations: labels of tokens, beginnings, neighbors and lengths of segments, and their losses.
+    """Parts of the segmentations of a query: labels of tokens, beginnings, neighbors and lengths of segments.
 
     Weights are n·S of the tokens, S² of transitions (from, to) and L·S of lengths. Losses are costs of wrong labels
     (S + 1, S), and 1 for each token at which a segment begins wrongly or fails to begin.
     """
 
-    batch: SegmentBatch
-    n_labels: int
+    tokens: RowParts
+    known: Known | None
     longest: int
     costs: NDArray[np.float64]
 
     def blocks(self, w: Vector) -> list[NDArray[np.float64]]:
         """Return the weights of tokens (n, S), transitions (S, S) and lengths (L, S), not copied."""
-        n, first = self.n_labels, self.batch.inputs.shape[1] * self.n_labels
-        return [part.reshape(-1, n) for part in np.split(w, [first, first + n * n])]
+        n_inputs, n = self.tokens.inputs.shape[1], self.costs.shape[1]
+        return [part.reshape(-1, n) for part in np.split(w, [n_inputs * n, (n_inputs + n) * n])]
 
     def scores(self, query: Query) -> SegmentScores:
-        """Return the scores of all parts."""
-        token_weights, transition, length = self.blocks(query.w)
-        token = self.batch.inputs.times(token_weights, self.batch.tokens(query)[0])
-        return SegmentScores(token, np.zeros(len(token)), np.zeros(len(token)), transition, length)
+        """Return the scores of all parts, −∞ in clamped mode for everything that contradicts what is known."""
+        weights, transition, length = self.blocks(query.w)
+        token = self.tokens.inputs.times(weights, self.tokens.chosen)
+        if query.mode != "clamped":
+            return SegmentScores(token, np.zeros(len(token)), np.zeros(len(token)), transition, length)
+        assert self.known is not None
+        label = self.known.label[:, None]
+        other = (label != UNKNOWN) & (label != np.arange(token.shape[1]))
+        begin, inside = (np.where(self.known.begin == wrong, -np.inf, 0.0) for wrong in (0, 1))
+        return SegmentScores(np.where(other, -np.inf, token), begin, inside, transition, length)
 
     def slopes(self, counts: SegmentCounts, query: Query) -> Slopes:
         """Return the features of each sequence."""
-        tokens, offsets = self.batch.tokens(query)
-        k, direct = len(offsets) - 1, np.hstack([part.reshape(len(part), -1) for part in counts[2:]])
+        offsets, inputs = self.tokens.offsets, self.tokens.inputs
+        direct = np.hstack([part.reshape(len(part), -1) for part in counts[2:]])
         (token, label), (owner, place) = np.nonzero(counts.token), np.nonzero(direct)
         examples = np.concatenate([np.searchsorted(offsets, token, side="right") - 1, owner])
         order = np.argsort(examples, kind="stable")
-        rows = token if tokens is None else tokens[token]
-        columns = np.concatenate([label, self.batch.inputs.shape[1] * self.n_labels + place])
+        rows = token if self.tokens.chosen is None else self.tokens.chosen[token]
         atoms = Atoms(
             np.append(rows, np.full(len(place), -1)).astype(np.int32)[order],
-            columns.astype(np.int32)[order],
+            np.append(label, inputs.shape[1] * self.costs.shape[1] + place).astype(np.int32)[order],
             np.append(counts.token[token, label], direct[owner, place])[order],
         )
-        return Slopes(self.batch.inputs.rows, offsets_from_lengths(np.bincount(examples, minlength=k)), atoms)
+        return Slopes(inputs.rows, offsets_from_lengths(np.bincount(examples, minlength=len(offsets) - 1)), atoms)
 
     def pull_back(self, counts: SegmentCounts, query: Query) -> Vector:
         """Return the sum of the features, for counts that are weighted already."""
-        slope = np.zeros((self.batch.inputs.shape[1] + self.n_labels + self.longest) * self.n_labels)
+        slope = np.zeros(len(query.w))
         tokens, transition, length = self.blocks(slope)
-        self.batch.inputs.transposed_times(counts.token, tokens, self.batch.tokens(query)[0])
+        self.tokens.inputs.transposed_times(counts.token, tokens, self.tokens.chosen)
         transition[:], length[:] = counts.transition[0], counts.length[0]
         return slope
 
     def add_to(self, scores: SegmentScores, query: Query) -> SegmentScores:
         """Add the losses of parts to their scores."""
-        known = self.batch.known_of(query)
-        token = scores.token + self.costs[known.label]
-        return scores._replace(token=token, begin=(known.begin == 0) * 1.0, inside=(known.begin == 1) * 1.0)
+        assert self.known is not None
+        begin, inside = (1.0 * (self.known.begin == right) for right in (0, 1))
+        return scores._replace(token=scores.token + self.costs[self.known.label], begin=begin, inside=inside)
 
     def of(self, counts: SegmentCounts, query: Query) -> Vector | float:
         """Return the loss of each sequence, or the weighted sum of all."""
-        known, (_, offsets) = self.batch.known_of(query), self.batch.tokens(query)
-        by_token = np.einsum("ty,ty->t", counts.token, self.costs[known.label])
+        assert self.known is not None
+        by_token = np.einsum("ty,ty->t", counts.token, self.costs[self.known.label])
         # A token is the first of its segment or not; both counts carry the weight of the sequence.
-        by_token += np.where(known.begin == 0, counts.begin, 0.0)
-        by_token += np.where(known.begin == 1, counts.token.sum(axis=1) - counts.begin, 0.0)
-        return float(by_token.sum()) if query.weights is not None else sums_between(by_token, offsets)
+        by_token += np.where(self.known.begin == 0, counts.begin, 0.0)
+        by_token += np.where(self.known.begin == 1, counts.token.sum(axis=1) - counts.begin, 0.0)
+        return float(by_token.sum()) if query.weights is not None else sums_between(by_token, self.tokens.offsets)
 
 
 def sums_between(values: Vector, offsets: Indices) -> Vector:
     """Return the sum of each sequence's values."""
     return np.diff(np.append(0.0, np.cumsum(values))[offsets])
-
-
-def restricted(scores: SegmentScores, known: Known) -> SegmentScores:
-    """Return scores of −∞ for everything that contradicts what is known."""
-    other = (known.label[:, None] != UNKNOWN) & (known.label[:, None] != np.arange(scores.token.shape[1]))
-    begin, inside = (np.where(known.begin == wrong, -np.inf, 0.0) for wrong in (0, 1))
-    return scores._replace(token=np.where(other, -np.inf, scores.token), begin=begin, inside=inside)
 
 
 class SemiMarkov(BaseTask):
@@ -162,9 +150,8 @@ class SemiMarkov(BaseTask):
     first … stop − 1 are one segment. The loss is the cost of all wrong labels, and 1 for each token at which a segment
     begins wrongly or fails to begin.
 
-    What is not known is latent. A label −1 marks a segment whose label is unknown. Tokens in no segment may be divided
-    and labeled in any way; known segments are never extended into them. Latents are whole segmentations, and `decode`
-    returns its segmentation both as y and as h.
+    What is not known is latent: segments with the label −1, and tokens in no segment, which may be divided and labeled
+    in any way; known segments are never extended into them. Latents are whole segmentations.
 
     Weight number f·S + y belongs to input f and label y; then come the S² transitions (from, to) and the weights of
     lengths, of which (length − 1)·S + y belongs to a length and label y. Inference is exact in time
@@ -239,8 +226,7 @@ class SemiMarkov(BaseTask):
         for before, after in pairwise(found):
             if after[0] < before[1]:
                 raise InputError(
-                    f"{name} has the segments {before[:2]} and {after[:2]}; expected segments that do not overlap: "
-                    "correct one of them"
+                    f"{name} has the segments {before[:2]} and {after[:2]}; expected ones that do not overlap: fix it"
                 )
         return found
 
@@ -256,8 +242,7 @@ class SemiMarkov(BaseTask):
             longest = max((stop - first for first, stop, _ in found), default=0)
             if longest > self.longest_:
                 raise InputError(
-                    f"{name}[{k}] has a segment of {longest} tokens; expected at most {self.longest_}: set max_length, "
-                    "or divide it"
+                    f"{name}[{k}] has a segment of {longest} tokens; expected at most {self.longest_}: set max_length"
                 )
             number = self.labels_.number
             encoded.append([(a, b, UNKNOWN if is_unknown(label) else number(label)) for a, b, label in found])
@@ -266,41 +251,32 @@ class SemiMarkov(BaseTask):
     def prepare(self, X: Any, Y: Any = None) -> SegmentBatch:
         """Validate sequences and lay all tokens out in one matrix."""
         check_examples(X, Y)
-        matrices = [check_rows(x, self.n_inputs_, f"X[{k}]") for k, x in enumerate(X)]
-        stack = sparse.vstack if any(map(sparse.issparse, matrices)) else np.concatenate
-        offsets = offsets_from_lengths(matrix.shape[0] for matrix in matrices)
+        inputs, offsets = stack_examples(X, self.n_inputs_, len(self.labels_))
         known = None if Y is None else Known.of(self._encode(Y, offsets, "Y"), offsets)
-        return SegmentBatch(offsets, known, InputRows(check_matrix(stack(matrices), "X"), len(self.labels_)))
+        return SegmentBatch(offsets, known, inputs)
 
-    def _parts(self, batch: SegmentBatch) -> SegmentParts:
-        return SegmentParts(batch, len(self.labels_), self.longest_, self.costs_)
+    def _parts(self, batch: SegmentBatch, query: Query) -> SegmentParts:
+        tokens = RowParts.of(batch.inputs, batch.offsets, query.rows)
+        known = Known(*map(tokens.of_all, batch.truth)) if query.mode != "free" else None
+        return SegmentParts(tokens, known, self.longest_, self.costs_)
 
-    def _temperature(self, query: Query) -> float:
-        """Return the one temperature of the pool."""
-        output, latent = query.temperature
-        if self.latent and output != latent:
-            raise InputError(
-                f"SemiMarkov pools outputs and latents at one temperature, but temperature is {(output, latent)}: use "
-                "LatentSSVM or HiddenCRF"
-            )
-        return 0.0 if query.mode == "clamped" and not self.latent else output
-
-    def _pool(self, batch: SegmentBatch, query: Query, scores: SegmentScores) -> PooledParts:
+    def _pool(self, offsets: Indices, query: Query, scores: SegmentScores) -> PooledParts:
         """Pool the segmentations of the sequences of a query; counts of a query with weights are summed over all."""
-        offsets, temperature = batch.tokens(query)[1], self._temperature(query)
-        if query.mode == "clamped":
-            scores = restricted(scores, batch.known_of(query))
+        temperature = 0.0 if query.mode == "clamped" and not self.latent else query.temperature.output
         together, values, n = query.weights is not None, np.empty(len(offsets) - 1), len(self.labels_)
         weights, k = np.ones(len(values)) if query.weights is None else query.weights, 1 if together else len(values)
-        shapes = scores.token.shape, len(scores.token), (k, n, n), (k, self.longest_, n)
-        counts = SegmentCounts(*map(np.zeros, shapes))
+        pair, length = np.zeros((k, n, n)), np.zeros((k, self.longest_, n))
+        counts = SegmentCounts(np.zeros_like(scores.token), np.zeros(len(scores.token)), pair, length)
         kernels.pool(offsets, scores, temperature, weights, together, values, counts)
         return PooledParts(values, counts, soft=temperature > 0, weighted=together)
 
+    def _linear(self, batch: SegmentBatch, query: Query) -> tuple[SegmentParts, SegmentParts, Query, Any]:
+        parts = self._parts(batch, query)
+        return parts, parts, query, lambda scores: self._pool(parts.tokens.offsets, query, scores)
+
     def pool_batch(self, batch: SegmentBatch, query: Query) -> Pooled:
         """Pool the segmentations of the sequences of a query."""
-        parts = self._parts(batch)
-        return pool_linear(parts, parts, query, lambda scores: self._pool(batch, query, scores))
+        return pool_linear(*self._linear(batch, query))
 
     def work(self, batch: SegmentBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each sequence takes, shape (n,)."""
@@ -309,8 +285,7 @@ class SemiMarkov(BaseTask):
 
     def _best(self, batch: SegmentBatch, w: Vector, mode: Mode) -> tuple[list[Segmentation], Vector]:
         """Return the best segmentations and their scores."""
-        query = Query(w, mode)
-        values, counts, *_ = self._pool(batch, query, self._parts(batch).scores(query))
+        values, counts, *_ = pool_scores(*self._linear(batch, Query(w, mode)))
         return self._segmentations(batch, counts), values
 
     def _segmentations(self, batch: SegmentBatch, counts: SegmentCounts) -> list[Segmentation]:
@@ -331,8 +306,7 @@ class SemiMarkov(BaseTask):
     def marginals(self, batch: SegmentBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the label probabilities of each token, a list of arrays (T, S)."""
         query = Query(w, "free", Temperature(temperature.output, temperature.output))
-        counts = self._pool(batch, query, self._parts(batch).scores(query)).counts
-        return split(counts.token, batch.offsets)
+        return split(pool_scores(*self._linear(batch, query)).counts.token, batch.offsets)
 
     def complete(self, batch: SegmentBatch, w: Vector) -> list[Segmentation]:
         """Return the best segmentation of each sequence among those that agree with what is known."""
@@ -357,9 +331,10 @@ class SemiMarkov(BaseTask):
         """Return the segmentations that agree with what is known and are best by random scores."""
         require_labels(batch, "clamped")
         query = Query(np.zeros(self.n_features), "clamped")
-        scores = self._parts(batch).scores(query)
-        drawn = scores._replace(token=rng.normal(size=scores.token.shape), length=rng.normal(size=scores.length.shape))
-        return self._segmentations(batch, self._pool(batch, query, drawn).counts)
+        scores = self._parts(batch, query).scores(query)
+        token = np.where(np.isinf(scores.token), scores.token, rng.normal(size=scores.token.shape))
+        drawn = scores._replace(token=token, length=rng.normal(size=scores.length.shape))
+        return self._segmentations(batch, self._pool(batch.offsets, query, drawn).counts)
 
     def initial_latents(self, batch: SegmentBatch, rng: np.random.Generator, attempt: int) -> list[Segmentation]:
         """Return the completions by weights that are the first gradient, at w = 0, of the log-likelihood of Y.
@@ -389,6 +364,4 @@ class SemiMarkov(BaseTask):
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return the share of tokens with the right label among those whose label is known."""
         truth, predicted, offsets = self._aligned(Y_true, Y_pred)
-        known = truth.label != UNKNOWN
-        weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
-        return float(np.average((truth.label == predicted.label)[known], weights=weights))
+        return known_accuracy(truth.label, predicted.label, offsets, sample_weight)

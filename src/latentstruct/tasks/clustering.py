@@ -1,4 +1,4 @@
-"""Coreference: clusters of a document's items, held together by a latent spanning forest of strong links."""
+"""Clusters of a document's items: joined by a latent spanning forest of strong links, or by all their pairs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,80 +7,58 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.exceptions import InputError
+from latentstruct.kernels import clustering as clustering_kernels
 from latentstruct.kernels import forest as kernels
 from latentstruct.kernels import pairs as pair_kernels
 from latentstruct.kernels.modes import MODES
-from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters
-from latentstruct.planes import Planes, Slopes
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.kernels.planes import Atoms
+from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters, wrong_pairs
+from latentstruct.planes import Planes, Slopes, empty_atoms
+from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.short_repr import show
-from latentstruct.tasks.base import check_examples, require_hard_max, require_labels, require_one_latent_each
+from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
+from latentstruct.tasks.inputs import InputRows, compress, is_finite_number
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
+from latentstruct.tasks.row_parts import FlatBatch, join_compressed, require_latents
 from latentstruct.tasks.rows import RowTask, check_rows
 
 
 @dataclass
-class PairBatch:
-    """The pairs and items of all documents, flat.
+class PairBatch(FlatBatch):
+    """The items and pairs of all documents, flat.
 
-    Attributes
-    ----------
-    rows : Rows
-        The distinct features of pairs.
-    row_of : ndarray of shape (pairs[-1],)
-        The row of each pair.
-    pairs : ndarray of shape (n + 1,)
-        Document t has the pairs pairs[t] … pairs[t+1], in condensed order.
-    items : ndarray of shape (n + 1,)
-        Document t has the items items[t] … items[t+1].
-    truth : ndarray of shape (items[-1],) or None
-        Number of each item's cluster, from 0 by first appearance in its document.
+    Document t has the items offsets[t] … offsets[t+1], whose clusters `truth` numbers from 0 by first appearance, and
+    the pairs pairs[t] … pairs[t+1], in condensed order. Pair p has the row of features row_of[p].
     """
 
-    rows: Rows
+    inputs: InputRows
     row_of: NDArray[np.int32]
     pairs: Indices
-    items: Indices
-    truth: NDArray[np.int64] | None
-
-    @property
-    def n_examples(self) -> int:
-        """Number of documents."""
-        return len(self.items) - 1
-
-    @property
-    def labelled(self) -> bool:
-        """Whether the true clusters are known."""
-        return self.truth is not None
 
     def problem(self, query: Query) -> tuple[Any, ...]:
         """Return the pairs, weights, documents and mode of a query as kernels take them.
 
         The scores of all distinct rows are among them, or none if the documents have fewer pairs.
         """
-        documents, w = query.examples(self), np.ascontiguousarray(query.w)
-        n_rows, n_pairs = len(self.rows.indptr) - 1, int((self.pairs[documents + 1] - self.pairs[documents]).sum())
+        documents, w, rows = query.examples(self), np.ascontiguousarray(query.w), self.inputs.rows
+        n_rows, n_pairs = self.inputs.shape[0], int((self.pairs[documents + 1] - self.pairs[documents]).sum())
         scores = np.empty(n_rows if n_rows <= n_pairs else 0)
-        pair_kernels.score_rows(self.rows, w, scores)
-        layout = (documents, self.pairs, self.items, self.labels())
-        return (self.rows, self.row_of, scores, w, *layout, MODES[query.mode])
+        pair_kernels.score_rows(rows, w, scores)
+        labels = self.truth if self.labelled else np.zeros(0, dtype=np.int64)
+        return rows, self.row_of, scores, w, documents, self.pairs, self.offsets, labels, MODES[query.mode]
 
     def n_items(self, documents: Indices) -> Indices:
         """Return the number of items of some documents."""
-        return self.items[documents + 1] - self.items[documents]
+        return self.offsets[documents + 1] - self.offsets[documents]
 
-    def labels(self) -> NDArray[np.int64]:
-        """Return the true clusters' numbers, or nothing where they are unknown."""
-        return np.zeros(0, dtype=np.int64) if self.truth is None else self.truth
-
-    def clusters(self, t: int) -> NDArray[np.int64]:
-        """Return the true clusters' numbers of the items of document t."""
-        return self.labels()[self.items[t] : self.items[t + 1]]
+    def clusters(self) -> list[NDArray[np.int64]]:
+        """Return the true clusters' numbers of the items of each document."""
+        require_labels(self, "clamped")
+        return split(self.truth, self.offsets)
 
 
 def items_of_pairs(n_pairs: int, name: str) -> int:
@@ -88,8 +66,7 @@ def items_of_pairs(n_pairs: int, name: str) -> int:
     n_items = (1 + isqrt(1 + 8 * n_pairs)) // 2
     if n_items * (n_items - 1) // 2 != n_pairs:
         raise InputError(
-            f"{name} has {n_pairs} rows, which is no number m(m − 1)/2 of pairs; expected a row for each pair of "
-            "items in the order (0,1), (0,2), …, (1,2), …: give all pairs"
+            f"{name} has {n_pairs} rows; expected m(m − 1)/2 in the order (0,1), (0,2), …, (1,2), …: give all pairs"
         )
     return n_items
 
@@ -125,52 +102,39 @@ class PairTask(RowTask):
     def prepare(self, X: Any, Y: Any = None) -> PairBatch:
         """Validate documents and lay all pairs out in one sparse matrix."""
         check_examples(X, Y)
-        parts = [self._compressed(x, f"X[{t}]") for t, x in enumerate(X)]
-        n_pairs = [len(indptr) - 1 for indptr, _, _ in parts]
-        items = [items_of_pairs(size, f"X[{t}]") for t, size in enumerate(n_pairs)]
+        parts = [compress(check_rows(x, self.n_features, f"X[{t}]")) for t, x in enumerate(X)]
+        n_pairs = [len(pointers) - 1 for pointers, *_ in parts]
+        n_items = [items_of_pairs(size, f"X[{t}]") for t, size in enumerate(n_pairs)]
         if sum(n_pairs) >= 2**31:
             raise InputError(f"X has {sum(n_pairs)} pairs; expected fewer than 2**31: give fewer documents at a time")
-        truth = None if Y is None else self._encode(Y, items)
-        rows, row_of = merge_rows(stack_rows(parts))
-        return PairBatch(rows, row_of, offsets_from_lengths(n_pairs), offsets_from_lengths(items), truth)
+        truth = None if Y is None else self._encode(Y, n_items)
+        inputs, row_of = merge_rows(InputRows.of_compressed(join_compressed(parts), self.n_features, 1))
+        return PairBatch(offsets_from_lengths(n_items), truth, inputs, row_of, offsets_from_lengths(n_pairs))
 
     def pack(self, batch: PairBatch) -> Arrays:
         """Return a batch as arrays that can be stored."""
-        known = {} if batch.truth is None else {"truth": batch.truth}
-        indptr, places, data = batch.rows
-        rows = {"row_pointers": indptr.astype(np.int64, copy=False), "row_features": places, "row_values": data}
-        return {**rows, "row_of_pair": batch.row_of, "items": batch.items, **known}
+        known = {"truth": batch.truth} if batch.labelled else {}
+        return {**batch.inputs.packed(), "row_of_pair": batch.row_of, "items": batch.offsets, **known}
 
     def unpack(self, arrays: Arrays) -> PairBatch:
         """Return the batch of stored arrays, which are checked and not copied."""
         found = PackedArrays(arrays)
-        features = found.numbers("row_features", 0, self.n_features, dtype=np.uint32)
-        pointers, values = found.pointers("row_pointers", len(features)), found.finite("row_values")
-        row_of = found.numbers("row_of_pair", 0, len(pointers) - 1, dtype=np.int32)
+        inputs = InputRows.unpacked(found, self.n_features, 1)
+        row_of = found.numbers("row_of_pair", 0, inputs.shape[0], dtype=np.int32)
         items = found.take("items", np.int64)
         # A document of m items has m − 1 pairs or more.
         items = found.pointers("items", min(int(items[-1]), len(row_of) + len(items)) if len(items) else 0, least=1)
         pairs = offsets_from_lengths(np.diff(items) * (np.diff(items) - 1) // 2)
-        if pairs[-1] != len(row_of) or len(values) not in (0, len(features)):
-            raise InputError(
-                f"there are {len(row_of)} packed pairs and {len(values)} values; expected {pairs[-1]} and "
-                f"{len(features)} or none: {CURE}"
-            )
+        if pairs[-1] != len(row_of):
+            raise InputError(f"there are {len(row_of)} packed pairs; expected {pairs[-1]}: {CURE}")
         truth = found.numbers("truth", 0, max(1, items[-1]), items[-1]) if "truth" in found else None
         if truth is not None and (truth > np.arange(items[-1]) - np.repeat(items[:-1], np.diff(items))).any():
             raise InputError(f"packed clusters have larger numbers than items; expected them from 0: {CURE}")
-        return PairBatch(Rows(pointers, features, values), row_of, pairs, items, truth)
+        return PairBatch(items, truth, inputs, row_of, pairs)
 
     def true_outputs(self, batch: PairBatch) -> list[NDArray[np.int64]]:
         """Return the clusters that a batch was prepared with, numbered by first appearance in each document."""
-        require_labels(batch, "clamped")
-        return np.split(batch.labels(), batch.items[1:-1])
-
-    def _compressed(self, x: Any, name: str) -> tuple[NDArray, NDArray[np.uint32], Vector | None]:
-        """Return row pointers, features and values (None if all are 1) of one document."""
-        matrix = sparse.csr_array(check_rows(x, self.n_features, name))
-        data = None if (matrix.data == 1.0).all() else matrix.data
-        return matrix.indptr, matrix.indices.astype(np.uint32, copy=False), data
+        return batch.clusters()
 
     @staticmethod
     def _encode(Y: Any, items: list[int]) -> NDArray[np.int64]:
@@ -178,9 +142,7 @@ class PairTask(RowTask):
         for t, (clusters, n_items) in enumerate(zip(numbered, items, strict=True)):
             if len(clusters) != n_items:
                 raise InputError(
-                    f"Y[{t}] has {len(clusters)} labels, which make {len(clusters) * (len(clusters) - 1) // 2} pairs, "
-                    f"but X[{t}] has {n_items * (n_items - 1) // 2} rows: give one label for each item and one row "
-                    "for each pair of items"
+                    f"Y[{t}] has {len(clusters)} labels, but X[{t}] has pairs of {n_items} items: label each item"
                 )
         return np.concatenate(numbered)
 
@@ -190,41 +152,27 @@ class PairTask(RowTask):
 
     def overhead(self, batch: PairBatch) -> float:
         """Return about how many nanoseconds the scores of all distinct rows take, where they are few."""
-        few = 2 * (len(batch.rows.indptr) - 1) <= batch.pairs[-1]
-        return float(batch.rows.indptr[-1]) if few else 0.0
+        few = 2 * batch.inputs.shape[0] <= batch.pairs[-1]
+        return float(batch.inputs.compressed[0][-1]) if few else 0.0
 
 
-def stack_rows(parts: Sequence[tuple[NDArray, NDArray[np.uint32], Vector | None]]) -> Rows:
-    """Put the compressed rows of all documents one after the other; values only where some are not 1."""
-    starts = offsets_from_lengths(indptr[-1] for indptr, _, _ in parts)
-    indptr = np.concatenate([[0], *(indptr[1:] + start for (indptr, _, _), start in zip(parts, starts, strict=False))])
-    places = np.concatenate([indices for _, indices, _ in parts])
-    if all(data is None for _, _, data in parts):
-        return Rows(indptr.astype(np.int64), places, np.zeros(0))
-    data = np.ones(starts[-1])
-    for (_, _, values), start in zip(parts, starts, strict=False):
-        if values is not None:
-            data[start : start + len(values)] = values
-    return Rows(indptr.astype(np.int64), places, data)
-
-
-def merge_rows(rows: Rows) -> tuple[Rows, NDArray[np.int32]]:
+def merge_rows(inputs: InputRows) -> tuple[InputRows, NDArray[np.int32]]:
     """Return the distinct rows and the number of each row among them."""
-    n_rows = len(rows.indptr) - 1
-    row_of, first = np.empty(n_rows, dtype=np.int32), np.empty(n_rows, dtype=np.int32)
-    n_distinct = pair_kernels.distinct_rows(rows.indptr, rows.places, rows.data.view(np.uint64), row_of, first)
-    entries, indptr = positions(rows.indptr, first[:n_distinct].astype(np.int64))
-    data = rows.data[entries] if len(rows.data) else rows.data
-    return Rows(indptr, rows.places[entries], data), row_of
+    row_of, first = np.empty((2, inputs.shape[0]), dtype=np.int32)
+    indptr, features, data = inputs.compressed
+    n_distinct = pair_kernels.distinct_rows(indptr, features.view(np.uint32), data.view(np.uint64), row_of, first)
+    entries, pointers = positions(indptr, first[:n_distinct].astype(np.int64))
+    merged = pointers, features[entries], data[entries] if len(data) else data
+    return InputRows.of_compressed(merged, inputs.shape[1], 1), row_of
 
 
 class Coreference(PairTask):
     """Clusters joined by a latent spanning forest h: s(y, h) = Σ_{(i,j) ∈ h} w·x_ij.
 
-    A clustering is as good as its best spanning forest, so that a cluster needs one strong link for each further item
-    and not strong links throughout. Prediction is the maximum spanning forest of the pairs with a positive
-    score. The loss is Δ(y, ĥ) = n(y) − k(y) − Σ_{(i,j) ∈ ĥ} l(y, (i, j)), with n items, k clusters, and l = 1 inside a
-    true cluster and −r across: it is 0 if and only if ĥ spans the true clusters.
+    A clustering is as good as its best spanning forest: a cluster needs one strong link for each further item. The
+    prediction is the maximum spanning forest of the pairs with a positive score. The loss is
+    Δ(y, ĥ) = n(y) − k(y) − Σ_{(i,j) ∈ ĥ} l(y, (i, j)), with n items, k clusters, and l = 1 inside a true cluster and −r
+    across: it is 0 if and only if ĥ spans the true clusters.
 
     Parameters
     ----------
@@ -266,13 +214,8 @@ class Coreference(PairTask):
         super()._set(n_features)
 
     def _checked_penalty(self) -> float:
-        if isinstance(self.penalty, bool) or not isinstance(self.penalty, int | float | np.number):
-            raise InputError(f"penalty must be a number, found {show(self.penalty)}: give one such as 1.0 or 0.01")
-        if not 0.0 < self.penalty < np.inf:
-            raise InputError(
-                f"penalty must be finite and above 0, found {show(self.penalty)}: without it a wrong link costs "
-                "nothing; give one such as 1.0 or 0.01"
-            )
+        if isinstance(self.penalty, bool) or not is_finite_number(self.penalty) or self.penalty <= 0:
+            raise InputError(f"penalty must be a finite number above 0, found {show(self.penalty)}: give 1.0 or 0.01")
         return float(self.penalty)
 
     def _forests(self, batch: PairBatch, query: Query) -> tuple[Indices, Indices, Vector, Vector]:
@@ -287,7 +230,7 @@ class Coreference(PairTask):
     def _slopes(batch: PairBatch, pointers: Indices, edges: Indices) -> Slopes:
         """Return the features of forests: an atom for each edge."""
         atoms = Atoms(batch.row_of[edges], np.zeros(len(edges), dtype=np.int32), np.ones(len(edges)))
-        return Slopes(batch.rows, pointers, atoms)
+        return Slopes(batch.inputs.rows, pointers, atoms)
 
     def pool_batch(self, batch: PairBatch, query: Query) -> Pooled:
         """Find the best forests of the documents of a query."""
@@ -296,18 +239,15 @@ class Coreference(PairTask):
 
     def _best_edges(self, batch: PairBatch, w: Vector, mode: Mode) -> tuple[list[NDArray[np.int64]], Vector]:
         pointers, edges, values, _ = self._forests(batch, Query(w, mode))
-        sizes = np.diff(batch.items)
-        found = [
-            edges_at(part - batch.pairs[t], int(sizes[t])) for t, part in enumerate(np.split(edges, pointers[1:-1]))
-        ]
-        return found, values
+        parts = zip(split(edges, pointers), batch.pairs[:-1], np.diff(batch.offsets).tolist(), strict=True)
+        return [edges_at(part - start, size) for part, start, size in parts], values
 
     def decode(self, batch: PairBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the clusters of each document, numbered by first appearance, with their forest."""
         require_hard_max(self, temperature)
         predictions = []
-        for t, (edges, value) in enumerate(zip(*self._best_edges(batch, w, "free"), strict=True)):
-            clusters = np.empty(batch.items[t + 1] - batch.items[t], dtype=np.int64)
+        for edges, value, size in zip(*self._best_edges(batch, w, "free"), np.diff(batch.offsets), strict=True):
+            clusters = np.empty(size, dtype=np.int64)
             kernels.component_labels(edges, clusters)
             predictions.append(Prediction(clusters, edges, float(value)))
         return predictions
@@ -319,15 +259,12 @@ class Coreference(PairTask):
 
     def completion_planes(self, batch: PairBatch, latents: Sequence[Any]) -> Planes:
         """Return the planes Σ_{(i,j) ∈ h} w·x_ij of given forests; raise if one does not span its true clusters."""
-        require_labels(batch, "clamped")
-        require_one_latent_each(batch, latents)
-        rows = []
-        for t, latent in enumerate(latents):
-            edges = self._checked_forest(latent, batch.clusters(t), f"the forest of document {t}")
-            n_items = int(batch.items[t + 1] - batch.items[t])
-            rows.append(batch.pairs[t] + np.sort(pair_numbers(edges, n_items)))
-        slopes = self._slopes(batch, offsets_from_lengths(len(part) for part in rows), np.concatenate(rows))
-        return Planes(*slopes, np.zeros(len(rows)), np.zeros(len(rows)), self.n_features)
+        require_latents(batch, latents)
+        pairs = []
+        for t, (latent, clusters) in enumerate(zip(latents, batch.clusters(), strict=True)):
+            edges = self._checked_forest(latent, clusters, f"the forest of document {t}")
+            pairs.append(batch.pairs[t] + np.sort(pair_numbers(edges, len(clusters))))
+        return latent_planes(self, self._slopes(batch, offsets_from_lengths(map(len, pairs)), np.concatenate(pairs)))
 
     @staticmethod
     def _edges(latent: Any, n_items: int, name: str) -> NDArray[np.int64]:
@@ -336,13 +273,10 @@ class Coreference(PairTask):
             return np.zeros((0, 2), dtype=np.int64)
         if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
             raise InputError(
-                f"{name} has shape {edges.shape} and type {edges.dtype}; expected an integer array (E, 2): give each "
-                "edge as the positions of its two items"
+                f"{name} has shape {edges.shape} and type {edges.dtype}; expected an integer array (E, 2): correct it"
             )
         if edges.min() < 0 or edges.max() >= n_items or (edges[:, 0] == edges[:, 1]).any():
-            raise InputError(
-                f"{name} has an edge that is no pair of different items from 0 to {n_items - 1}: correct it"
-            )
+            raise InputError(f"{name} has an edge that is no pair of different items from 0 to {n_items - 1}: fix it")
         return edges.astype(np.int64)
 
     def _checked_forest(self, latent: Any, clusters: NDArray[np.int64], name: str) -> NDArray[np.int64]:
@@ -350,22 +284,17 @@ class Coreference(PairTask):
         across = np.flatnonzero(clusters[edges[:, 0]] != clusters[edges[:, 1]])
         if len(across):
             i, j = edges[across[0]]
-            raise InputError(
-                f"{name} links the items {i} and {j} of different clusters; expected items of one: link inside "
-                "clusters only"
-            )
+            raise InputError(f"{name} links the items {i} and {j} of different clusters: link inside clusters only")
         expected = len(clusters) - int(clusters.max()) - 1
         if len(edges) != expected or kernels.component_labels(edges, np.empty_like(clusters)):
             raise InputError(
-                f"{name} has {len(edges)} edges or a circle; expected {expected} edges that connect all items of each "
-                "cluster without a circle: give a spanning tree of each cluster"
+                f"{name} has {len(edges)} edges or a circle; expected {expected}: give a spanning tree of each cluster"
             )
         return edges
 
     def random_latents(self, batch: PairBatch, rng: np.random.Generator) -> list[NDArray[np.int64]]:
         """Return a spanning tree of each true cluster, drawn uniformly (from uniform Prüfer codes)."""
-        require_labels(batch, "clamped")
-        return [self._random_forest(batch.clusters(t), rng) for t in range(batch.n_examples)]
+        return [self._random_forest(clusters, rng) for clusters in batch.clusters()]
 
     @staticmethod
     def _random_forest(clusters: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -380,21 +309,15 @@ class Coreference(PairTask):
 
     def initial_latents(self, batch: PairBatch, rng: np.random.Generator, attempt: int) -> list[NDArray[np.int64]]:
         """Return chains that link each item to the one before it in its cluster; random trees for later attempts."""
-        require_labels(batch, "clamped")
         if attempt > 0:
             return self.random_latents(batch, rng)
-        return [chronological_forest(batch.clusters(t)) for t in range(batch.n_examples)]
+        return [chronological_forest(clusters) for clusters in batch.clusters()]
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
-        """Return Δ(y_i, ĥ_i) for each document.
+        """Return Δ(y_i, ĥ_i) for each document by true and predicted clusters and predicted forests (E, 2).
 
-        Parameters
-        ----------
-        Y_true, Y_pred : lists of n sequences of labels
-            The true and the predicted clusters.
-        H_pred : list of n arrays (E, 2), optional
-            The predicted forests; by default each item is linked to the one before it in its predicted cluster.
-            For other forests of the same clusters the loss may differ, as other links cross the true clusters.
+        By default each item is linked to the one before it in its predicted cluster. For other forests of the same
+        clusters the loss may differ, as other links cross the true clusters.
         """
         penalty = self._checked_penalty()
         pairs = align_clusters(Y_true, Y_pred)
@@ -405,9 +328,10 @@ class Coreference(PairTask):
             )
         losses = np.empty(len(pairs))
         for t, ((clusters, found), latent) in enumerate(zip(pairs, forests, strict=True)):
-            edges = (
-                chronological_forest(found) if latent is None else self._checked_forest(latent, found, f"H_pred[{t}]")
-            )
+            if latent is None:
+                edges = chronological_forest(found)
+            else:
+                edges = self._checked_forest(latent, found, f"H_pred[{t}]")
             inside = int((clusters[edges[:, 0]] == clusters[edges[:, 1]]).sum())
             needed = len(clusters) - int(clusters.max()) - 1
             losses[t] = needed - inside + penalty * (len(edges) - inside)
@@ -416,3 +340,76 @@ class Coreference(PairTask):
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return the MUC (MITRE) F1 over all documents."""
         return cluster_scores(Y_true, Y_pred, sample_weight).muc.f1
+
+
+class CorrelationClustering(PairTask):
+    """Clusters by all their pairs: s(y) = (1/P) Σ_{(i,j) inside a cluster of y} w·x_ij, P = m(m − 1)/2 pairs.
+
+    The loss is the share of the P pairs that are together in one of y, ŷ only, 0 for a document with a single item.
+
+    Notes
+    -----
+    X and Y are as in `Coreference`; nothing is latent. The best clustering is NP-hard to find. It is found exactly for
+    documents of up to 10 items; longer ones are clustered by greedy merging and moves of single items, and planes
+    and certificates are marked inexact. In training the true clusters are a second start of the search, so that the
+    augmented value is never below the true output's.
+
+    References
+    ----------
+    T. Finley and T. Joachims, Supervised clustering with support vector machines, ICML 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import CorrelationClustering, StructuralSVM, pair_features
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [rng.integers(0, 3, 6) for _ in range(30)]  # clusters of six items
+    >>> X = [pair_features(np.eye(3)[y] + 0.1 * rng.normal(size=(6, 3))) for y in Y]
+    >>> StructuralSVM(CorrelationClustering(), C=10.0).fit(X, Y).score(X, Y) > 0.9
+    True
+    """
+
+    tags = TaskTags(exact=False, above_truth=True)
+
+    def __init__(self) -> None:
+        """Take no parameters."""
+
+    nanoseconds = 100.0
+
+    @staticmethod
+    def _clusterings(batch: PairBatch, query: Query) -> tuple[NDArray[np.int64], Vector, Vector]:
+        """Return the labels of the documents' items, one after the other, with values and losses."""
+        sizes = batch.n_items(query.examples(batch))
+        labels, (values, losses) = np.empty(int(sizes.sum()), dtype=np.int64), np.empty((2, len(sizes)))
+        clustering_kernels.clusterings(*batch.problem(query), labels, values, losses)
+        return labels, values, losses
+
+    def _slopes(self, batch: PairBatch, documents: Indices, labels: NDArray[np.int64]) -> Slopes:
+        """Return the features of clusterings."""
+        counts, pointers = np.empty(len(documents), dtype=np.int64), np.empty(len(documents) + 1, dtype=np.int64)
+        clustering_kernels.inside_pairs(documents, batch.offsets, labels, counts)
+        atoms = empty_atoms(int(np.minimum(counts, self.n_features).sum()))
+        layout = batch.inputs.rows, batch.row_of, documents, batch.pairs, batch.offsets
+        clustering_kernels.partition_atoms(*layout, labels, counts, self.n_features, pointers, atoms)
+        return Slopes(batch.inputs.rows, pointers, Atoms(*(part[: pointers[-1]] for part in atoms)))
+
+    def pool_batch(self, batch: PairBatch, query: Query) -> Pooled:
+        """Find good clusterings of the documents of a query; answers of small documents are exact."""
+        documents = query.examples(batch)
+        if query.mode == "clamped":
+            slopes = self._slopes(batch, documents, batch.truth[positions(batch.offsets, documents)[0]])
+            return Pooled(slopes.dot(query.w), slopes, np.zeros(len(documents)))
+        labels, values, losses = self._clusterings(batch, query)
+        exact = batch.n_items(documents) <= clustering_kernels.EXACT_ITEMS
+        return Pooled(values, self._slopes(batch, documents, labels), losses, exact=exact)
+
+    def decode(self, batch: PairBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the clusters of each document, numbered by first appearance."""
+        require_hard_max(self, temperature)
+        labels, values, _ = self._clusterings(batch, Query(w, "free"))
+        parts = split(labels, batch.offsets)
+        return [Prediction(clusters, None, float(value)) for clusters, value in zip(parts, values, strict=True)]
+
+    def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
+        """Return the share of wrong pairs of each document."""
+        return np.array([wrong_pairs(clusters, found) for clusters, found in align_clusters(Y_true, Y_pred)])
