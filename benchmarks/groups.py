@@ -7,7 +7,7 @@ from latentstruct import LatentMulticlass, Temperature, build_objective
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result
 from latentstruct.core.regularizers import GroupNorm
-from latentstruct.datasets.mnist import load_mnist
+from latentstruct.datasets import load_mnist
 from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.solvers.proximal import Proximal
 from latentstruct_papers.digit_pairs import PAIRS, DigitPair, make_pair

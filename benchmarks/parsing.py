@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.common import Line, cpu
 from latentstruct.core.protocols import Temperature
-from latentstruct.datasets.cess import load_cess_esp
+from latentstruct.datasets import load_cess_esp
 from latentstruct.kernels.parsing import Rules
 from latentstruct.tasks.parsing import Parsing
 from latentstruct.trees import tagged_words

@@ -8,7 +8,7 @@ from typing import Any
 from fuzz.registry import Reader, through_file
 from latentstruct import formats
 from latentstruct.cli import config
-from latentstruct.datasets.letor import load_letor_mq2008
+from latentstruct.datasets import load_letor_mq2008
 from latentstruct.formats.fasta import read_labelled_fasta, read_sites
 from latentstruct.images import read_label_names
 

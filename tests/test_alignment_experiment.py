@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latentstruct.datasets.prefab import Prefab
+from latentstruct.datasets import Prefab
 from latentstruct.formats.ncbi_matrix import blosum62
 from latentstruct_papers import ssvm_alignment
 from latentstruct_papers.alignment_tables import BASELINE, RAISED, Measured, Pairs, Results, p_value

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latentstruct.datasets.prefab import load_prefab
+from latentstruct.datasets import load_prefab
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.alignments import (
     SequencePairs,

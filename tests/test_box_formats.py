@@ -238,7 +238,7 @@ def test_boxes_of_an_image_of_another_size():
         ("filename,class\n", r"a.csv:1: found 2 other columns \('filename', 'class'\); .*: rename or remove them"),
         ("file,label,xmin\n", "found the column 'xmin'; expected file and label, and x0, y0, x1, y1 .*: rename"),
         ("file,class\n", "found the column 'class'"),
-        ("file,file,label\n", "the column 'file' is repeated"),
+        ("file,file,label\n", "column name 'file' is repeated; expected distinct names"),
         ("file\na.png\n", "the column 'label' is missing"),
         ("file,label,x0,y0\n", "the column 'x1' is missing"),
         ("file,label\na.png,cat,dog\n", "a.csv:2: found 3 cells; expected 2"),
@@ -250,9 +250,12 @@ def test_boxes_of_an_image_of_another_size():
         ("file,label,x0,y0,x1,y1\na.png,cat,1,2,3,\n", "a.csv:2: y1 is ''; expected a finite number, or four empty"),
         ("file,label,x0,y0,x1,y1\na.png,cat,1,2,3,nan\n", "a.csv:2: y1 is 'nan'"),
         ("file,label,x0,y0,x1,y1\na.png,cat,1,2,1e999,3\n", "a.csv:2: x1 is '1e999'"),
-        ('file,label\na.png,"cat\n', "a.csv:2: the row that begins here cannot be read"),
-        ('file,label\n"a"b.png,cat\n', "a.csv:2: the row that begins here cannot be read"),
-        ('file,label\n\na.png,cat\n"b.png,cat\nc.png,cat\n', "a.csv:4: the row that begins here cannot be read"),
+        ('file,label\na.png,"cat\n', "a.csv:2: the row cannot be read .*; expected cells separated by ','"),
+        ('file,label\n"a"b.png,cat\n', "a.csv:2: the row cannot be read .*; expected cells separated by ','"),
+        (
+            'file,label\n\na.png,cat\n"b.png,cat\nc.png,cat\n',
+            "a.csv:4: the row cannot be read .*; expected cells separated by ','",
+        ),
         ('file,label\na.png,cat\n"b.png,cat\nc.png",cat,dog\nd.png,cat\n', "a.csv:3: found 3 cells; expected 2"),
         (
             bytes(range(256)),
@@ -260,7 +263,10 @@ def test_boxes_of_an_image_of_another_size():
         ),
         ("file,label\na.png,cat\n".encode("utf-16"), "a.csv:1: found a null character"),
         (b"file,label\na.png,c\xe4t\n", "a.csv:2: found the byte 0xe4, which is not UTF-8"),
-        ("file,label\na.png," + "c" * 200_000 + "\n", "a.csv:2: the row that begins here cannot be read"),
+        (
+            "file,label\na.png," + "c" * 200_000 + "\n",
+            "a.csv:2: the row cannot be read .*; expected cells separated by ','",
+        ),
     ],
 )
 def test_tables_with_mistakes(tmp_path, content, message):

@@ -23,7 +23,7 @@ from latentstruct.box_features import (
     oriented_gradients,
 )
 from latentstruct.boxes import check_boxes, grid_boxes, nearest_box, overlaps
-from latentstruct.datasets.photographs import load_mammals, load_msrc_animals
+from latentstruct.datasets import load_mammals, load_msrc_animals
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.metrics.boxes import box_scores
 from pictures import encode

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latentstruct.datasets.cess import load_cess_esp, simplify_label, simplify_tag
+from latentstruct.datasets.texts import load_cess_esp, simplify_label, simplify_tag
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.brackets import format_tree, parse_tree, parse_trees, read_sentences, read_trees, write_trees
 from latentstruct.metrics.parses import parse_counts, parse_f1, parse_scores

@@ -17,7 +17,7 @@ from sklearn.decomposition import PCA
 from latentstruct.core.objective import build_objective
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.regularizers import GroupNorm
-from latentstruct.datasets.mnist import Mnist, load_mnist
+from latentstruct.datasets import Mnist, load_mnist
 from latentstruct.digit_views import ANGLES, RotatedViews, rotation_matrix
 from latentstruct.estimators import LatentSSVM
 from latentstruct.exceptions import FormatError, InputError

@@ -96,6 +96,7 @@ def messages(source: str, name: str) -> Iterator[Message]:
     """Yield the messages that a module makes."""
     for node in ast.walk(ast.parse(source)):
         maker = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        maker = "fail" if maker.endswith(".fail") else maker
         if maker in MAKERS:
             argument = node.args[MAKERS[maker]]
             text = written(argument)

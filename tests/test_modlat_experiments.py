@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latentstruct.boxes import nearest_box, overlaps
-from latentstruct.datasets.photographs import Photographs
+from latentstruct.datasets import Photographs
 from latentstruct.estimators import LatentSSVM
 from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 from latentstruct_papers import modlat_detection, modlat_tables

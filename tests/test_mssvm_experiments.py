@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latentstruct.datasets import make_hidden_field
 from latentstruct.solvers.base import initial_weights
 from latentstruct_papers import (
     mssvm_convergence,
@@ -27,6 +26,7 @@ from latentstruct_papers.mssvm_simulation import (
     measure_ceiling,
     show_mean,
 )
+from latentstruct_papers.simulated import make_hidden_field
 
 SMALL = {"n_nodes": 6, "n_train": 8, "n_test": 20}
 

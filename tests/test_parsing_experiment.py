@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latentstruct.datasets.cess import CessEsp
+from latentstruct.datasets import CessEsp
 from latentstruct.formats.brackets import format_tree
 from latentstruct.trees import Tree, tagged_words, words
 from latentstruct_papers import ssvm_parsing

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from latentstruct.datasets import make_hidden_field, make_noisy_images
-from latentstruct.datasets.simulated import draw_truth
 from latentstruct.exceptions import InputError
+from latentstruct_papers.simulated import draw_truth, make_hidden_field, make_noisy_images
 
 layouts = st.one_of(
     st.integers(2, 9).map(lambda n: {"layout": "chain", "n_nodes": n}),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.datasets.mnist import Mnist, load_mnist
+from latentstruct.datasets import Mnist, load_mnist
 from latentstruct.digit_views import ANGLES, RotatedViews
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct_papers.ratios import Share, difference, pooled_share

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.datasets.mnist import load_mnist
+from latentstruct.datasets import load_mnist
 from latentstruct.digit_views import ANGLES
 from latentstruct.estimators import LatentSSVM
 from latentstruct.paths import groupnorm_path

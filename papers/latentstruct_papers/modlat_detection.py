@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 
 from latentstruct.box_features import BoxFeatures
 from latentstruct.boxes import overlaps
-from latentstruct.datasets.photographs import Photographs, load_mammals, load_msrc_animals
+from latentstruct.datasets import Photographs, load_mammals, load_msrc_animals
 from latentstruct.estimators import LatentSSVM
 from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 from latentstruct.exceptions import ConvergenceWarning

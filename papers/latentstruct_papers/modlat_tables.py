@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from latentstruct.boxes import Boxes, overlaps
-from latentstruct.datasets.photographs import Photographs
+from latentstruct.datasets import Photographs
 from latentstruct.ragged import Vector
 from latentstruct_papers.findings import Table
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.datasets import make_hidden_field
 from latentstruct.time_left import Steps
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.mssvm_simulation import (
@@ -21,6 +20,7 @@ from latentstruct_papers.mssvm_simulation import (
     show_mean,
     train,
 )
+from latentstruct_papers.simulated import make_hidden_field
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

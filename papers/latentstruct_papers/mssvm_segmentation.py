@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.datasets import make_noisy_images
-from latentstruct.datasets.simulated import draw_truth
 from latentstruct.tasks import Graph
 from latentstruct.time_left import Steps
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.mssvm_simulation import HCRF, LSSVM, MODELS, MSSVM, C, Scores, show_mean, train
+from latentstruct_papers.simulated import draw_truth, make_noisy_images
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from latentstruct.datasets import make_hidden_field
-from latentstruct.datasets.simulated import Layout, Reading
 from latentstruct.time_left import Steps
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.mssvm_simulation import (
@@ -19,6 +17,7 @@ from latentstruct_papers.mssvm_simulation import (
     measure_accuracy,
     measure_ceiling,
 )
+from latentstruct_papers.simulated import Layout, Reading, make_hidden_field
 
 TRAININGS = ("SGD", "CCCP", "default")
 TRIALS: dict[Layout, int] = {"chain": 60, "grid": 10}

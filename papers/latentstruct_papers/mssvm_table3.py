@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.datasets import make_hidden_field
 from latentstruct.ragged import Vector
 from latentstruct.time_left import Steps
 from latentstruct_papers.findings import Findings, Table
@@ -21,6 +20,7 @@ from latentstruct_papers.mssvm_simulation import (
     min_entropy,
     show_mean,
 )
+from latentstruct_papers.simulated import make_hidden_field
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

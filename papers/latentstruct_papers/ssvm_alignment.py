@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from latentstruct.datasets.prefab import Prefab, load_prefab
+from latentstruct.datasets import Prefab, load_prefab
 from latentstruct.estimators import CRF, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.formats.ncbi_matrix import blosum62

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 from scipy.stats import wilcoxon
 
-from latentstruct.datasets.reuters import Reuters, load_reuters
+from latentstruct.datasets import Reuters, load_reuters
 from latentstruct.estimators import StructuralSVM
 from latentstruct.metrics.diversity import expected_random_loss
 from latentstruct.ragged import Indices, Vector

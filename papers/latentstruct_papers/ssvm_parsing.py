@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.protocols import Prediction, Temperature
-from latentstruct.datasets.cess import CessEsp, load_cess_esp
+from latentstruct.datasets import CessEsp, load_cess_esp
 from latentstruct.estimators import CRF, LatentSSVM, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.metrics.parses import ParseScores, parse_counts, parse_scores

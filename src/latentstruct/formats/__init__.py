@@ -1,7 +1,8 @@
 """Readers and writers of the files people have.
 
-Every reader takes plain or gzip-compressed UTF-8 text and answers a malformed file with a `FormatError` that
-names the file, the line, what was found, what was expected and the cure.
+Every reader takes plain or gzip-compressed UTF-8 text. It raises an `InputError` if there is no such file, and a
+`FormatError` if the file is malformed: the message names the file, the line, what was found, what was expected and the
+cure. Tables are read by `delimited.Table`, JSON lines by `json_lines.read_records`, other text by `text.Source`.
 """
 
 from latentstruct.formats.alignments import (

@@ -1,7 +1,7 @@
 """Pairs of sequences, aligned or not: gapped FASTA and PIR, two records a pair."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.fasta import Record, fasta_records
-from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.formats.fasta import Record, check_letters, fasta_records, wrapped
+from latentstruct.formats.text import FilePath, Source, show, write_text
 from latentstruct.short_repr import short_repr
 
 __all__ = [
@@ -68,61 +68,55 @@ class _Row(NamedTuple):
         return self.row.translate(None, GAPS).upper().decode("ascii")
 
 
-def _row_bytes(content: bytes, name: str, number: int) -> bytes:
+def _row_bytes(content: bytes, source: Source, number: int) -> bytes:
     """Return the letters and gaps of a line, white space left out."""
-    row = content.translate(None, _SPACE)
-    if row.translate(None, _ROW_BYTES):
-        column = next(i for i, byte in enumerate(content) if byte not in _ROW_BYTES + _SPACE)
-        found = decode_line(content[column:], name, number)[0]
-        cure = "drop the star at the end of a FASTA sequence" if found == "*" else "remove it, or write X for it"
-        fail(
-            name,
-            number,
-            f"found {show(found)} in column {column + 1}; expected letters of either case and the gaps '-' and '.': "
-            f"{cure}",
-        )
-    return row
+    check_letters(
+        content, source, number, _ROW_BYTES + _SPACE, "letters of either case and the gaps '-' and '.'", _cure
+    )
+    return content.translate(None, _SPACE)
 
 
-def _parse_pir(record: Record, title: str, name: str) -> _Row:
+def _cure(letter: str) -> str:
+    return "drop the star at the end of a FASTA sequence" if letter == "*" else "remove it, or write X for it"
+
+
+def _parse_pir(record: Record, title: str, source: Source) -> _Row:
     """Read a PIR record, whose first line is a remark and whose letters end with a star."""
     parts = []
     for number, content in record.lines[1:]:
         head, star, _ = content.partition(b"*")
-        parts.append(_row_bytes(head, name, number))
+        parts.append(_row_bytes(head, source, number))
         if star:
             return _Row(record.line, title, b"".join(parts))
-    fail(
-        name,
-        record.line,
-        f"the PIR record {show(title)} does not end; expected a line of remarks, letters and a star '*': complete "
-        "it, or name the sequence without 'P1;' if this is FASTA",
+    source.fail(
+        f"the PIR record {show(title)} does not end; expected a line of remarks, letters and a star '*': complete it, "
+        "or name the sequence without 'P1;' if this is FASTA",
+        line=record.line,
     )
 
 
-def _rows(lines: Iterable[tuple[int, bytes]], name: str) -> Iterator[_Row]:
+def _rows(source: Source) -> Iterator[_Row]:
     """Yield the records of a FASTA or PIR file, which must have letters."""
-    for record in fasta_records(lines, name):
+    for record in fasta_records(source):
         pir = _PIR_HEADER.match(record.header)
         if pir is not None:
-            row = _parse_pir(record, pir[1], name)
+            row = _parse_pir(record, pir[1], source)
         else:
-            parts = [_row_bytes(content, name, number) for number, content in record.lines]
+            parts = [_row_bytes(content, source, number) for number, content in record.lines]
             row = _Row(record.line, record.header.partition(" ")[0], b"".join(parts))
         if not row.row.translate(None, GAPS):
-            fail(
-                name,
-                record.line,
+            source.fail(
                 f"the sequence {show(row.name)} has no letters; expected some after its header: remove the pair",
+                line=record.line,
             )
         yield row
 
 
-def _pairs(lines: Iterable[tuple[int, bytes]], name: str) -> Iterator[tuple[_Row, _Row]]:
+def _pairs(source: Source) -> Iterator[tuple[_Row, _Row]]:
     """Yield the records two by two."""
     first: _Row | None = None
     n_records = 0
-    for row in _rows(lines, name):
+    for row in _rows(source):
         n_records += 1
         if first is None:
             first = row
@@ -130,25 +124,25 @@ def _pairs(lines: Iterable[tuple[int, bytes]], name: str) -> Iterator[tuple[_Row
             yield first, row
             first = None
     if first is not None:
-        fail(
-            name,
-            first.line,
+        source.fail(
             f"the sequence {show(first.name)} has no partner, as there are {n_records} records; expected an even "
             "number, two a pair: add its partner or remove it",
+            line=first.line,
         )
     if not n_records:
-        raise FormatError(f"{name} holds no sequences; expected a line '>name' and letters: check that it is complete")
+        raise FormatError(
+            f"{source.name} holds no sequences; expected a line '>name' and letters: check that it is complete"
+        )
 
 
-def _match(first: _Row, second: _Row, name: str, lower_case: bool) -> NDArray[np.int64]:
+def _match(first: _Row, second: _Row, source: Source, lower_case: bool) -> NDArray[np.int64]:
     """Return the positions (i, j) of the columns that count."""
     a, b = (np.frombuffer(row.row, dtype=np.uint8) for row in (first, second))
     if len(a) != len(b):
-        fail(
-            name,
-            second.line,
+        source.fail(
             f"the row of {show(second.name)} has {len(b)} columns; expected {len(a)} as its partner "
             f"{show(first.name)} in line {first.line} has: fill it with gaps '-', or is this file not aligned?",
+            line=second.line,
         )
     letters = [(row != ord("-")) & (row != ord(".")) for row in (a, b)]
     counted = letters[0] & letters[1]
@@ -157,15 +151,13 @@ def _match(first: _Row, second: _Row, name: str, lower_case: bool) -> NDArray[np
     return np.stack([np.cumsum(seen)[counted] - 1 for seen in letters], axis=1).astype(np.int64)
 
 
-def parse_alignments(lines: Iterable[tuple[int, bytes]], name: str, lower_case: bool = False) -> SequencePairs:
+def parse_alignments(source: Source, lower_case: bool = False) -> SequencePairs:
     """Read aligned pairs from lines.
 
     Parameters
     ----------
-    lines : iterable of (int, bytes)
-        The lines and their numbers.
-    name : str
-        What messages call them.
+    source : Source
+        The lines.
     lower_case : bool, default=False
         Whether columns with lower-case letters count as aligned too.
 
@@ -182,15 +174,15 @@ def parse_alignments(lines: Iterable[tuple[int, bytes]], name: str, lower_case: 
     names: list[tuple[str, str]] = []
     sequences: list[tuple[str, str]] = []
     matches: list[NDArray[np.int64]] = []
-    for first, second in _pairs(lines, name):
+    for first, second in _pairs(source):
         names.append((first.name, second.name))
         sequences.append((first.letters, second.letters))
-        matches.append(_match(first, second, name, lower_case))
+        matches.append(_match(first, second, source, lower_case))
     if not any(map(len, matches)):
         kind, cure = ("", "") if lower_case else ("upper-case ", ", or let lower-case columns count too")
         raise FormatError(
-            f"{name} has no column with two {kind}letters; expected aligned letters: check that the pairs are aligned"
-            f"{cure}"
+            f"{source.name} has no column with two {kind}letters; expected aligned letters: check that the pairs are "
+            f"aligned{cure}"
         )
     return SequencePairs(names, sequences, matches)
 
@@ -221,7 +213,7 @@ def read_alignments(path: FilePath, lower_case: bool = False) -> SequencePairs:
     FormatError
         If the file is not of this format or no column counts.
     """
-    return parse_alignments(numbered_lines(path), source_name(path), lower_case)
+    return parse_alignments(Source.open(path), lower_case)
 
 
 def read_sequence_pairs(path: FilePath) -> SequencePairs:
@@ -237,15 +229,8 @@ def read_sequence_pairs(path: FilePath) -> SequencePairs:
     -------
     SequencePairs
         Without matches.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format.
     """
-    found = list(_pairs(numbered_lines(path), source_name(path)))
+    found = list(_pairs(Source.open(path)))
     return SequencePairs([(a.name, b.name) for a, b in found], [(a.letters, b.letters) for a, b in found])
 
 
@@ -270,25 +255,28 @@ def read_tracks(path: FilePath) -> dict[str, str]:
     FormatError
         If the file is not of this format, or names two records alike whose states differ.
     """
-    name = source_name(path)
+    source = Source.open(path)
     tracks: dict[str, str] = {}
-    for record in fasta_records(numbered_lines(path), name):
+    for record in fasta_records(source):
         title = record.header.partition(" ")[0]
         parts = []
         for number, content in record.lines:
             row = content.translate(None, _SPACE)
             if any(not 33 <= byte <= 126 for byte in row):
-                fail(name, number, f"found {show(row)}; expected visible ASCII characters: write one for each letter")
+                source.fail(
+                    f"found {show(row)}; expected visible ASCII characters: write one for each letter", line=number
+                )
             parts.append(row)
         states = b"".join(parts).decode("ascii")
         if tracks.setdefault(title, states) != states:
-            fail(
-                name,
-                record.line,
+            source.fail(
                 f"the name {show(title)} was used before for other states; expected one record a sequence: rename it",
+                line=record.line,
             )
     if not tracks:
-        raise FormatError(f"{name} holds no records; expected a line '>name' and states: check that it is complete")
+        raise FormatError(
+            f"{source.name} holds no records; expected a line '>name' and states: check that it is complete"
+        )
     return tracks
 
 
@@ -348,8 +336,6 @@ def write_alignments(path: FilePath, pairs: SequencePairs, line_width: int = 60)
     InputError
         If there are no matches, or they do not fit the sequences.
     """
-    if line_width < 1:
-        raise InputError(f"line_width is {show(line_width)}; expected at least 1: choose a larger one")
     if pairs.matches is None:
         raise InputError("the pairs have no matches; expected aligned positions for each pair: align them first")
     lines: list[str] = []
@@ -364,4 +350,4 @@ def _records_of(names: Sequence[str], rows: Sequence[str], line_width: int) -> I
         if not name or name.split() != [name]:
             raise InputError(f"a sequence is called {show(name)}; expected a name without white space: rename it")
         yield f">{name}"
-        yield from (row[start : start + line_width] for start in range(0, len(row), line_width))
+        yield from wrapped(row, line_width)

@@ -1,16 +1,14 @@
 """What is said of images: labels and boxes, whatever the file they stand in."""
 
-import gzip
 import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import open_unpacked, show
+from latentstruct.exceptions import FormatError
+from latentstruct.formats.text import show
 
 Boxes = NDArray[np.float64]
 
@@ -123,25 +121,6 @@ def fit_boxes(annotation: ImageAnnotation, width: int, height: int) -> Boxes:
                 f"{where} has the box {shown}, which is empty; expected x0 < x1 and y0 < y1: correct it, or remove it"
             )
     return np.clip(annotation.boxes, 0.0, ends)
-
-
-def read_limited(text: str, limit: int, whole: bool = True) -> bytes:
-    """Return the first bytes of a file; of a whole file, raise if it has more of them."""
-    try:
-        with open_unpacked(text) as handle:
-            raw = handle.read(limit + 1)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise FormatError(
-            f"{text}: the gzip data cannot be read ({error}); expected a complete gzip file: fetch the file again"
-        ) from error
-    except OSError as error:
-        why = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        raise InputError(f"{text} {why}; expected a readable file of labels: check the path") from error
-    if whole and len(raw) > limit:
-        raise FormatError(
-            f"{text} has more than {limit} bytes; expected at most that many: split it into smaller files"
-        )
-    return raw
 
 
 def check_distinct(annotations: Sequence[ImageAnnotation]) -> list[ImageAnnotation]:

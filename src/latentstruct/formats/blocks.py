@@ -7,10 +7,10 @@ from typing import Any
 from scipy.sparse import csr_array
 
 from latentstruct.exceptions import InputError
-from latentstruct.formats.class_labels import typed_labels
 from latentstruct.formats.columns import ColumnSentences, ends_sentence, form_of, parse_conll
+from latentstruct.formats.delimited import typed_labels
 from latentstruct.formats.svmlight import MAX_INDEX, parse_svmlight
-from latentstruct.formats.text import STANDARD_STREAM, FilePath, numbered_lines, path_text, source_name
+from latentstruct.formats.text import STANDARD_STREAM, FilePath, Source, numbered_lines, path_text, source_name
 
 TOKENS, SAMPLES = 20_000, 5_000
 """Tokens, or samples, of a part."""
@@ -80,18 +80,18 @@ def survey_svmlight(path: FilePath, zero_based: bool = False) -> tuple[int, dict
     n_samples : int
         The number of samples.
     """
-    n_features = n_samples = 0
+    name, n_features, n_samples = source_name(path), 0, 0
     written: dict[str, int] = {}
     for lines in _parts(path, SAMPLES):
         # With the largest number of features there may be, a part without any is none of the file's mistakes.
-        X, labels, numbers = parse_svmlight(lines, source_name(path), MAX_INDEX, zero_based)
+        X, labels, numbers = parse_svmlight(Source(lines, name), MAX_INDEX, zero_based)
         n_features, n_samples = max(n_features, int(X.indices.max(initial=-1)) + 1), n_samples + X.shape[0]
         for label, number in zip(labels, numbers, strict=True):
             written.setdefault(label, number)
     if not n_features:
         # The reader tells what is wrong with such a file.
-        parse_svmlight(next(_parts(path, 1), []), source_name(path))
-    typed = typed_labels(list(written), list(written.values()), source_name(path))
+        parse_svmlight(Source(next(_parts(path, 1), []), name))
+    typed = typed_labels(list(written), list(written.values()), Source((), name))
     return n_features, dict(zip(written, typed.tolist(), strict=True)), n_samples
 
 
@@ -119,7 +119,7 @@ def read_svmlight_blocks(
         The labels.
     """
     for lines in _parts(path, SAMPLES):
-        X, written, _ = parse_svmlight(lines, source_name(path), n_features, zero_based)
+        X, written, _ = parse_svmlight(Source(lines, source_name(path)), n_features, zero_based)
         yield X, [labels[label] for label in written]
 
 

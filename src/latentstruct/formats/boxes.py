@@ -10,12 +10,9 @@ Inside the library a box is x0, y0, x1, y1 in pixels, where x0 and y0 belong to 
 - VOC XML has a file for each image, see `latentstruct.formats.voc`.
 """
 
-import csv
-import io
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -23,26 +20,18 @@ import msgspec
 import numpy as np
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.annotated import (
-    IMAGE_SUFFIX,
-    ImageAnnotation,
-    check_distinct,
-    fit_boxes,
-    image_name,
-    read_limited,
-)
+from latentstruct.formats.annotated import IMAGE_SUFFIX, ImageAnnotation, check_distinct, fit_boxes, image_name
+from latentstruct.formats.delimited import SEPARATORS, Table
 from latentstruct.formats.text import (
     BOM,
     NUMBER,
     STANDARD_STREAM,
     FilePath,
-    decode_line,
+    Source,
     extension,
-    fail,
-    numbered_lines,
     path_text,
+    read_limited,
     show,
-    source_name,
     write_text,
 )
 from latentstruct.formats.voc import read_voc
@@ -117,16 +106,8 @@ def read_label_table(path: FilePath) -> list[ImageAnnotation]:
     -------
     list of ImageAnnotation
         One for each image, in the order of first rows.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format.
     """
-    delimiter = "\t" if extension(path) == ".tsv" else ","
-    return _read_table(numbered_lines(path), source_name(path), delimiter)
+    return _annotations(Table.open(path, skip_empty=True))
 
 
 def parse_label_table(raw: bytes, name: str) -> list[ImageAnnotation]:
@@ -149,129 +130,72 @@ def parse_label_table(raw: bytes, name: str) -> list[ImageAnnotation]:
     FormatError
         If they are not of this format.
     """
-    return _read_table(enumerate(io.BytesIO(raw.removeprefix(BOM)), 1), name, ",")
+    return _annotations(Table(Source.of(raw.removeprefix(BOM), name), ",", skip_empty=True))
 
 
-def _read_table(numbered: Iterable[tuple[int, bytes]], name: str, delimiter: str) -> list[ImageAnnotation]:
-    """Return what the lines of a table say of images."""
-    lines = (_table_line(raw, name, number) for number, raw in numbered)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    table: _Table | None = None
-    line = 1
-    try:
-        for cells in reader:
-            # A row is where it begins: with a quote that is not closed it ends anywhere.
-            begins, line = line, reader.line_num + 1
-            if not any(cell.strip() for cell in cells):
-                continue
-            if table is None:
-                table = _Table(name, _columns(cells, name, begins, delimiter))
-            else:
-                table.take(cells, begins)
-    except csv.Error as error:
-        raise FormatError(
-            f"{name}:{line}: the row that begins here cannot be read ({error}); expected cells separated by "
-            f"{show(delimiter)}, with quotes closed, and doubled inside quoted cells: correct the row"
-        ) from error
-    if table is None or not table.rows:
-        raise FormatError(
-            f"{name}:{max(reader.line_num, 1)}: found no label; expected the header file{delimiter}label and a row for "
-            "each image: check that this is the right file"
-        )
-    return table.annotations()
-
-
-def _table_line(raw: bytes, name: str, line: int) -> str:
-    """Decode one line of a table."""
-    if b"\0" in raw:
-        fail(
-            name,
-            line,
-            "found a null character, which text in UTF-8 does not have; expected a table: save it as CSV in UTF-8, or "
-            "choose another file",
-        )
-    return decode_line(raw, name, line)
-
-
-def _columns(cells: list[str], name: str, line: int, delimiter: str) -> list[str]:
-    """Return the names of the columns, checked."""
-    header = [cell.strip().lower() for cell in cells]
-    other = next((sign for sign in ";\t," if sign != delimiter and sign in cells[0]), None)
+def _check_header(table: Table) -> None:
+    """Check the names of the columns, and make them lower-case."""
+    first, source = table.header[0], table.source
+    header = table.header = [column.lower() for column in table.header]
+    other = next((sign for sign in SEPARATORS if sign != table.delimiter and sign in header[0]), None)
     if len(header) == 1 and other is not None:
-        words = {";": "semicolons", "\t": "tabs", ",": "commas"}
-        cure = "save it with commas" if delimiter == "," else "save it with tabs, or let its name end in .csv"
-        fail(name, line, f"the header has {words[other]}; expected {words[delimiter]} between the cells: {cure}")
+        cure = "save it with commas" if table.delimiter == "," else "save it with tabs, or let its name end in .csv"
+        expected = f"{SEPARATORS[table.delimiter]} between the cells"
+        source.fail(f"the header has {SEPARATORS[other]}; expected {expected}: {cure}")
     expected = f"file and label, and {', '.join(SIDES)} if there are boxes"
     other_columns = [column for column in header if column not in ("file", "label", *SIDES)]
     if other_columns and any(IMAGE_SUFFIX.fullmatch(os.path.splitext(cell)[1]) for cell in header):
-        fail(name, line, f"found {show(cells[0])} where the header should be; expected {expected}: add a header line")
+        source.fail(f"found {show(first)} where the header should be; expected {expected}: add a header line")
     if other_columns:
         found = ", ".join(map(show, other_columns[:COLUMNS_SHOWN]))
         one = len(other_columns) == 1
-        told = f"the column {found}" if one else f"{len(other_columns)} other columns ({found})"
-        fail(name, line, f"found {told}; expected {expected}: rename or remove {'it' if one else 'them'}")
-    for column in header:
-        if header.count(column) > 1:
-            fail(name, line, f"the column {show(column)} is repeated; expected {expected}: rename or remove one")
+        found = f"the column {found}" if one else f"{len(other_columns)} other columns ({found})"
+        source.fail(f"found {found}; expected {expected}: rename or remove {'it' if one else 'them'}")
+    table.check_names()
     for column in ("file", "label", *(SIDES if set(SIDES) & set(header) else ())):
         if column not in header:
-            fail(name, line, f"the column {show(column)} is missing; expected {expected}: add it to the header")
-    return header
+            source.fail(f"the column {show(column)} is missing; expected {expected}: add it to the header")
 
 
-@dataclass
-class _Table:
-    """The rows of a table: of each file its label and boxes."""
+def _annotations(table: Table) -> list[ImageAnnotation]:
+    """Return what the rows of a table say of each image."""
+    source = table.source
+    if table.header:
+        _check_header(table)
+    lines: dict[str, dict[tuple[str, tuple[float, ...] | None], int]] = {}
+    for cells in table.rows:
+        row = dict(zip(table.header, map(str.strip, cells), strict=True))
+        for what in ("file", "label"):
+            if not row[what]:
+                table.fail_empty(what)
+        file, box = row["file"], _box(row, source)
+        earlier = lines.setdefault(file, {}).setdefault((row["label"], box), source.line)
+        if earlier != source.line:
+            found = f"{file} has the same label and box as on line {earlier}"
+            source.fail(f"{found}; expected rows that differ: remove one")
+    if not lines:
+        expected = f"the header file{table.delimiter}label and a row for each image"
+        source.fail(f"found no label; expected {expected}: check that this is the right file")
+    annotations = []
+    for file, rows in lines.items():
+        boxes = [(label, box) for label, box in rows if box is not None]
+        labels = tuple(dict.fromkeys(label for label, _ in rows))
+        place = f"{source.name}:{next(iter(rows.values()))}"
+        values = np.array([box for _, box in boxes], dtype=np.float64).reshape(-1, 4)
+        annotations.append(ImageAnnotation(file, labels, values, tuple(label for label, _ in boxes), None, place))
+    return check_distinct(annotations)
 
-    name: str
-    header: list[str]
-    rows: dict[str, dict[tuple[str, tuple[float, ...] | None], int]] = field(default_factory=dict)
 
-    def take(self, cells: list[str], line: int) -> None:
-        """Take over one row."""
-        if len(cells) != len(self.header):
-            fail(
-                self.name,
-                line,
-                f"found {len(cells)} cells; expected {len(self.header)} as in the header: complete or correct the row",
-            )
-        row = dict(zip(self.header, (cell.strip() for cell in cells), strict=True))
-        for column in ("file", "label"):
-            if not row[column]:
-                fail(self.name, line, f"the {column} is empty; expected one: fill it in, or remove the row")
-        box = self._box(row, line)
-        earlier = self.rows.setdefault(row["file"], {}).setdefault((row["label"], box), line)
-        if earlier != line:
-            fail(
-                self.name,
-                line,
-                f"{row['file']} has the same label and box as on line {earlier}; expected rows that differ: remove one",
-            )
-
-    def _box(self, row: dict[str, str], line: int) -> tuple[float, ...] | None:
-        texts = [row.get(side, "") for side in SIDES]
-        if not any(texts):
-            return None
-        for side, text in zip(SIDES, texts, strict=True):
-            if not NUMBER.fullmatch(text) or not isfinite(float(text)):
-                fail(
-                    self.name,
-                    line,
-                    f"{side} is {show(text)}; expected a finite number, or four empty cells where no box is known: "
-                    "correct it",
-                )
-        return tuple(map(float, texts))
-
-    def annotations(self) -> list[ImageAnnotation]:
-        """Return what the rows say of each image."""
-        found = []
-        for file, rows in self.rows.items():
-            boxes = [(label, box) for label, box in rows if box is not None]
-            labels = tuple(dict.fromkeys(label for label, _ in rows))
-            place = f"{self.name}:{next(iter(rows.values()))}"
-            values = np.array([box for _, box in boxes], dtype=np.float64).reshape(-1, 4)
-            found.append(ImageAnnotation(file, labels, values, tuple(label for label, _ in boxes), None, place))
-        return check_distinct(found)
+def _box(row: Mapping[str, str], source: Source) -> tuple[float, ...] | None:
+    """Return the box of a row, None if its cells are empty."""
+    texts = [row.get(side, "") for side in SIDES]
+    if not any(texts):
+        return None
+    for side, text in zip(SIDES, texts, strict=True):
+        if not NUMBER.fullmatch(text) or not isfinite(float(text)):
+            expected = "a finite number, or four empty cells where no box is known"
+            source.fail(f"{side} is {show(text)}; expected {expected}: correct it")
+    return tuple(map(float, texts))
 
 
 # COCO
@@ -325,13 +249,6 @@ def read_coco(path: FilePath) -> list[ImageAnnotation]:
     -------
     list of ImageAnnotation
         One for each image, in the order of the file.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format.
     """
     name = path_text(path)
     raw = read_limited(name, MAX_JSON_BYTES).removeprefix(BOM)

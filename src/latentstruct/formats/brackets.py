@@ -6,20 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import (
-    BOM,
-    STANDARD_STREAM,
-    FilePath,
-    KeptInput,
-    decode_line,
-    fail,
-    numbered_lines,
-    path_text,
-    read_standard_input,
-    show,
-    source_name,
-    write_text,
-)
+from latentstruct.formats.text import FilePath, Source, kept_input, numbered_lines, show, source_name, write_text
 from latentstruct.trees import NO_BREAK_SPACES, Tree, is_plain, plain_label
 
 __all__ = ["Token", "format_tree", "parse_tree", "parse_trees", "read_sentences", "read_trees", "write_trees"]
@@ -89,12 +76,13 @@ def read_trees(
     FormatError
         If the file is not of this format or holds no tree.
     """
-    name = source_name(path)
-    trees = list(parse_trees(numbered_lines(path), name, encoding, lemmas, empty_labels, empty_words, plain_labels))
+    lines, source = numbered_lines(path), Source((), source_name(path))
+    trees = list(parse_trees(lines, source.name, encoding, lemmas, empty_labels, empty_words, plain_labels))
     if not trees:
-        raise FormatError(
-            f"{name}:1: found no tree; expected brackets such as (S (NP (NN dogs)) (VP (VB bark))): check that this is "
-            "the right file"
+        source.fail(
+            "found no tree; expected brackets such as (S (NP (NN dogs)) (VP (VB bark))): check that this is the right "
+            "file",
+            line=1,
         )
     return trees
 
@@ -122,27 +110,27 @@ def parse_trees(
     if not (isinstance(encoding, str) and encoding in ENCODINGS):
         raise InputError(f"encoding is {show(encoding)}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
     begun: list[_Open] = []
-    for number, raw in lines:
-        text = decode_line(raw, name, number) if encoding == "utf-8" else raw.decode("latin-1")
+    source = Source(lines, name)
+    for raw in source:
+        text = source.decode(raw) if encoding == "utf-8" else raw.decode("latin-1")
         for piece in _pieces(_PIECE, text):
             if piece == "(":
-                _open(begun, name, number)
+                _open(begun, source)
             elif piece != _CLOSING:
-                _add_word(begun, piece, lemmas, name, number)
+                _add_word(begun, piece, lemmas, source)
             else:
                 if not begun:
-                    fail(name, number, "found ')' without '(' before it; expected balanced brackets: remove it")
-                closed = _close(begun.pop(), not begun, empty_labels, empty_words, plain_labels, name)
+                    source.fail("found ')' without '(' before it; expected balanced brackets: remove it")
+                closed = _close(begun.pop(), not begun, empty_labels, empty_words, plain_labels, source)
                 if begun and closed is not None:
                     begun[-1].trees.append(closed)
                 elif closed is not None:
                     yield closed
     if begun:
-        fail(
-            name,
-            begun[-1].line,
-            f"the bracket ({begun[-1].label or ''} is never closed; expected a ')' for each of the "
-            f"{len(begun)} brackets that are open at the end of the file: add what is missing",
+        source.fail(
+            f"the bracket ({begun[-1].label or ''} is never closed; expected a ')' for each of the {len(begun)} "
+            "brackets that are open at the end of the file: add what is missing",
+            line=begun[-1].line,
         )
 
 
@@ -179,52 +167,44 @@ def _pieces(pattern: re.Pattern[str], text: str) -> list[str]:
     return [piece for found in pattern.findall(text) if (piece := found.strip())]
 
 
-def _open(begun: list[_Open], name: str, line: int) -> None:
+def _open(begun: list[_Open], source: Source) -> None:
     """Open a bracket within the last one."""
     if begun:
         outer = begun[-1]
         if outer.words:
-            fail(
-                name,
-                line,
+            source.fail(
                 f"found '(' after the word {show(outer.words[0])} in one bracket; expected brackets or one word in it: "
-                "put the word into a bracket with its tag",
+                "put the word into a bracket with its tag"
             )
         if outer.label is None:
             if len(begun) > 1:
-                fail(name, outer.line, "found a bracket without a label; expected (LABEL …): give it a label")
+                source.fail("found a bracket without a label; expected (LABEL …): give it a label", line=outer.line)
             outer.label = ""
         outer.had_trees = True
-    begun.append(_Open(line, []))
+    begun.append(_Open(source.line, []))
 
 
-def _add_word(begun: list[_Open], piece: str, lemmas: bool, name: str, line: int) -> None:
+def _add_word(begun: list[_Open], piece: str, lemmas: bool, source: Source) -> None:
     """Take a piece of text for the label of the last bracket or for its word."""
     if not begun:
-        fail(
-            name,
-            line,
+        source.fail(
             f"found {show(piece)} outside all brackets; expected '(': put it into a tree, or, if this file holds "
-            "sentences, give trees",
+            "sentences, give trees"
         )
     inner = begun[-1]
     if inner.label is None:
         inner.label = piece
         return
     if inner.had_trees or not inner.label:
-        fail(
-            name,
-            line,
+        source.fail(
             f"found the word {show(piece)} beside brackets in ({inner.label}; expected it in a bracket of its own: put "
-            "it into one with its tag",
+            "it into one with its tag"
         )
     if len(inner.words) == 1 + lemmas:
-        fail(
-            name,
-            line,
+        source.fail(
             f"found {show(piece)} after {show(inner.words[-1])} in ({inner.label}; expected one word"
             f"{' and its lemma' if lemmas else ''} in a bracket: give every word a bracket with its tag"
-            f"{'' if lemmas else ', or ask for lemmas if these are such'}",
+            f"{'' if lemmas else ', or ask for lemmas if these are such'}"
         )
     inner.words += (piece,)
 
@@ -235,17 +215,15 @@ def _close(
     empty_labels: Collection[str],
     empty_words: Collection[str],
     plain_labels: bool,
-    name: str,
+    source: Source,
 ) -> Tree | None:
     """Return the tree of a bracket, None if it holds no word of the sentence."""
     if inner.label is None or (not inner.words and not inner.had_trees):
         joined = any(map(str.isspace, inner.label or ""))
-        fail(
-            name,
-            inner.line,
-            f"found the bracket ({inner.label or ''}) with nothing in it; expected (TAG word) or "
-            "(LABEL (TAG word) …): remove it or give it words"
-            f"{', after a plain space instead of a no-break one' if joined else ''}",
+        source.fail(
+            f"found the bracket ({inner.label or ''}) with nothing in it; expected (TAG word) or (LABEL (TAG word) "
+            f"…): remove it or give it words{', after a plain space instead of a no-break one' if joined else ''}",
+            line=inner.line,
         )
     label = plain_label(inner.label) if plain_labels else inner.label
     if inner.words:
@@ -257,11 +235,10 @@ def _close(
         return Tree(label, tuple(inner.trees))
     assert outermost
     if len(inner.trees) > 1:
-        fail(
-            name,
-            inner.line,
+        source.fail(
             f"found {len(inner.trees)} trees in one bracket without a label; expected one: give the bracket a label "
             "such as ROOT, or give each tree a bracket of its own",
+            line=inner.line,
         )
     return inner.trees[0]
 
@@ -339,12 +316,12 @@ def write_trees(path: FilePath, trees: Iterable[Tree]) -> None:
 
 def keep_sentences(path: FilePath, suffix: str) -> FilePath:
     """Return standard input read whole, with an extension if it begins with a tree; any other path as it is."""
-    if isinstance(path, KeptInput) or path_text(path) != STANDARD_STREAM:
-        return path
-    content = read_standard_input()
-    first = next((line for line in io.BytesIO(content.removeprefix(BOM)) if line.strip()), b"")
-    words = _pieces(_WORD, first.decode("latin-1"))
-    return KeptInput(content, suffix if _is_tree(words) else "")
+
+    def choose(content: bytes) -> str:
+        first = next((line for line in io.BytesIO(content) if line.strip()), b"")
+        return suffix if _is_tree(_pieces(_WORD, first.decode("latin-1"))) else ""
+
+    return kept_input(path, choose)
 
 
 def read_sentences(
@@ -380,23 +357,21 @@ def read_sentences(
     """
     if not (isinstance(encoding, str) and encoding in ENCODINGS):
         raise InputError(f"encoding is {show(encoding)}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
-    name = source_name(path)
+    source = Source.open(path)
     sentences: list[list[Token]] = []
-    for number, raw in numbered_lines(path):
-        text = decode_line(raw, name, number) if encoding == "utf-8" else raw.decode("latin-1")
+    for raw in source:
+        text = source.decode(raw) if encoding == "utf-8" else raw.decode("latin-1")
         words = _pieces(_WORD, text)
         if _is_tree(words):
-            fail(
-                name,
-                number,
+            source.fail(
                 f"found the tree {show(text.strip())}; expected a sentence: give its words only, or, to the command, "
-                "trees in a file whose name ends in .mrg",
+                "trees in a file whose name ends in .mrg"
             )
         if words:
             tokens = map(_escaped, words)
-            sentences.append([_split_tag(token, plain_labels, name, number) if tagged else token for token in tokens])
+            sentences.append([_split_tag(token, plain_labels, source) if tagged else token for token in tokens])
     if not sentences:
-        raise FormatError(f"{name}:1: found no word; expected one sentence a line: check that this is the right file")
+        source.fail("found no word; expected one sentence a line: check that this is the right file", line=1)
     return sentences
 
 
@@ -414,9 +389,9 @@ def _is_tree(pieces: list[str]) -> bool:
         return False
 
 
-def _split_tag(token: str, plain_labels: bool, name: str, line: int) -> tuple[str, str]:
+def _split_tag(token: str, plain_labels: bool, source: Source) -> tuple[str, str]:
     """Return the word and the tag of a token."""
     word, _, tag = token.rpartition("/")
     if not word or not tag:
-        fail(name, line, f"found {show(token)}; expected a word and its tag such as dogs/NNS: give every word a tag")
+        source.fail(f"found {show(token)}; expected a word and its tag such as dogs/NNS: give every word a tag")
     return word, plain_label(tag) if plain_labels else tag

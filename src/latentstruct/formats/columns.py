@@ -10,8 +10,8 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.exceptions import InputError
+from latentstruct.formats.text import FilePath, Source, numbered_lines, show, source_name, write_text
 from latentstruct.short_repr import short_repr
 
 _DOCUMENT_START = "-DOCSTART-"
@@ -90,8 +90,8 @@ class ColumnSentences:
         position = _column_position(label, self.n_columns, "the sentences")
         if self.n_columns < 2:
             raise InputError(
-                "the sentences have no column besides the label; expected a label column and at least one more: give "
-                "a file whose lines hold the word and its label"
+                "the sentences have no column besides the label; expected a label column and at least one more: give a "
+                "file whose lines hold the word and its label"
             )
         rest = [column for k, column in enumerate(self.columns) if k != position]
         return _split(list(zip(*rest, strict=True)), self.offsets), _split(self.columns[position], self.offsets)
@@ -155,7 +155,8 @@ def parse_conll(
     n_tokens = 0
     width, by_tab = (0, False) if form is None else form
     values = [[] for _ in range(width)]
-    for number, raw in lines:
+    source = Source(lines, name)
+    for raw in source:
         if ends_sentence(raw):
             if n_tokens > offsets[-1]:
                 offsets.append(n_tokens)
@@ -170,26 +171,25 @@ def parse_conll(
                 if raw.startswith(b"#")
                 else "correct the line (one token a line), or put a blank line where a sentence ends"
             )
-            fail(
-                name,
-                number,
-                f"found {len(fields)} columns separated by {'tabs' if by_tab else 'whitespace'}; expected "
-                f"{width} as in the first line: {cure}",
+            source.fail(
+                f"found {len(fields)} columns separated by {'tabs' if by_tab else 'whitespace'}; expected {width} as "
+                f"in the first line: {cure}"
             )
         if b"" in fields:
-            fields = _fill(fields, blank or {}, name, number)
+            fields = _fill(fields, blank or {}, source)
         try:
             for column, field in zip(values, fields, strict=True):
                 column.append(decoded[field])
         except UnicodeDecodeError:
-            decode_line(raw, name, number)
+            source.decode(raw)
         n_tokens += 1
     if n_tokens > offsets[-1]:
         offsets.append(n_tokens)
     if not n_tokens:
-        raise FormatError(
-            f"{name}:1: found no token; expected one token a line with its columns and a blank line after "
-            "each sentence: check that this is the right file"
+        source.fail(
+            "found no token; expected one token a line with its columns and a blank line after each sentence: check "
+            "that this is the right file",
+            line=1,
         )
     kept = values if columns is None else [values[_column_position(k, width, name)] for k in columns]
     if not kept:
@@ -214,7 +214,7 @@ def ends_sentence(raw: bytes) -> bool:
     return not raw.strip() or raw.startswith(_DOCUMENT_START.encode())
 
 
-def _fill(fields: list[bytes], blank: Mapping[int, str], name: str, number: int) -> list[bytes]:
+def _fill(fields: list[bytes], blank: Mapping[int, str], source: Source) -> list[bytes]:
     """Return the fields of a line with what empty ones are to be read as."""
     width = len(fields)
     filled = {column % width: text.encode() for column, text in blank.items() if -width <= column < width}
@@ -222,7 +222,7 @@ def _fill(fields: list[bytes], blank: Mapping[int, str], name: str, number: int)
     if b"" in fields:
         k = fields.index(b"")
         labels = ", or give blank={-1: '?'} if these are unknown labels" if k == width - 1 > 0 else ""
-        fail(name, number, f"column {k + 1} is empty; expected a value: write _ for a missing one{labels}")
+        source.fail(f"column {k + 1} is empty; expected a value: write _ for a missing one{labels}")
     return fields
 
 
@@ -264,15 +264,15 @@ def _written_field(value: object, sentence: int, token: int) -> str:
     text = str(value)
     if not text or text.strip(" \t\n\r\x0b\x0c") != text or "\t" in text or "\n" in text:
         raise InputError(
-            f"token {token} of sentence {sentence} has the field {show(text)}; expected text without tabs, "
-            "line breaks and surrounding spaces: write _ for an empty value and clean the others"
+            f"token {token} of sentence {sentence} has the field {show(text)}; expected text without tabs, line breaks "
+            "and surrounding spaces: write _ for an empty value and clean the others"
         )
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(
-            f"token {token} of sentence {sentence} has the field {show(text)}, which has no UTF-8 form; "
-            "expected Unicode text: remove the lone surrogates"
+            f"token {token} of sentence {sentence} has the field {show(text)}, which has no UTF-8 form; expected "
+            "Unicode text: remove the lone surrogates"
         ) from error
     return text
 
@@ -312,26 +312,26 @@ def write_conll(
     for i, (tokens, tags) in enumerate(zip(given, labels, strict=True)):
         if len(tokens) != len(tags) or len(tokens) == 0:
             raise InputError(
-                f"sentence {i} has {len(tokens)} tokens and {len(tags)} labels; expected equally many, at "
-                "least one: predict the same sentences"
+                f"sentence {i} has {len(tokens)} tokens and {len(tags)} labels; expected equally many, at least one: "
+                "predict the same sentences"
             )
         for j, (token, tag) in enumerate(zip(tokens, tags, strict=True)):
             if isinstance(token, str):
                 raise InputError(
-                    f"token {j} of sentence {i} is the string {show(token)}; expected a tuple of columns: "
-                    f"write ({show(token)},)"
+                    f"token {j} of sentence {i} is the string {show(token)}; expected a tuple of columns: write "
+                    f"({show(token)},)"
                 )
             row = [_written_field(value, i, j) for value in (*token, tag)]
             width = width or len(row)
             if len(row) != width or width < 2:
                 raise InputError(
-                    f"token {j} of sentence {i} has {len(row) - 1} columns; expected {max(width - 1, 1)} as "
-                    "in the first token: give every token the same columns"
+                    f"token {j} of sentence {i} has {len(row) - 1} columns; expected {max(width - 1, 1)} as in the "
+                    "first token: give every token the same columns"
                 )
             if row[0].startswith(_DOCUMENT_START):
                 raise InputError(
-                    f"token {j} of sentence {i} starts with {_DOCUMENT_START}; expected a word, as such a "
-                    "line is read as the start of a document: leave the token out"
+                    f"token {j} of sentence {i} starts with {_DOCUMENT_START}; expected a word, as such a line is read "
+                    "as the start of a document: leave the token out"
                 )
             rows.append(row)
         rows.append([])

@@ -11,18 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from latentstruct.documents import Document, Mention, OtherColumns
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import (
-    STANDARD_STREAM,
-    FilePath,
-    decode_line,
-    fail,
-    numbered_lines,
-    path_text,
-    show,
-    source_name,
-    write_text,
-)
+from latentstruct.exceptions import InputError
+from latentstruct.formats.text import STANDARD_STREAM, FilePath, Source, path_text, show, write_text
 
 __all__ = ["parse_conll_coreference", "parse_litbank", "read_coreference", "write_coreference"]
 
@@ -37,8 +27,6 @@ _FEWEST_COLUMNS = 5
 _FOLDERS_NAMED, _FOLDERS_VISITED = 3, 1000
 _EMPTY_COLUMNS = 8
 
-Lines = Iterable[tuple[int, bytes]]
-
 
 class _Open(NamedTuple):
     """A bracket that waits to be closed."""
@@ -50,7 +38,7 @@ class _Open(NamedTuple):
 class _Reader:
     """Collects the sentences and mentions of CoNLL-2012 documents, line by line."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: Source) -> None:
         self.source = source
         self.documents: list[Document] = []
         self.begun: tuple[str, int, int] | None = None
@@ -66,35 +54,29 @@ class _Reader:
         self.found: list[tuple[Mention, int]] = []
         self.open: dict[str, list[_Open]] = {}
 
-    def begin(self, text: str, line: int) -> None:
-        self.end(line)
+    def begin(self, text: str) -> None:
+        self.end()
         name, part = _document_name(text)
         if not name:
-            fail(
-                self.source,
-                line,
-                f"found {show(text)}; expected a line like '#begin document (name); part 000': name the document",
+            self.source.fail(
+                f"found {show(text)}; expected a line like '#begin document (name); part 000': name the document"
             )
-        self.begun = name, part, line
+        self.begun = name, part, self.source.line
 
-    def word(self, text: str, line: int) -> None:
+    def word(self, text: str) -> None:
         columns = text.split("\t") if "\t" in text else text.split()
         if self.begun is None:
-            fail(
-                self.source,
-                line,
-                f"found {show(text)} before any document; expected '#begin document (name); part 000' first: "
-                "add the line, and check that this is a CoNLL-2012 file",
+            self.source.fail(
+                f"found {show(text)} before any document; expected '#begin document (name); part 000' first: add the "
+                "line, and check that this is a CoNLL-2012 file"
             )
         if len(columns) < _FEWEST_COLUMNS:
-            fail(
-                self.source,
-                line,
+            self.source.fail(
                 f"found {len(columns)} columns; expected at least {_FEWEST_COLUMNS}, with the word in the fourth and "
-                "the clusters in the last: use the CoNLL-2012 columns",
+                "the clusters in the last: use the CoNLL-2012 columns"
             )
         if not columns[3].strip():
-            fail(self.source, line, "the word in the fourth column is empty; expected a word: correct the line")
+            self.source.fail("the word in the fourth column is empty; expected a word: correct the line")
         position = len(self.words)
         self.words.append(columns[3])
         for side, kept in zip(_beside_word(text, columns), self.columns, strict=True):
@@ -102,27 +84,23 @@ class _Reader:
         brackets = columns[-1].strip()
         if brackets not in _NOTHING:
             for bracket in brackets.split("|"):
-                self._bracket(bracket, position, line)
+                self._bracket(bracket, position)
 
-    def _bracket(self, bracket: str, position: int, line: int) -> None:
+    def _bracket(self, bracket: str, position: int) -> None:
         match = _BRACKET.fullmatch(bracket)
         if match is None or not (match["open"] or match["close"]):
-            fail(
-                self.source,
-                line,
+            self.source.fail(
                 f"found {show(bracket)} in the last column; expected brackets like '(3', '3)' or '(3)' separated by "
-                "'|', or '-': correct the clusters",
+                "'|', or '-': correct the clusters"
             )
         waiting = self.open.setdefault(match["cluster"], [])
         if match["open"]:
-            waiting.append(_Open(position, line))
+            waiting.append(_Open(position, self.source.line))
         if match["close"]:
             if not waiting:
-                fail(
-                    self.source,
-                    line,
+                self.source.fail(
                     f"{show(bracket)} closes a mention of cluster {match['cluster']} that was not opened in its "
-                    "sentence; expected balanced brackets: correct the clusters",
+                    "sentence; expected balanced brackets: correct the clusters"
                 )
             opened = waiting.pop()
             mention = Mention(len(self.sentences), opened.start, position + 1, match["cluster"])
@@ -131,11 +109,10 @@ class _Reader:
     def end_sentence(self) -> None:
         for cluster, waiting in self.open.items():
             if waiting:
-                fail(
-                    self.source,
-                    waiting[-1].line,
+                self.source.fail(
                     f"'({cluster}' opens a mention that is not closed in its sentence; expected balanced brackets: "
                     "correct the clusters",
+                    line=waiting[-1].line,
                 )
         if self.words:
             self.sentences.append(self.words)
@@ -143,12 +120,12 @@ class _Reader:
                 rows.append(row)
         self.words, self.columns, self.open = [], ([], []), {}
 
-    def end(self, line: int) -> None:
+    def end(self) -> None:
         self.end_sentence()
         if self.begun is not None:
             name, part, first = self.begun
             if not self.sentences:
-                fail(self.source, first, f"document {show(name)} has no words; expected some: remove the document")
+                self.source.fail(f"document {show(name)} has no words; expected some: remove the document", line=first)
             mentions = _ordered(self.found, self.source)
             self.documents.append(Document(name, self.sentences, mentions, part, self.others))
         self.begun = None
@@ -176,64 +153,58 @@ def _beside_word(text: str, columns: list[str]) -> tuple[str, str]:
     return match["before"], text[match.end() : text.rindex(columns[-1])]
 
 
-def _ordered(found: Sequence[tuple[Mention, int]], source: str) -> list[Mention]:
+def _ordered(found: Sequence[tuple[Mention, int]], source: Source) -> list[Mention]:
     """Return mentions in the order of the text, the outer before the inner; raise if two have the same span."""
     ordered = sorted(found, key=lambda item: (item[0].sentence, item[0].start, -item[0].end))
     for (before, _), (mention, line) in pairwise(ordered):
         if before[:3] == mention[:3]:
-            fail(
-                source,
-                line,
+            source.fail(
                 f"the words {mention.start + 1} to {mention.end} of sentence {mention.sentence + 1} are a mention of "
                 f"cluster {show(before.cluster)} and again of {show(mention.cluster)}; expected one cluster for each "
                 "mention: remove one, or join the clusters",
+                line=line,
             )
     return [mention for mention, _ in ordered]
 
 
-def parse_conll_coreference(lines: Lines, source: str) -> list[Document]:
-    """Read the numbered lines of a CoNLL-2012 file; `source` names it in messages."""
+def parse_conll_coreference(source: Source) -> list[Document]:
+    """Read the lines of a CoNLL-2012 file."""
     reader = _Reader(source)
-    number = 0
-    for number, raw in lines:
-        text = decode_line(raw, source, number).rstrip("\r\n")
+    for text in source.texts():
         if text.startswith("#begin"):
-            reader.begin(text, number)
+            reader.begin(text)
         elif text.startswith("#end"):
-            reader.end(number)
+            reader.end()
         elif text.startswith("#") and "\t" not in text and len(text.split()) < _FEWEST_COLUMNS:
             continue
         elif text.strip():
-            reader.word(text, number)
+            reader.word(text)
         else:
             reader.end_sentence()
-    reader.end(number)
+    reader.end()
     if not reader.documents:
-        raise FormatError(
-            f"{source}:1: found no document; expected a line like '#begin document (name); part 000': check that this "
-            "is a CoNLL-2012 file"
+        source.fail(
+            "found no document; expected a line like '#begin document (name); part 000': check that this is a "
+            "CoNLL-2012 file",
+            line=1,
         )
     return reader.documents
 
 
-def _standoff_span(fields: list[str], sentences: list[list[str]], source: str, line: int) -> tuple[int, int, int]:
+def _standoff_span(fields: list[str], sentences: list[list[str]], source: Source) -> tuple[int, int, int]:
     """Return sentence, start and end of a MENTION line."""
     if not all(_POSITION.fullmatch(field) for field in fields[2:6]):
-        fail(source, line, f"found the span {show(fields[2:6])}; expected four whole numbers: correct the line")
+        source.fail(f"found the span {show(fields[2:6])}; expected four whole numbers: correct the line")
     sentence, start, last_sentence, last = map(int, fields[2:6])
     if sentence != last_sentence:
-        fail(
-            source,
-            line,
+        source.fail(
             f"the mention begins in sentence {sentence} and ends in {last_sentence}; expected a span of one sentence: "
-            "cut the mention",
+            "cut the mention"
         )
     if not (0 <= sentence < len(sentences) and 0 <= start <= last < len(sentences[sentence])):
-        fail(
-            source,
-            line,
+        source.fail(
             f"the text has no words {start} to {last} in a sentence {sentence}; expected positions counted from 0: "
-            "check that text and annotation belong together",
+            "check that text and annotation belong together"
         )
     return sentence, start, last + 1
 
@@ -241,43 +212,40 @@ def _standoff_span(fields: list[str], sentences: list[list[str]], source: str, l
 class _Standoff:
     """Collects the mentions and clusters of a LitBank annotation, line by line."""
 
-    def __init__(self, sentences: list[list[str]], source: str) -> None:
+    def __init__(self, sentences: list[list[str]], source: Source) -> None:
         self.sentences = sentences
         self.source = source
         self.spans: dict[str, tuple[tuple[int, int, int], str | None, int]] = {}
         self.clusters: dict[str, tuple[str, int]] = {}
 
-    def line(self, fields: list[str], number: int) -> None:
+    def line(self, fields: list[str]) -> None:
+        number = self.source.line
         if fields[0] == "MENTION" and len(fields) >= 6:
             if fields[1] in self.spans:
-                fail(self.source, number, f"mention {show(fields[1])} is repeated; expected distinct names: rename one")
+                self.source.fail(f"mention {show(fields[1])} is repeated; expected distinct names: rename one")
             kind = fields[7] if len(fields) > 7 and fields[7] else None
-            self.spans[fields[1]] = _standoff_span(fields, self.sentences, self.source, number), kind, number
+            self.spans[fields[1]] = _standoff_span(fields, self.sentences, self.source), kind, number
         elif fields[0] == "COREF" and len(fields) >= 3:
             before, _ = self.clusters.setdefault(fields[1], (fields[2], number))
             if before != fields[2]:
-                fail(
-                    self.source,
-                    number,
+                self.source.fail(
                     f"mention {show(fields[1])} has the clusters {show(before)} and {show(fields[2])}; expected one "
-                    "for each mention: remove one, or join the clusters",
+                    "for each mention: remove one, or join the clusters"
                 )
         elif fields[0] not in ("APPOS", "COP"):
-            fail(
-                self.source,
-                number,
+            self.source.fail(
                 f"found {show(' '.join(fields))}; expected MENTION with a name and a span, or COREF with a mention's "
-                "name and a cluster, separated by tabs: give LitBank's annotation",
+                "name and a cluster, separated by tabs: give LitBank's annotation"
             )
 
     def mentions(self) -> list[Mention]:
         for key, (_, number) in self.clusters.items():
             if key not in self.spans:
-                fail(self.source, number, f"no mention is named {show(key)}; expected a MENTION line for it: add it")
+                self.source.fail(
+                    f"no mention is named {show(key)}; expected a MENTION line for it: add it", line=number
+                )
         if not self.spans:
-            raise FormatError(
-                f"{self.source}:1: found no MENTION line; expected at least one: give LitBank's annotation"
-            )
+            self.source.fail("found no MENTION line; expected at least one: give LitBank's annotation", line=1)
         found = []
         for key, (span, kind, number) in self.spans.items():
             cluster, _ = self.clusters.get(key, (f"#{key}", number))
@@ -285,18 +253,16 @@ class _Standoff:
         return _ordered(found, self.source)
 
 
-def parse_litbank(annotation: Lines, text: Lines, name: str, source: str, text_source: str) -> Document:
+def parse_litbank(annotation: Source, text: Source, name: str) -> Document:
     """Read LitBank's tab-separated annotation (MENTION and COREF lines) of a text with one sentence a line.
 
     Mentions without a COREF line, such as appositions and predicates (APPOS and COP lines, which are not clusters), are
     clusters of their own, as in LitBank's CoNLL files.
     """
-    lines = (decode_line(raw, text_source, number).rstrip("\r\n") for number, raw in text)
-    collected = _Standoff([line.split(" ") for line in lines if line.strip()], source)
-    for number, raw in annotation:
-        line = decode_line(raw, source, number).rstrip("\r\n")
+    collected = _Standoff([line.split(" ") for line in text.texts() if line.strip()], annotation)
+    for line in annotation.texts():
         if line.strip():
-            collected.line(line.split("\t"), number)
+            collected.line(line.split("\t"))
     return Document(name, collected.sentences, collected.mentions())
 
 
@@ -307,8 +273,7 @@ def _is_conll(name: str) -> bool:
 
 
 def _read_standoff(path: Path) -> Document:
-    text = path.with_suffix(".txt")
-    return parse_litbank(numbered_lines(path), numbered_lines(text), path.stem, str(path), str(text))
+    return parse_litbank(Source.open(path), Source.open(path.with_suffix(".txt")), path.stem)
 
 
 def coreference_files(path: FilePath) -> list[str | Path]:
@@ -375,7 +340,7 @@ def read_coreference(path: FilePath) -> list[Document]:
         if str(name).lower().endswith(".ann"):
             documents.append(_read_standoff(Path(name)))
         else:
-            documents += parse_conll_coreference(numbered_lines(name), source_name(name))
+            documents += parse_conll_coreference(Source.open(name))
     return documents
 
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import msgspec
 
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.json_lines import numbered_records
-from latentstruct.formats.text import FilePath, fail, show, source_name, write_text
+from latentstruct.exceptions import InputError
+from latentstruct.formats.json_lines import read_records, write_records
+from latentstruct.formats.text import FilePath, Source, show
 from latentstruct.short_repr import short_repr
 
 __all__ = ["DiversityQuery", "read_diversity", "split_words", "write_choices"]
@@ -93,21 +93,15 @@ def read_diversity(path: FilePath) -> list[DiversityQuery]:
     -------
     list of DiversityQuery
         The queries; each has a document.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format.
     """
-    name = source_name(path)
-    records = numbered_records(path, _Record, "a whole query on each line", _explain)
-    queries = [_query(record, name, number) for number, record in records]
+    source = Source.open(path)
+    records = read_records(source, _Record, "a whole query on each line", _explain)
+    queries = [_query(record, source) for record in records]
     if not queries:
-        raise FormatError(
-            f'{name}:1: found no query; expected one a line, such as {{"query": "robots", "documents": [{{"text": '
-            '"robots in space", "subtopics": ["space"]}]}: check that this is the right file'
+        source.fail(
+            'found no query; expected one a line, such as {"query": "robots", "documents": [{"text": '
+            '"robots in space", "subtopics": ["space"]}]}: check that this is the right file',
+            line=1,
         )
     return queries
 
@@ -117,28 +111,24 @@ def _explain(raw: bytes, what: str, where: str) -> str:
     return f"the query does not have the expected form{f' at {where}' if where else ''} ({what})"
 
 
-def _query(record: _Record, name: str, line: int) -> DiversityQuery:
+def _query(record: _Record, source: Source) -> DiversityQuery:
     if not record.documents:
-        fail(name, line, "the query has no documents; expected at least one: remove the line or add documents")
+        source.fail("the query has no documents; expected at least one: remove the line or add documents")
     ids: dict[str | int, None] = {}
     for k, document in enumerate(record.documents):
         if (document.text is None) == (document.words is None):
             found = "neither a text nor words" if document.text is None else "both a text and words"
-            fail(
-                name, line, f"document {k} has {found}; expected one of them: give text, or words that are cut already"
-            )
+            source.fail(f"document {k} has {found}; expected one of them: give text, or words that are cut already")
         own = k if document.id is None else document.id
         if own in ids:
-            fail(
-                name,
-                line,
+            source.fail(
                 f"found the document {show(own)} twice; expected different ids (a document without one has its number, "
-                "from 0): rename or remove one",
+                "from 0): rename or remove one"
             )
         ids[own] = None
     known = any(document.subtopics is not None for document in record.documents)
     return DiversityQuery(
-        line if record.query is None else record.query,
+        source.line if record.query is None else record.query,
         list(ids),
         [split_words(d.text or "") if d.words is None else d.words for d in record.documents],
         [split_words(d.title) for d in record.documents],
@@ -160,8 +150,10 @@ def write_choices(path: FilePath, queries: Sequence[DiversityQuery], choices: Se
     """
     if len(queries) != len(choices):
         raise InputError(f"{len(choices)} choices are given; expected {len(queries)}, one for each query: give as many")
-    lines = [
-        msgspec.json.encode({"query": query.query, "chosen": [query.ids[int(j)] for j in chosen]}).decode() + "\n"
-        for query, chosen in zip(queries, choices, strict=True)
-    ]
-    write_text(path, "".join(lines))
+    write_records(
+        path,
+        (
+            {"query": query.query, "chosen": [query.ids[int(j)] for j in chosen]}
+            for query, chosen in zip(queries, choices, strict=True)
+        ),
+    )

@@ -1,13 +1,13 @@
 """DNA sequences as FASTA, and tables of the sites found in them."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import NUMBER, FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.formats.text import NUMBER, FilePath, Source, show, source_name, write_text
 from latentstruct.short_repr import short_repr
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ AMBIGUOUS = "BDHKMRSVWY"
 LABEL_TEXTS = {"1": 1, "+1": 1, "positive": 1, "-1": -1, "negative": -1}
 _LABEL_MARK = "label="
 
-_LETTER_BYTES = LETTERS.encode()
+_LETTER_BYTES = (LETTERS + LETTERS.lower()).encode()
 _PLACE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _SITES_HEADER = "sequence\tstart\tend\tstrand\tscore\tsite"
 
@@ -134,20 +134,18 @@ def _collected(found: "Iterable[FoundSequence]") -> Sequences:
     return sequences
 
 
-def _label(description: str, title: str, name: str, line: int) -> int:
+def _label(description: str, title: str, source: Source) -> int:
     """Return the label that a header tells."""
     found = [word.partition("=")[2] for word in description.split() if word.lower().startswith(_LABEL_MARK)]
     expected = "label=1 or label=-1 after the name, once"
     if len(found) != 1:
         many = "no label" if not found else f"{len(found)} labels"
         cure = "leave one" if found else "add it, or put the sequences of each label into a file of their own"
-        fail(name, line, f"the header of {show(title)} has {many}; expected {expected}: {cure}")
+        source.fail(f"the header of {show(title)} has {many}; expected {expected}: {cure}")
     if found[0].lower() not in LABEL_TEXTS:
-        fail(
-            name,
-            line,
+        source.fail(
             f"the header of {show(title)} has the label {show(found[0])}; expected 1, +1 or positive, or -1 or "
-            "negative: correct it",
+            "negative: correct it"
         )
     return LABEL_TEXTS[found[0].lower()]
 
@@ -163,33 +161,35 @@ class FoundSequence(NamedTuple):
 
 def each_sequence(path: FilePath) -> Iterator[FoundSequence]:
     """Read the sequences of a FASTA file one by one; see `read_fasta`."""
-    source = source_name(path)
+    source = Source.open(path)
     header_lines: dict[str, int] = {}
-    for line, header, lines in fasta_records(numbered_lines(path), source):
+    for line, header, lines in fasta_records(source):
         title, _, description = header.partition(" ")
-        parts = [_letters(content, source, number) for number, content in lines if content]
+        for number, content in lines:
+            check_letters(content, source, number, _LETTER_BYTES, f"the letters {LETTERS} of either case", _cure)
+        letters = b"".join(content for _, content in lines).upper().decode("ascii")
         if title in header_lines:
-            fail(
-                source,
-                line,
+            source.fail(
                 f"the name {show(title)} was used in line {header_lines[title]} already; expected different names: "
                 "rename one of the two sequences",
+                line=line,
             )
-        if not parts:
-            fail(source, line, f"the sequence {show(title)} is empty; expected letters after its header: remove it")
+        if not letters:
+            source.fail(f"the sequence {show(title)} is empty; expected letters after its header: remove it", line=line)
         header_lines[title] = line
-        yield FoundSequence(line, title, description.strip(), b"".join(parts).decode("ascii"))
+        yield FoundSequence(line, title, description.strip(), letters)
     if not header_lines:
         raise FormatError(
-            f"{source} holds no sequences; expected a line '>name' and letters: check that it is complete"
+            f"{source.name} holds no sequences; expected a line '>name' and letters: check that it is complete"
         )
 
 
 def each_labelled_sequence(path: FilePath) -> Iterator[tuple[FoundSequence, int]]:
     """Read sequences and their labels +1 and −1 one by one; see `read_labelled_fasta`."""
-    source = source_name(path)
+    source = Source((), source_name(path))
     for found in each_sequence(path):
-        yield found, _label(found.description, found.name, source, found.line)
+        source.line = found.line
+        yield found, _label(found.description, found.name, source)
 
 
 class Record(NamedTuple):
@@ -200,62 +200,44 @@ class Record(NamedTuple):
     lines: list[tuple[int, bytes]]
 
 
-def fasta_records(lines: Iterable[tuple[int, bytes]], name: str) -> Iterator[Record]:
-    """Yield the records of a FASTA file, whatever its letters.
-
-    Parameters
-    ----------
-    lines : iterable of (int, bytes)
-        The lines of the file and their numbers.
-    name : str
-        What messages call the file.
-
-    Yields
-    ------
-    Record
-        Header and lines without white space at their ends; empty lines are kept.
-    """
+def fasta_records(source: Source) -> Iterator[Record]:
+    """Yield the records of FASTA text: lines lose white space at their ends, empty lines are kept."""
     begun: Record | None = None
-    for number, raw in lines:
+    for raw in source:
         content = raw.rstrip()
         if content.startswith(b">"):
             if begun is not None:
                 yield begun
-            header = " ".join(decode_line(content[1:], name, number).split())
+            header = " ".join(source.decode(content[1:]).split())
             if not header:
-                fail(name, number, "the header has no name; expected '>name description': give the sequence a name")
-            begun = Record(number, header, [])
+                source.fail("the header has no name; expected '>name description': give the sequence a name")
+            begun = Record(source.line, header, [])
         elif begun is not None:
-            begun.lines.append((number, content))
+            begun.lines.append((source.line, content))
         elif content:
             shown = show(content[:40].decode("utf-8", "backslashreplace"))
-            fail(
-                name,
-                number,
+            source.fail(
                 f"found {shown} before the first header; expected a line that begins with '>': add the header, or let "
-                "the file's name end in .gz if it is compressed",
+                "the file's name end in .gz if it is compressed"
             )
     if begun is not None:
         yield begun
 
 
-def _letters(content: bytes, name: str, number: int) -> bytes:
-    """Return a line of letters in upper case."""
-    letters = content.upper()
-    if letters.translate(None, _LETTER_BYTES):
-        column = next(i for i, byte in enumerate(letters) if byte not in _LETTER_BYTES)
-        text = decode_line(content[column:], name, number)
-        fail(
-            name,
-            number,
-            f"found {show(text[0])} in column {column + 1}; expected the letters {LETTERS} of either case: "
-            f"{_cure(text[0].upper())}",
-        )
-    return letters
+def check_letters(
+    content: bytes, source: Source, line: int, allowed: bytes, expected: str, cure: Callable[[str], str]
+) -> None:
+    """Raise if a line has other letters than those that are allowed."""
+    if content.translate(None, allowed):
+        column = next(i for i, byte in enumerate(content) if byte not in allowed)
+        source.line = line
+        found = source.decode(content[column:])[0]
+        source.fail(f"found {show(found)} in column {column + 1}; expected {expected}: {cure(found)}")
 
 
 def _cure(letter: str) -> str:
-    """Return what to do about a letter that DNA has not."""
+    """Return what to do about a letter that DNA does not have."""
+    letter = letter.upper()
     if letter in PROTEIN_ONLY:
         return "is this protein? Motifs are found in DNA only"
     if letter == "U":
@@ -263,6 +245,13 @@ def _cure(letter: str) -> str:
     if letter in AMBIGUOUS:
         return f"replace ambiguous letters such as {letter} by N, and if this is protein, give DNA instead"
     return "replace other letters by N"
+
+
+def wrapped(letters: str, line_width: int) -> list[str]:
+    """Cut letters into lines."""
+    if line_width < 1:
+        raise InputError(f"line_width is {show(line_width)}; expected at least 1: choose a larger one")
+    return [letters[start : start + line_width] for start in range(0, len(letters), line_width)]
 
 
 def write_fasta(path: FilePath, sequences: Sequences, line_width: int = 60) -> None:
@@ -277,12 +266,10 @@ def write_fasta(path: FilePath, sequences: Sequences, line_width: int = 60) -> N
     line_width : int, default=60
         Letters in a line.
     """
-    if line_width < 1:
-        raise InputError(f"line_width is {show(line_width)}; expected at least 1: choose a larger one")
     lines = []
     for title, description, letters in zip(sequences.names, sequences.descriptions, sequences.sequences, strict=True):
         lines.append(f">{title} {description}".rstrip())
-        lines.extend(letters[start : start + line_width] for start in range(0, len(letters), line_width))
+        lines += wrapped(letters, line_width)
     write_text(path, "\n".join([*lines, ""]))
 
 
@@ -329,19 +316,20 @@ def read_sites(path: FilePath) -> "list[Site]":
     """
     from latentstruct.motifs import Site
 
-    name, sites = source_name(path), []
-    for number, raw in numbered_lines(path):
-        text = decode_line(raw, name, number).rstrip("\r\n")
-        if number == 1:
+    source, sites = Source.open(path), []
+    for text in source.texts():
+        if source.line == 1:
             if text != _SITES_HEADER:
-                fail(name, 1, f"found {show(text)}; expected the header {show(_SITES_HEADER)}: give a table of sites")
+                source.fail(f"found {show(text)}; expected the header {show(_SITES_HEADER)}: give a table of sites")
             continue
         cells = text.split("\t")
         numbers = zip((_PLACE, _PLACE, NUMBER), (*cells[1:3], *cells[4:5]), strict=False)
         if len(cells) != 6 or not all(pattern.fullmatch(cell) for pattern, cell in numbers):
-            fail(name, number, f"found {show(text)}; expected the six columns of the header line: correct the line")
+            source.fail(f"found {show(text)}; expected the six columns of the header line: correct the line")
         sequence, start, end, strand, score, letters = cells
         sites.append(Site(sequence, int(start), int(end), 1 if strand == "+" else -1, float(score), letters))
     if not sites:
-        raise FormatError(f"{name} holds no site; expected a line for each below the header line: check its origin")
+        raise FormatError(
+            f"{source.name} holds no site; expected a line for each below the header line: check its origin"
+        )
     return sites

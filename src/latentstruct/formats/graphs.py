@@ -35,9 +35,9 @@ import msgspec
 import numpy as np
 from scipy.sparse import csr_array
 
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.json_lines import numbered_records
-from latentstruct.formats.text import FilePath, fail, show, source_name, write_text
+from latentstruct.exceptions import InputError
+from latentstruct.formats.json_lines import read_records, write_records
+from latentstruct.formats.text import FilePath, Source, show
 from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 from latentstruct.unknown import UNKNOWN
 
@@ -104,25 +104,19 @@ def read_graphs(path: FilePath) -> list[GraphRecord]:
     -------
     list of GraphRecord
         The graphs; their edges join nodes that there are, and features and labels are alike throughout.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format.
     """
-    name = source_name(path)
-    records, alike = [], _Alike(name)
-    for number, record in numbered_records(path, GraphRecord, WHOLE_GRAPHS, _explain):
-        _check_nodes(record, name, number)
-        _check_edges(record, name, number)
-        alike.check(record, number)
+    source = Source.open(path)
+    records, alike = [], _Alike(source)
+    for record in read_records(source, GraphRecord, WHOLE_GRAPHS, _explain):
+        _check_nodes(record, source)
+        _check_edges(record, source)
+        alike.check(record)
         records.append(record)
     if not records:
-        raise FormatError(
-            f'{name}:1: found no graph; expected one a line, such as {{"nodes": [{{"label": "a"}}]}}: check that this '
-            "is the right file"
+        source.fail(
+            'found no graph; expected one a line, such as {"nodes": [{"label": "a"}]}: check that this '
+            "is the right file",
+            line=1,
         )
     return records
 
@@ -159,34 +153,28 @@ def _is_feature(value: Any) -> bool:
     return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
-def _check_nodes(record: GraphRecord, name: str, line: int) -> None:
+def _check_nodes(record: GraphRecord, source: Source) -> None:
     if not record.nodes:
-        fail(name, line, "the graph has no nodes; expected at least one: remove the line or add nodes")
+        source.fail("the graph has no nodes; expected at least one: remove the line or add nodes")
     names = Counter(node.name for node in record.nodes if node.name is not None)
     for repeated in (one for one, times in names.items() if times > 1):
-        fail(
-            name,
-            line,
-            f"{names[repeated]} nodes have the name {show(repeated)}; expected names that all differ: rename them",
+        source.fail(
+            f"{names[repeated]} nodes have the name {show(repeated)}; expected names that all differ: rename them"
         )
     for k, node in enumerate(record.nodes):
         if isinstance(node.label, int) and node.label < UNKNOWN:
-            fail(
-                name,
-                line,
+            source.fail(
                 f"node {k} has the label {node.label}; expected a number of at least 0, or null if it is unknown: "
-                "correct it",
+                "correct it"
             )
         if node.label == str(UNKNOWN):
-            fail(
-                name,
-                line,
+            source.fail(
                 f"node {k} has the text {show(node.label)} as its label; expected a label, or null or the number -1 if "
-                "it is unknown: correct it",
+                "it is unknown: correct it"
             )
 
 
-def _check_edges(record: GraphRecord, name: str, line: int) -> None:
+def _check_edges(record: GraphRecord, source: Source) -> None:
     n_nodes = len(record.nodes)
     numbers = {node.name: k for k, node in enumerate(record.nodes) if node.name is not None}
     for e, edge in enumerate(record.all_edges()):
@@ -194,48 +182,42 @@ def _check_edges(record: GraphRecord, name: str, line: int) -> None:
         for end, number in zip(edge.between, ends, strict=True):
             if not 0 <= number < n_nodes:
                 expected = "the name of a node" if isinstance(end, str) else f"a number from 0 to {n_nodes - 1}"
-                fail(
-                    name,
-                    line,
+                source.fail(
                     f"edge {e} leads to the node {show(end)}, which is missing; expected {expected}: correct the edge "
-                    "or add the node",
+                    "or add the node"
                 )
         if ends[0] == ends[1]:
-            fail(
-                name,
-                line,
+            source.fail(
                 f"edge {e} joins the node {show(edge.between[0])} with itself; expected two nodes: remove it, and put "
-                "what it says into the node's features",
+                "what it says into the node's features"
             )
 
 
 class _Alike:
     """What nodes, edges and labels of a file must have in common, as found first."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, source: Source) -> None:
+        self.source = source
         self.first: dict[str, tuple[str, int]] = {}
 
-    def check(self, record: GraphRecord, line: int) -> None:
+    def check(self, record: GraphRecord) -> None:
         """Raise if a graph does not agree with those before it."""
         for k, node in enumerate(record.nodes):
-            self._check("features of nodes", _form(node.features), f"the features of node {k}", line)
+            self._check("features of nodes", _form(node.features), f"the features of node {k}")
             if node.label not in (None, UNKNOWN):
                 form = "texts" if isinstance(node.label, str) else "whole numbers"
-                self._check("labels", form, f"labels such as {show(node.label)} of node {k}", line)
+                self._check("labels", form, f"labels such as {show(node.label)} of node {k}")
         for e, edge in enumerate(record.all_edges()):
-            self._check("features of edges", _form(edge.features), f"the features of edge {e}", line)
+            self._check("features of edges", _form(edge.features), f"the features of edge {e}")
 
-    def _check(self, what: str, form: str | None, shown: str, line: int) -> None:
+    def _check(self, what: str, form: str | None, shown: str) -> None:
         if form is None:
             return
-        expected, seen = self.first.setdefault(what, (form, line))
+        expected, seen = self.first.setdefault(what, (form, self.source.line))
         if form != expected:
-            fail(
-                self.name,
-                line,
+            self.source.fail(
                 f"{shown} are {form}; expected {expected} as on line {seen}, for all {what} are alike: correct one of "
-                "the two",
+                "the two"
             )
 
 
@@ -260,7 +242,7 @@ def write_graphs(path: FilePath, records: Iterable[GraphRecord]) -> None:
     records : iterable of GraphRecord
         The graphs.
     """
-    write_text(path, "".join(msgspec.json.encode(record).decode() + "\n" for record in records))
+    write_records(path, records)
 
 
 def predicted_graphs(

@@ -11,26 +11,16 @@ Items are clustered within their group; a cluster's name means nothing in anothe
 together. Without the column ``cluster`` the clusters are unknown; without ``group`` all items are one group.
 """
 
-import csv
 from array import array
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import (
-    FilePath,
-    decode_line,
-    extension,
-    fail,
-    numbered_lines,
-    show,
-    source_name,
-    write_text,
-)
+from latentstruct.exceptions import InputError
+from latentstruct.formats.delimited import SEPARATORS, Table, delimiter_of
+from latentstruct.formats.text import FilePath, show, write_text
 from latentstruct.ragged import Indices
 from latentstruct.short_repr import short_repr
 
@@ -77,111 +67,44 @@ def read_groups(path: FilePath) -> ItemGroups:
     path : str or path
         The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. The cells are separated by tabs if
         the name ends in ``.tsv``, else by commas; the first row names the columns.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format.
     """
-    name = source_name(path)
-    delimiter = _delimiter(path)
-    text = (decode_line(raw, name, number) for number, raw in numbered_lines(path))
-    reader = csv.reader(text, delimiter=delimiter, strict=True)
-    header: list[str] = []
-    groups: list[str] = []
-    clusters: list[str] = []
+    table = Table.open(path)
+    header, source = table.header, table.source
+    texts = {k: column for k, column in enumerate(header) if column in (GROUP, CLUSTER)}
+    named: list[list[str]] = []
     values = array("d")
-    try:
-        for cells in reader:
-            if not any(cells) and len(cells) < 2:
-                continue
-            cells = [cell.strip() for cell in cells]
-            if not header:
-                header = _checked_header(cells, name, reader.line_num)
-                continue
-            row = _parse_row(cells, header, name, reader.line_num)
-            groups.append(row[0])
-            clusters.append(row[1])
-            values.extend(row[2])
-    except csv.Error as error:
-        fail(
-            name, reader.line_num, f"the row cannot be read ({error}); expected quotes doubled in quoted cells: fix it"
-        )
-    if not groups:
-        raise FormatError(f"{name}:1: found no item; expected a header row and a row for each item: check the file")
-    features = [column for column in header if column not in (GROUP, CLUSTER)]
-    X = np.array(values).reshape(len(groups), len(features))
+    if header:
+        _check_header(table)
+        for words, numbers in table.split(texts):
+            named.append(words)
+            values.extend(numbers)
+    if not named:
+        source.fail("found no item; expected a header row and a row for each item: check the file", line=1)
+    columns = dict(zip(texts.values(), zip(*named, strict=True), strict=True))
+    groups = columns.get(GROUP, ("",) * len(named))
+    features = [column for column in header if column not in texts.values()]
+    X = np.array(values).reshape(len(named), len(features))
     rows: dict[str, list[int]] = {}
     for number, group in enumerate(groups):
         rows.setdefault(group, []).append(number)
     members = [np.array(own) for own in rows.values()]
-    known = [[clusters[j] for j in own] for own in rows.values()] if CLUSTER in header else None
+    clusters = columns.get(CLUSTER)
+    known = None if clusters is None else [[clusters[j] for j in own] for own in rows.values()]
     return ItemGroups(list(rows), members, [X[own] for own in members], known, features)
 
 
-def _delimiter(path: FilePath) -> str:
-    return "\t" if extension(path) == ".tsv" else ","
-
-
-def _checked_header(cells: list[str], name: str, line: int) -> list[str]:
-    """Return the names of the columns."""
-    seen: set[str] = set()
-    for cell in cells:
-        if not cell or cell in seen:
-            fail(name, line, f"found the column name {show(cell)} empty or twice; expected different names: rename it")
-        seen.add(cell)
-        if cell not in (GROUP, CLUSTER) and cell.lower() in (GROUP, CLUSTER):
-            fail(
-                name, line, f"found the column {show(cell)}; expected {show(cell.lower())} in small letters: rename it"
-            )
-    if len(cells) == 1 and any(mark in cells[0] for mark in ",;\t"):
-        fail(
-            name,
-            line,
-            f"found the single column {show(cells[0])}; expected columns separated by commas in a .csv file and by "
-            "tabs in a .tsv file: separate them so, or rename the file",
-        )
-    if set(cells) <= {GROUP, CLUSTER}:
-        fail(
-            name,
-            line,
-            f"found the columns {show(cells)}; expected features besides 'group' and 'cluster', separated by commas in "
-            "a .csv file and by tabs in a .tsv file: add them",
-        )
-    return cells
-
-
-def _parse_row(cells: list[str], header: list[str], name: str, line: int) -> tuple[str, str, list[float]]:
-    """Return group, cluster and features of a row."""
-    if len(cells) != len(header):
-        fail(name, line, f"found {len(cells)} cells; expected {len(header)} as in the header: complete the row")
-    named = {GROUP: "", CLUSTER: ""}
-    numbers = []
-    for column, cell in zip(header, cells, strict=True):
-        if column in named:
-            if not cell:
-                fail(name, line, f"the {column} is empty; expected a name: fill it in, or remove the column")
-            named[column] = cell
-            continue
-        try:
-            value = float(cell)
-        except ValueError:
-            _refuse(name, line, column, cell)
-        if not isfinite(value) or "_" in cell:
-            _refuse(name, line, column, cell)
-        numbers.append(value)
-    return named[GROUP], named[CLUSTER], numbers
-
-
-def _refuse(name: str, line: int, column: str, cell: str) -> NoReturn:
-    fail(
-        name,
-        line,
-        f"the value of {show(column)} is {show(cell)}; expected a finite number: fill it in, code it as a number, or "
-        "remove the column",
-    )
+def _check_header(table: Table) -> None:
+    """Check the names of the columns."""
+    header, source = table.header, table.source
+    table.check_names()
+    for column in header:
+        if column not in (GROUP, CLUSTER) and column.lower() in (GROUP, CLUSTER):
+            source.fail(f"found the column {show(column)}; expected {show(column.lower())} in small letters: rename it")
+    separated = "separated by commas in a .csv file and by tabs in a .tsv file"
+    if len(header) == 1 and any(mark in header[0] for mark in SEPARATORS):
+        source.fail(f"found the single column {show(header[0])}; expected columns {separated}: separate them so")
+    if set(header) <= {GROUP, CLUSTER}:
+        source.fail(f"found the columns {show(header)}; expected features too, {separated}: add them")
 
 
 def write_groups(path: FilePath, groups: ItemGroups, clusters: list[Any]) -> None:
@@ -200,7 +123,7 @@ def write_groups(path: FilePath, groups: ItemGroups, clusters: list[Any]) -> Non
     """
     if [len(labels) for labels in clusters] != [len(rows) for rows in groups.rows]:
         raise InputError("the clusters do not belong to these groups: give a label for each item of each group")
-    delimiter = _delimiter(path)
+    delimiter = delimiter_of(path)
     grouped = groups.names != [""]
     lines = [""] * sum(map(len, groups.rows))
     for group, rows, labels in zip(groups.names, groups.rows, clusters, strict=True):

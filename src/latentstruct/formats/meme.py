@@ -10,16 +10,7 @@ from numpy.typing import NDArray
 
 from latentstruct.checks import as_reals
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import (
-    NUMBER,
-    FilePath,
-    decode_line,
-    fail,
-    numbered_lines,
-    show,
-    source_name,
-    write_text,
-)
+from latentstruct.formats.text import NUMBER, FilePath, Source, show, write_text
 
 _VERSION = re.compile(r"MEME\s+version\s+(\d+)")
 _MATRIX = "letter-probability matrix:"
@@ -130,73 +121,63 @@ def read_meme(path: FilePath) -> list[MemeMotif]:
     FormatError
         If the file is not of this format, not about DNA, or holds no motif.
     """
-    name = source_name(path)
-    lines = ((number, decode_line(raw, name, number).strip()) for number, raw in numbered_lines(path))
-    lines = ((number, text) for number, text in lines if text)
-    version = next(lines, (1, ""))
-    if not _VERSION.match(version[1]):
-        fail(name, version[0], f"found {show(version[1])}; expected 'MEME version 4': give a motif file of this format")
+    source = Source.open(path)
+    lines = (text for line in source.texts() if (text := line.strip()))
+    version = next(lines, "")
+    if not _VERSION.match(version):
+        source.fail(f"found {show(version)}; expected 'MEME version 4': give a motif file of this format")
     background = np.full(4, 0.25)
     motifs: list[MemeMotif] = []
     title = ""
-    for number, text in lines:
+    for text in lines:
         if text.startswith("ALPHABET") and text.partition("=")[2].strip() not in ("ACGT", "DNA"):
-            fail(
-                name,
-                number,
-                f"found {show(text)}; expected 'ALPHABET= ACGT', as only DNA motifs are read: give a file of these",
+            source.fail(
+                f"found {show(text)}; expected 'ALPHABET= ACGT', as only DNA motifs are read: give a file of these"
             )
         elif text.startswith("Background letter frequencies"):
-            background = _background(name, *next(lines, (number + 1, "")))
+            background = _background(source, next(lines, ""))
         elif text.startswith("MOTIF"):
             title = text[len("MOTIF") :].strip()
             if not title:
-                fail(name, number, "the motif has no name; expected 'MOTIF name': name it")
+                source.fail("the motif has no name; expected 'MOTIF name': name it")
         elif text.startswith(_MATRIX):
             if not title:
-                fail(name, number, "the matrix belongs to no motif; expected a line 'MOTIF name' before it: add one")
-            matrix, n_sites = _matrix(name, number, text, lines)
+                source.fail("the matrix belongs to no motif; expected a line 'MOTIF name' before it: add one")
+            matrix, n_sites = _matrix(source, text, lines)
             motifs.append(MemeMotif(title.split()[0], matrix, background, n_sites))
             title = ""
     if not motifs:
-        raise FormatError(f"{name} holds no motif; expected 'MOTIF name' and a matrix: check that it is complete")
+        raise FormatError(
+            f"{source.name} holds no motif; expected 'MOTIF name' and a matrix: check that it is complete"
+        )
     return motifs
 
 
-def _numbers(name: str, line: int, words: list[str]) -> NDArray[np.float64]:
+def _numbers(source: Source, words: list[str]) -> NDArray[np.float64]:
     """Return four frequencies with the sum 1."""
     values = [float(word) for word in words if NUMBER.fullmatch(word)]
     if len(words) != 4 or len(values) != 4 or min(values) < 0 or abs(sum(values) - 1) > _SUM_TOLERANCE:
-        fail(
-            name,
-            line,
-            f"found {show(' '.join(words))}; expected the frequencies of A, C, G, T with the sum 1: correct the line",
+        source.fail(
+            f"found {show(' '.join(words))}; expected the frequencies of A, C, G, T with the sum 1: correct the line"
         )
     return np.array(values) / sum(values)
 
 
-def _background(name: str, line: int, text: str) -> NDArray[np.float64]:
+def _background(source: Source, text: str) -> NDArray[np.float64]:
     words = text.split()
     if words[::2] != ["A", "C", "G", "T"]:
-        fail(name, line, f"found {show(text)}; expected 'A 0.25 C 0.25 G 0.25 T 0.25': correct the line")
-    return _numbers(name, line, words[1::2])
+        source.fail(f"found {show(text)}; expected 'A 0.25 C 0.25 G 0.25 T 0.25': correct the line")
+    return _numbers(source, words[1::2])
 
 
-def _matrix(name: str, line: int, text: str, lines: Iterator[tuple[int, str]]) -> tuple[NDArray[np.float64], int]:
+def _matrix(source: Source, text: str, lines: Iterator[str]) -> tuple[NDArray[np.float64], int]:
     settings = dict(_SETTING.findall(text))
     for key, value in settings.items():
         if not value.isascii() or not value.isdigit() or len(value) > 9 or int(value) < 1:
-            fail(name, line, f"found {key}= {show(value)}; expected a positive whole number: correct the line")
+            source.fail(f"found {key}= {show(value)}; expected a positive whole number: correct the line")
     if settings.get("alength", "4") != "4":
-        fail(
-            name,
-            line,
-            f"found alength= {settings['alength']}; expected 4, as only DNA motifs are read: remove the motif",
-        )
+        source.fail(f"found alength= {settings['alength']}; expected 4, as only DNA motifs are read: remove the motif")
     if "w" not in settings:
-        fail(name, line, "the matrix does not say its width; expected 'w= ' and a number: complete the line")
-    rows = []
-    for _ in range(int(settings["w"])):
-        line, text = next(lines, (line + 1, ""))
-        rows.append(_numbers(name, line, text.split()))
+        source.fail("the matrix does not say its width; expected 'w= ' and a number: complete the line")
+    rows = [_numbers(source, next(lines, "").split()) for _ in range(int(settings["w"]))]
     return np.array(rows), int(settings.get("nsites", "20"))

@@ -7,16 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import (
-    NUMBER,
-    FilePath,
-    decode_line,
-    fail,
-    numbered_lines,
-    show,
-    source_name,
-    write_text,
-)
+from latentstruct.formats.text import NUMBER, FilePath, Source, show, write_text
 from latentstruct.short_repr import short_repr
 
 __all__ = ["SubstitutionMatrix", "blosum62", "read_ncbi_matrix", "write_ncbi_matrix"]
@@ -54,40 +45,34 @@ class SubstitutionMatrix(NamedTuple):
         return SubstitutionMatrix(letters, self.scores[np.ix_(order, order)])
 
 
-def _parse_header(cells: list[str], name: str, number: int) -> str:
+def _parse_header(cells: list[str], source: Source) -> str:
     for cell in cells:
         if len(cell) != 1 or NUMBER.fullmatch(cell):
-            fail(
-                name,
-                number,
-                f"found {show(cell)} in the first row; expected single letters: begin with the letters of the columns",
+            source.fail(
+                f"found {show(cell)} in the first row; expected single letters: begin with the letters of the columns"
             )
     seen: set[str] = set()
     for cell in cells:
         if cell in seen:
-            fail(name, number, f"the letter {show(cell)} heads two columns; expected different ones: remove one")
+            source.fail(f"the letter {show(cell)} heads two columns; expected different ones: remove one")
         seen.add(cell)
     return "".join(cells)
 
 
-def _parse_row(cells: list[str], letters: str, name: str, number: int) -> list[float]:
+def _parse_row(cells: list[str], letters: str, source: Source) -> list[float]:
     if cells[0] not in list(letters):
-        fail(
-            name,
-            number,
+        source.fail(
             f"the row of {show(cells[0])} has no column; expected a row for each of the letters {letters}: begin the "
-            "row with its letter",
+            "row with its letter"
         )
     if len(cells) != len(letters) + 1:
-        fail(
-            name,
-            number,
+        source.fail(
             f"found {len(cells) - 1} scores in the row of {show(cells[0])}; expected {len(letters)}, one for each "
-            "letter: complete the row",
+            "letter: complete the row"
         )
     wrong = [cell for cell in cells[1:] if not NUMBER.fullmatch(cell) or not math.isfinite(float(cell))]
     if wrong:
-        fail(name, number, f"found {show(wrong[0])}; expected finite numbers: correct the score")
+        source.fail(f"found {show(wrong[0])}; expected finite numbers: correct the score")
     return [float(cell) for cell in cells[1:]]
 
 
@@ -103,36 +88,28 @@ def read_ncbi_matrix(path: FilePath) -> SubstitutionMatrix:
     -------
     SubstitutionMatrix
         The letters in the order of the columns, and the scores.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format.
     """
-    name = source_name(path)
-    return _parse([(number, decode_line(raw, name, number)) for number, raw in numbered_lines(path)], name)
+    return _parse(Source.open(path))
 
 
-def _parse(lines: list[tuple[int, str]], name: str) -> SubstitutionMatrix:
+def _parse(source: Source) -> SubstitutionMatrix:
     letters: str | None = None
     rows: dict[str, list[float]] = {}
-    for number, line in lines:
+    for line in source.texts():
         cells = line.partition("#")[0].split()
         if not cells:
             continue
         if letters is None:
-            letters = _parse_header(cells, name, number)
+            letters = _parse_header(cells, source)
             continue
         if cells[0] in rows:
-            fail(name, number, f"found a second row of {show(cells[0])}; expected one for each letter: remove one")
-        rows[cells[0]] = _parse_row(cells, letters, name, number)
+            source.fail(f"found a second row of {show(cells[0])}; expected one for each letter: remove one")
+        rows[cells[0]] = _parse_row(cells, letters, source)
     missing = ["any letter"] if letters is None else [letter for letter in letters if letter not in rows]
     if letters is None or missing:
         raise FormatError(
-            f"{name} has no row of {missing[0]}; expected a row of letters and one of scores for each of them: check "
-            "that the file is complete"
+            f"{source.name} has no row of {missing[0]}; expected a row of letters and one of scores for each of them: "
+            "check that the file is complete"
         )
     return SubstitutionMatrix(letters, np.array([rows[letter] for letter in letters]))
 
@@ -227,7 +204,7 @@ def blosum62() -> SubstitutionMatrix:
     SubstitutionMatrix
         For the 20 amino acids, B, Z, X and the stop ``*``.
     """
-    return _parse(list(enumerate(_BLOSUM62.splitlines(), 1)), "BLOSUM62")
+    return _parse(Source.of(_BLOSUM62.encode(), "BLOSUM62"))
 
 
 _BLOSUM62 = """\

@@ -1,18 +1,18 @@
 """Queries with graded documents: svmlight lines with ``qid:``, as LETOR and most tools for ranking write them."""
 
 import re
-from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.svmlight import check_n_features, parse_pairs
-from latentstruct.formats.text import FilePath, decode_line, fail, numbered_lines, show, source_name, write_text
+from latentstruct.exceptions import InputError
+from latentstruct.formats.svmlight import SparseRows
+from latentstruct.formats.text import FilePath, Source, show, write_text
 from latentstruct.short_repr import short_repr
 
 __all__ = ["Queries", "read_queries", "write_scores"]
@@ -49,54 +49,19 @@ class Queries:
         return len(self.ids)
 
 
-@dataclass
-class _Collected:
-    """What was read so far, flat."""
-
-    ids: list[str] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    grades: array = field(default_factory=lambda: array("q"))
-    documents: list[str] = field(default_factory=list)
-    pointers: array = field(default_factory=lambda: array("q", [0]))
-    indices: array = field(default_factory=lambda: array("q"))
-    values: array = field(default_factory=lambda: array("d"))
-
-    def queries(self, n_features: int) -> Queries:
-        """Cut the flat arrays into queries."""
-        n_documents = len(self.grades)
-        X: Any = csr_array(
-            (np.array(self.values), np.array(self.indices) - 1, np.array(self.pointers)),
-            shape=(n_documents, n_features),
-        )
-        if len(self.values) >= _DENSE_FROM * n_documents * n_features:
-            X = X.toarray()
-        grades = np.array(self.grades, dtype=np.int64)
-        spans = [slice(a, b) for a, b in zip(self.starts, [*self.starts[1:], n_documents], strict=True)]
-        return Queries(
-            self.ids,
-            [X[span] for span in spans],
-            [grades[span] for span in spans],
-            [self.documents[span] for span in spans],
-        )
-
-
-def _parse_head(head: list[bytes], name: str, line: int) -> tuple[int, str]:
+def _parse_head(head: list[bytes], source: Source) -> tuple[int, str]:
     """Read the grade and the query of a line."""
-    grade = decode_line(head[0], name, line)
+    grade = source.decode(head[0])
     if not _GRADE.fullmatch(grade):
-        fail(
-            name,
-            line,
+        source.fail(
             f"found {show(grade)} where the grade should be; expected a whole number from 0 to 999999999: give every "
-            "line a grade of its relevance",
+            "line a grade of its relevance"
         )
-    query = decode_line(head[1], name, line) if len(head) > 1 else ""
+    query = source.decode(head[1]) if len(head) > 1 else ""
     if not query.startswith("qid:") or query == "qid:":
-        fail(
-            name,
-            line,
+        source.fail(
             f"found {show(query)} after the grade; expected the query such as qid:7: put qid: and the query's number "
-            "second in every line",
+            "second in every line"
         )
     return int(grade), query.removeprefix("qid:")
 
@@ -116,51 +81,36 @@ def read_queries(path: FilePath, n_features: int | None = None) -> Queries:
     -------
     Queries
         Dense if at least a quarter of all values are listed, else sparse.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format.
     """
-    name = source_name(path)
-    check_n_features(n_features)
-    found, seen, highest = _Collected(), set[str](), 0
-    for number, raw in numbered_lines(path):
+    source = Source.open(path)
+    rows = SparseRows(source, n_features)
+    starts: dict[str, int] = {}
+    grades: list[int] = []
+    documents: list[str] = []
+    query = None
+    for raw in source:
         content, _, remark = raw.partition(b"#")
         head = content.split(None, 2)
         if not head:
             continue
-        grade, query = _parse_head(head, name, number)
-        if not found.ids or query != found.ids[-1]:
-            if query in seen:
-                fail(
-                    name,
-                    number,
-                    f"found query {show(query)} again after others; expected the lines of a query side by side: sort "
-                    "the lines by query",
-                )
-            seen.add(query)
-            found.ids.append(query)
-            found.starts.append(len(found.grades))
-        indices, values = parse_pairs(head[2] if len(head) > 2 else b"", name, number, 1, n_features)
-        highest = max([highest, *indices[-1:]])
-        found.grades.append(grade)
-        found.documents.append(decode_line(remark, name, number).strip())
-        found.indices.extend(indices)
-        found.values.extend(values)
-        found.pointers.append(len(found.indices))
-    if not found.ids:
-        raise FormatError(
-            f"{name}:1: found no document; expected lines such as 2 qid:7 1:0.5: check that this is the right file"
-        )
-    if n_features is None and not highest:
-        raise FormatError(
-            f"{name}:1: found no feature in any line; expected index:value pairs: give the features, or n_features if "
-            "all of them are zero"
-        )
-    return found.queries(highest if n_features is None else int(n_features))
+        before, (grade, query) = query, _parse_head(head, source)
+        if starts.setdefault(query, len(grades)) != len(grades) and query != before:
+            found = f"found query {show(query)} again after others"
+            source.fail(f"{found}; expected the lines of a query side by side: sort the lines by query")
+        rows.add(head[2] if len(head) > 2 else b"")
+        grades.append(grade)
+        documents.append(source.decode(remark).strip())
+    if not grades:
+        expected = "lines such as 2 qid:7 1:0.5"
+        source.fail(f"found no document; expected {expected}: check that this is the right file", line=1)
+    X: Any = rows.matrix()
+    if X.nnz >= _DENSE_FROM * X.shape[0] * X.shape[1]:
+        X = X.toarray()
+    Y = np.array(grades, dtype=np.int64)
+    spans = [slice(*ends) for ends in pairwise([*starts.values(), len(grades)])]
+    return Queries(
+        list(starts), [X[span] for span in spans], [Y[span] for span in spans], [documents[span] for span in spans]
+    )
 
 
 def write_scores(path: FilePath, scores: Sequence[Any] | NDArray[Any]) -> None:

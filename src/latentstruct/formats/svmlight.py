@@ -3,7 +3,7 @@
 import operator
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -11,18 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.class_labels import typed_labels
-from latentstruct.formats.text import (
-    NOT_FINITE,
-    NUMBER,
-    FilePath,
-    decode_line,
-    fail,
-    numbered_lines,
-    show,
-    source_name,
-)
+from latentstruct.exceptions import InputError
+from latentstruct.formats.delimited import typed_labels
+from latentstruct.formats.text import NOT_FINITE, NUMBER, FilePath, Source, show
 
 MAX_INDEX = 2**31 - 1
 MAX_KEY = 100
@@ -30,7 +21,7 @@ MAX_KEY = 100
 _PAIRS = re.compile(rb"(?:\s*[0-9]{1,100}:[-+0-9.eE]+(?=\s|$))*\s*")
 
 
-def _explain_pairs(name: str, line: int, pairs: list[bytes], first: int, last: int | None) -> NoReturn:
+def _explain_pairs(source: Source, pairs: list[bytes], first: int, last: int | None) -> NoReturn:
     """Find what is wrong with the pairs of a line that could not be used, and raise the error."""
     largest = MAX_INDEX - 1 + first if last is None else last
     previous = first - 1
@@ -38,58 +29,37 @@ def _explain_pairs(name: str, line: int, pairs: list[bytes], first: int, last: i
         key, colon, value = pair.partition(b":")
         shown = show(pair.decode("utf-8", "backslashreplace"))
         if key == b"qid":
-            fail(name, line, f"found {shown}; expected index:value pairs only: remove the query identifiers")
+            source.fail(f"found {shown}; expected index:value pairs only: remove the query identifiers")
         if not colon or not re.fullmatch(rb"-?[0-9]+", key):
-            fail(name, line, f"found {shown}; expected index:value such as 3:0.5: correct the pair")
+            source.fail(f"found {shown}; expected index:value such as 3:0.5: correct the pair")
         digits = key.lstrip(b"-0") or b"0"
         index = MAX_INDEX + 1 if len(digits) > 10 else int(digits)
         if key.startswith(b"-") or index < first:
             cure = "number the features from 1, or ask for zero_based=True" if first else "number them from 0"
-            fail(name, line, f"found the index in {shown}; expected at least {first}: {cure}")
+            source.fail(f"found the index in {shown}; expected at least {first}: {cure}")
         if index > largest:
             cure = "renumber the features" if last is None else "give a larger n_features or remove the feature"
-            fail(name, line, f"found the index in {shown}; expected at most {largest}: {cure}")
+            source.fail(f"found the index in {shown}; expected at most {largest}: {cure}")
         if len(key) > MAX_KEY:
-            fail(name, line, f"the index in {shown} has {len(key)} digits; expected at most {MAX_KEY}: drop the zeros")
+            source.fail(f"the index in {shown} has {len(key)} digits; expected at most {MAX_KEY}: drop the zeros")
         if index <= previous:
-            fail(
-                name,
-                line,
-                f"found {shown} after the index {previous}; expected increasing indices: sort the pairs of "
-                "the line and remove repeated ones",
+            source.fail(
+                f"found {shown} after the index {previous}; expected increasing indices: sort the pairs of the line "
+                "and remove repeated ones"
             )
         previous = index
         text = value.decode("utf-8", "backslashreplace")
         if NOT_FINITE.fullmatch(text) or (NUMBER.fullmatch(text) and not isfinite(float(text))):
-            fail(name, line, f"found the value in {shown}; expected a finite number: replace or remove it")
+            source.fail(f"found the value in {shown}; expected a finite number: replace or remove it")
         if not NUMBER.fullmatch(text):
-            fail(name, line, f"found the value in {shown}; expected a number such as 0.5: correct the pair")
-    raise AssertionError(f"{name}:{line}: the pairs are well formed")
+            source.fail(f"found the value in {shown}; expected a number such as 0.5: correct the pair")
+    raise AssertionError("the pairs are well formed")
 
 
-def parse_pairs(text: bytes, name: str, line: int, first: int, last: int | None) -> tuple[list[int], list[float]]:
-    """Read the ``index:value`` pairs of a line.
+def parse_pairs(text: bytes, source: Source, first: int, last: int | None) -> tuple[list[int], list[float]]:
+    """Return the increasing indices and the finite values of pairs ``index:value`` separated by spaces.
 
-    Parameters
-    ----------
-    text : bytes
-        The pairs, separated by spaces.
-    name, line : str and int
-        Where they stand, for messages.
-    first, last : int and int or None
-        The smallest and the largest index that is allowed; None for the largest that any reader takes.
-
-    Returns
-    -------
-    indices : list of int
-        Increasing.
-    values : list of float
-        Finite.
-
-    Raises
-    ------
-    FormatError
-        If the text is anything else.
+    Indices are at least `first` and at most `last`; None stands for the largest that any reader takes.
     """
     parts = text.replace(b":", b" ").split()
     try:
@@ -98,12 +68,62 @@ def parse_pairs(text: bytes, name: str, line: int, first: int, last: int | None)
         indices = list(map(int, parts[::2]))
         values = list(map(float, parts[1::2]))
     except ValueError:
-        _explain_pairs(name, line, text.split(), first, last)
+        _explain_pairs(source, text.split(), first, last)
     largest = MAX_INDEX - 1 + first if last is None else last
     in_range = not indices or (indices[0] >= first and indices[-1] <= largest)
     if not in_range or not all(map(operator.lt, indices, indices[1:])) or not all(map(isfinite, values)):
-        _explain_pairs(name, line, text.split(), first, last)
+        _explain_pairs(source, text.split(), first, last)
     return indices, values
+
+
+class SparseRows:
+    """Rows of ``index:value`` pairs, collected line by line.
+
+    Parameters
+    ----------
+    source : Source
+        The lines.
+    n_features : int, optional
+        The number of features; by default the largest index decides.
+    first : int, default=1
+        The smallest index.
+    """
+
+    def __init__(self, source: Source, n_features: int | None = None, first: int = 1) -> None:
+        check_n_features(n_features)
+        self.source, self.n_features, self.first = source, n_features, first
+        self.last = None if n_features is None else int(n_features) - 1 + first
+        self.pointers, self.indices, self.values = array("q", [0]), array("q"), array("d")
+        self.highest = first - 1
+
+    def add(self, pairs: bytes) -> None:
+        """Add the row of the current line."""
+        if pairs:
+            indices, values = parse_pairs(pairs, self.source, self.first, self.last)
+            self.indices.extend(indices)
+            self.values.extend(values)
+            if indices and indices[-1] > self.highest:
+                self.highest = indices[-1]
+        self.pointers.append(len(self.indices))
+
+    def matrix(self, line: int = 1) -> csr_array:
+        """Return the rows; raise, naming a line, if the number of features cannot be told."""
+        if self.n_features is None and not self.indices:
+            self.source.fail(
+                "found no feature in any line; expected index:value pairs: give the features, or n_features if all of "
+                "them are zero",
+                line=line,
+            )
+        n_features = self.highest + 1 - self.first if self.n_features is None else int(self.n_features)
+        index_type = np.int32 if len(self.indices) <= MAX_INDEX else np.int64
+        return csr_array(
+            (
+                np.array(self.values, dtype=np.float64),
+                (np.array(self.indices, dtype=np.int64) - self.first).astype(index_type),
+                np.array(self.pointers, dtype=index_type),
+            ),
+            shape=(len(self.pointers) - 1, n_features),
+        )
 
 
 def check_n_features(n_features: Any) -> None:
@@ -112,8 +132,8 @@ def check_n_features(n_features: Any) -> None:
         isinstance(n_features, bool) or not isinstance(n_features, int | np.integer) or not 1 <= n_features <= MAX_INDEX
     ):
         raise InputError(
-            f"n_features is {show(n_features)}; expected a whole number from 1 to {MAX_INDEX}: "
-            "leave it out to take the largest index of the file"
+            f"n_features is {show(n_features)}; expected a whole number from 1 to {MAX_INDEX}: leave it out to take "
+            "the largest index of the file"
         )
 
 
@@ -137,75 +157,32 @@ def read_svmlight(
         The features.
     y : array of shape (n_samples,)
         The labels: integers if all are, else numbers if all are, else text.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format.
     """
-    name = source_name(path)
-    X, labels, lines = parse_svmlight(numbered_lines(path), name, n_features, zero_based)
-    return X, typed_labels(labels, lines, name)
+    source = Source.open(path)
+    X, labels, lines = parse_svmlight(source, n_features, zero_based)
+    return X, typed_labels(labels, lines, source)
 
 
 def parse_svmlight(
-    lines_of_file: Iterable[tuple[int, bytes]], name: str, n_features: int | None = None, zero_based: bool = False
+    source: Source, n_features: int | None = None, zero_based: bool = False
 ) -> tuple[csr_array, list[str], Sequence[int]]:
-    """Parse numbered lines of svmlight: features, labels as they are written, and the numbers of their lines.
-
-    See `read_svmlight` for what a line is.
-    """
-    check_n_features(n_features)
-    first = 0 if zero_based else 1
-    last = None if n_features is None else int(n_features) - 1 + first
+    """Return the features, the labels as they are written and the numbers of their lines; see `read_svmlight`."""
+    rows = SparseRows(source, n_features, 0 if zero_based else 1)
     labels: list[str] = []
     lines = array("q")
-    pointers = array("q", [0])
-    indices = array("q")
-    values = array("d")
-    highest = first - 1
-    for number, raw in lines_of_file:
+    for raw in source:
         content = raw.partition(b"#")[0].strip()
         if not content:
             continue
         head, *tail = content.split(None, 1)
-        label = decode_line(head, name, number)
+        label = source.decode(head)
         if ":" in label:
-            fail(
-                name,
-                number,
-                f"found {show(label)} where the label should be; expected a label before the pairs: "
-                "give every line a label",
-            )
+            found = f"found {show(label)} where the label should be"
+            source.fail(f"{found}; expected a label before the pairs: give every line a label")
         labels.append(label)
-        lines.append(number)
-        if tail:
-            line_indices, line_values = parse_pairs(tail[0], name, number, first, last)
-            highest = max(highest, line_indices[-1])
-            indices.extend(line_indices)
-            values.extend(line_values)
-        pointers.append(len(indices))
+        lines.append(source.line)
+        rows.add(tail[0] if tail else b"")
     if not labels:
-        raise FormatError(
-            f"{name}:1: found no line with a label; expected a label and index:value pairs a line: "
-            "check that this is the right file"
-        )
-    if n_features is None:
-        if not indices:
-            raise FormatError(
-                f"{name}:{lines[0]}: found no feature in any line; expected index:value pairs: give the "
-                "features, or n_features if all of them are zero"
-            )
-        n_features = highest + 1 - first
-    index_type = np.int32 if len(indices) <= MAX_INDEX else np.int64
-    X = csr_array(
-        (
-            np.array(values, dtype=np.float64),
-            (np.array(indices, dtype=np.int64) - first).astype(index_type),
-            np.array(pointers, dtype=index_type),
-        ),
-        shape=(len(labels), int(n_features)),
-    )
-    return X, labels, lines
+        expected = "a label and index:value pairs a line"
+        source.fail(f"found no line with a label; expected {expected}: check that this is the right file", line=1)
+    return rows.matrix(lines[0]), labels, lines

@@ -6,7 +6,8 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -62,6 +63,14 @@ class KeptInput(os.PathLike[str]):
         return source_name(self)
 
 
+def kept_input(path: FilePath, suffix: Callable[[bytes], str]) -> FilePath:
+    """Return standard input read whole, with the extension that its content calls for; any other path as it is."""
+    if isinstance(path, KeptInput) or path_text(path) != STANDARD_STREAM:
+        return path
+    content = read_standard_input()
+    return KeptInput(content, suffix(content.removeprefix(BOM)))
+
+
 def fail(name: str, line: int, problem: str) -> NoReturn:
     """Raise the error of one line of a file."""
     raise FormatError(f"{name}:{line}: {problem}")
@@ -91,43 +100,102 @@ def extension(path: FilePath) -> str:
     return Path(text.removesuffix(".gz")).suffix
 
 
+@contextmanager
+def opened(path: FilePath, place: Callable[[], str] | None = None) -> Iterator[IO[bytes]]:
+    """Open a file to be read, decompressed if its name ends in .gz; errors name it, or the place in it."""
+    text = path_text(path)
+    if os.path.isdir(text):
+        raise InputError(f"{text} is a directory; expected a file: give the path of one file in it")
+    try:
+        with open_unpacked(text) as handle:
+            yield handle
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        where = place() if place else text
+        raise FormatError(
+            f"{where}: the gzip data cannot be read ({error}); expected a complete gzip file: fetch the file again, or "
+            "drop .gz from the name if the file is not compressed"
+        ) from error
+    except FileNotFoundError as error:
+        raise InputError(f"{text} does not exist; expected a readable file: check the path") from error
+    except OSError as error:
+        raise InputError(
+            f"{text} cannot be read ({error.strerror or error}); expected a readable file: check its permissions and "
+            "the disk"
+        ) from error
+
+
 def numbered_lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, of its decompressed content or of standard input, counted from 1."""
     text = path_text(path)
     if text == STANDARD_STREAM:
         yield from _lines(io.BytesIO(path.content) if isinstance(path, KeptInput) else sys.stdin.buffer, "<stdin>")
         return
-    if os.path.isdir(text):
-        raise InputError(f"{text} is a directory; expected a file: give the path of one file in it")
     number = 0
-    try:
-        with open_unpacked(text) as handle:
-            for number, line in _lines(handle, text):
-                yield number, line
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+    with opened(text, lambda: f"{text}:{number + 1}") as handle:
+        for number, line in _lines(handle, text):
+            yield number, line
+
+
+def read_limited(path: FilePath, limit: int, whole: bool = True) -> bytes:
+    """Return the first bytes of a file; of a whole file, raise if it has more of them."""
+    with opened(path) as handle:
+        raw = handle.read(limit + 1)
+    if whole and len(raw) > limit:
         raise FormatError(
-            f"{text}:{number + 1}: the gzip data cannot be read ({error}); expected a complete gzip file: "
-            "fetch the file again, or drop .gz from the name if the file is not compressed"
-        ) from error
-    except FileNotFoundError as error:
-        raise InputError(f"{text} does not exist; expected a readable file: check the path") from error
-    except OSError as error:
-        raise InputError(
-            f"{text} cannot be read ({error.strerror or error}); expected a readable file: "
-            "check its permissions and the disk"
-        ) from error
+            f"{path_text(path)} has more than {limit} bytes; expected at most that many: split it into smaller files"
+        )
+    return raw
 
 
 def _lines(handle: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a stream, counted from 1."""
     for number, line in enumerate(iter(partial(handle.readline, MAX_LINE_BYTES + 1), b""), 1):
         if len(line) > MAX_LINE_BYTES:
-            fail(
-                name,
-                number,
-                f"the line has more than {MAX_LINE_BYTES} bytes; expected at most that many: check that this is text",
-            )
+            most = f"{MAX_LINE_BYTES} bytes; expected at most that many"
+            fail(name, number, f"the line has more than {most}: check that this is text")
         yield number, line.removeprefix(BOM) if number == 1 else line
+
+
+class Source:
+    """Numbered lines of a text; errors name the line that was read last.
+
+    Parameters
+    ----------
+    lines : iterable of (int, bytes)
+        The lines and their numbers, counted from 1.
+    name : str
+        Name of the text in error messages.
+    """
+
+    def __init__(self, lines: Iterable[tuple[int, bytes]], name: str) -> None:
+        self.lines, self.name, self.line = lines, name, 1
+
+    @classmethod
+    def open(cls, path: FilePath) -> "Source":
+        """Return the lines of a file, of its decompressed content or of standard input."""
+        return cls(numbered_lines(path), source_name(path))
+
+    @classmethod
+    def of(cls, content: bytes, name: str) -> "Source":
+        """Return the lines of a text in memory."""
+        return cls(enumerate(io.BytesIO(content), 1), name)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line, raw in self.lines:
+            self.line = line
+            yield raw
+
+    def texts(self) -> Iterator[str]:
+        """Yield the decoded lines without line ends."""
+        return (self.decode(raw).rstrip("\r\n") for raw in self)
+
+    def decode(self, raw: bytes) -> str:
+        """Decode the current line or a field of it."""
+        return decode_line(raw, self.name, self.line)
+
+    def fail(self, problem: str, line: int | None = None) -> NoReturn:
+        """Raise the error of the current line, or of another one."""
+        fail(self.name, self.line if line is None else line, problem)
 
 
 class _Unpacked(io.RawIOBase):
@@ -168,12 +236,9 @@ def decode_line(raw: bytes, name: str, line: int) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        fail(
-            name,
-            line,
-            f"found the byte 0x{raw[error.start]:02x}, which is not UTF-8; expected UTF-8 text: convert the "
-            "file to UTF-8, or let its name end in .gz if it is compressed",
-        )
+        found = f"found the byte 0x{raw[error.start]:02x}, which is not UTF-8"
+        cure = "convert the file to UTF-8, or let its name end in .gz if it is compressed"
+        fail(name, line, f"{found}; expected UTF-8 text: {cure}")
 
 
 def write_text(path: FilePath, content: str) -> None:

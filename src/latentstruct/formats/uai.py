@@ -33,7 +33,7 @@ MOST_VALUES = 10**18
 FACTORS_SHOWN = 10
 
 ASK_FOR_SCALE = "ask for the scale natural or log10"
-CUT_SHORT = "fetch the file again, as it seems to be cut short"
+CUT_SHORT_CURE = "fetch the file again, as it seems to be cut short"
 _REMARK = re.compile(rb"#[^\n]*")
 _WORD = re.compile(rb"\S+")
 WHOLE = re.compile(rb"\+?[0-9]{1,18}")
@@ -126,7 +126,7 @@ class Words:
     def next(self, what: str) -> bytes:
         """Return the next word."""
         if not self.n_left:
-            self.fail(self.at, f"the file ends where {what} should be; expected it: {CUT_SHORT}")
+            self.fail(self.at, f"the file ends where {what} should be; expected it: {CUT_SHORT_CURE}")
         self.at += 1
         return self.words[self.at - 1]
 
@@ -152,7 +152,7 @@ class Words:
             self.fail(
                 self.at - 1,
                 f"{count} {what} are announced, but only {self.n_left} words follow; expected {count * words_each} or "
-                f"more: correct the number, or {CUT_SHORT}",
+                f"more: correct the number, or {CUT_SHORT_CURE}",
             )
         return count
 
@@ -283,7 +283,8 @@ def _read_table_span(words: Words, factor: int, cards: list[int]) -> range:
     if size > words.n_left:
         words.fail(
             len(words.words),
-            f"the file ends after {words.n_left} of the {size} values of factor {factor}; expected all: {CUT_SHORT}",
+            f"the file ends after {words.n_left} of the {size} values of factor {factor}; expected all: "
+            f"{CUT_SHORT_CURE}",
         )
     words.at += size
     return range(words.at - size, words.at)
@@ -364,8 +365,8 @@ def write_uai(path: FilePath, model: UaiModel, scale: str = "linear") -> None:
             values = np.exp(table) if unit == 0 else np.asarray(table) / unit
         if unit == 0 and ((np.asarray(table) > -np.inf) & ((values == 0) | (values == np.inf))).any():
             raise InputError(
-                f"factor {f} has a weight beyond the range of floating point; expected one within it: write "
-                "logarithms with scale='natural'"
+                f"factor {f} has a weight beyond the range of floating point; expected one within it: write logarithms "
+                "with scale='natural'"
             )
         lines += ["", str(size), " ".join(map(repr, values.tolist()))]
     write_text(path, "\n".join(lines) + "\n")

@@ -9,7 +9,7 @@ import numpy as np
 
 from latentstruct.exceptions import InputError
 from latentstruct.formats.text import FilePath, show, write_text
-from latentstruct.formats.uai import CUT_SHORT, WHOLE, Words
+from latentstruct.formats.uai import CUT_SHORT_CURE, WHOLE, Words
 from latentstruct.ragged import Indices, Vector
 
 __all__ = [
@@ -231,13 +231,13 @@ def read_uai_solutions(path: FilePath) -> UaiSolutions:
     attempts = [k + 1 for k, word in enumerate(words.words) if word == _NEW_SOLUTION]
     words.at = attempts[-1] if attempts else 1
     if not words.n_left:
-        words.fail(words.at, f"the file ends where the solution should be; expected it: {CUT_SHORT}")
+        words.fail(words.at, f"the file ends where the solution should be; expected it: {CUT_SHORT_CURE}")
     starts = _find_samples(words, words.at, _LENGTHS[task])
     if starts is None:
         words.fail(
             words.at,
             f"the {words.n_left} words from {words.shown(words.at)} on are no solution of the task {task}; expected as "
-            f"many as its numbers announce: {CUT_SHORT}",
+            f"many as its numbers announce: {CUT_SHORT_CURE}",
         )
     return UaiSolutions(task, [_read_answer(words, task, start) for start in starts])
 

@@ -13,8 +13,8 @@ from xml.parsers import expat
 import numpy as np
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.annotated import ImageAnnotation, check_distinct, read_limited
-from latentstruct.formats.text import NUMBER, FilePath, fail, path_text, show
+from latentstruct.formats.annotated import ImageAnnotation, check_distinct
+from latentstruct.formats.text import NUMBER, FilePath, fail, path_text, read_limited, show
 
 VOC_SIDES = ("xmin", "ymin", "xmax", "ymax")
 MAX_XML_BYTES, MAX_DEPTH = 2**24, 40

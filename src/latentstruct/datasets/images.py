@@ -1,0 +1,438 @@
+"""Pictures: MNIST, handwritten words, MSRC version 2, animals with boxes around them, and snakes in grids."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.boxes import Boxes, check_boxes
+from latentstruct.datasets.home import CURE, Home, check_range, loader, read_whole_numbers
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.formats.idx import read_idx
+from latentstruct.formats.text import Source
+from latentstruct.images import ImageFiles
+from latentstruct.short_repr import short_repr, show
+
+__all__ = [
+    "Mnist",
+    "Msrc",
+    "OcrLetters",
+    "Photographs",
+    "Snakes",
+    "load_mammals",
+    "load_mnist",
+    "load_msrc",
+    "load_msrc_animals",
+    "load_ocr_letters",
+    "load_snakes",
+]
+
+SIDE = 28
+N_PIXELS, N_LETTERS = 128, 26
+N_SNAKE_LABELS = 11
+ANIMALS = ("bird", "cat", "cow", "dog", "sheep")
+"""Of the other animals of MSRC there are too few: 3 photographs show a horse."""
+SMALLEST_REGION = 0.05
+"""Share of an animal's pixels below which a region is a part cut off by something in front, not another animal."""
+
+_WORDS = {"pixels": 2, "labels": 1, "lengths": 1, "folds": 1}
+_GRIDS = {"shapes": 2, "pixels": 2, "label_shapes": 2, "labels": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Mnist:
+    """Images of handwritten digits, in the order of the files.
+
+    Parameters
+    ----------
+    train_images, test_images : uint8 arrays of shape (n, 28, 28)
+        Grey values, 0 for the ground and 255 for full ink.
+    train_labels, test_labels : int64 arrays of shape (n,)
+        The digits, 0 to 9.
+    """
+
+    train_images: NDArray[np.uint8]
+    train_labels: NDArray[np.int64]
+    test_images: NDArray[np.uint8]
+    test_labels: NDArray[np.int64]
+
+    __repr__ = short_repr
+
+
+@loader(*(f"mnist/{part}-{kind}-ubyte[.gz]" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")))
+def load_mnist(paths: list[Path]) -> Mnist:
+    """Load MNIST from the four idx files in ``mnist`` in the data home.
+
+    They are ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte``, ``t10k-images-idx3-ubyte`` and
+    ``t10k-labels-idx1-ubyte``, each with ``.gz`` at the end or not.
+
+    Returns
+    -------
+    Mnist
+        60 000 images to train on and 10 000 to test with.
+    """
+    return Mnist(*_read_digits(*paths[:2]), *_read_digits(*paths[2:]))
+
+
+def _read_digits(image_file: Path, label_file: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the images and labels of one part."""
+    images, labels = read_idx(image_file), read_idx(label_file)
+    if images.dtype != np.uint8 or images.shape[1:] != (SIDE, SIDE) or len(images) == 0:
+        raise FormatError(
+            f"{image_file} holds {images.dtype} values of shape {images.shape}; expected uint8 of shape (n, {SIDE}, "
+            f"{SIDE}): {CURE}"
+        )
+    if labels.dtype != np.uint8 or labels.shape != (len(images),):
+        raise FormatError(
+            f"{label_file} holds {labels.dtype} values of shape {labels.shape}; expected uint8 of shape "
+            f"({len(images)},) for the images: {CURE}"
+        )
+    if labels.max() > 9:
+        raise FormatError(f"{label_file} has the label {labels.max()}; expected 0 to 9: {CURE}")
+    return images, labels.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class OcrLetters:
+    """Handwritten words, each a sequence of binary images of its letters.
+
+    Parameters
+    ----------
+    X : list of arrays of shape (n_letters, 128)
+        The 16 x 8 pixels of the letters of each word, views of one array.
+    Y : list of arrays of shape (n_letters,)
+        The letters of each word, 0 for a to 25 for z, views of one array.
+    folds : array of shape (n_words,)
+        The fold of each word.
+    """
+
+    X: list[NDArray[np.float64]]
+    Y: list[NDArray[np.int64]]
+    folds: NDArray[np.int64]
+
+    __repr__ = short_repr
+
+
+@loader("ocr_letters/letters.npz")
+def load_ocr_letters(paths: list[Path]) -> OcrLetters:
+    """Load the handwritten words from ``ocr_letters/letters.npz`` in the data home.
+
+    The file holds the arrays ``pixels`` (n, 128), ``labels`` (n,), ``lengths`` (n_words,) and ``folds``
+    (n_words,) of whole numbers; the letters of a word are consecutive rows.
+
+    Returns
+    -------
+    OcrLetters
+        The words.
+    """
+    (path,) = paths
+    pixels, labels, lengths, folds = read_whole_numbers(path, _WORDS, ", ".join(_WORDS)).values()
+    if pixels.shape != (len(labels), N_PIXELS):
+        raise FormatError(
+            f"{path}: pixels has the shape {pixels.shape}; expected {(len(labels), N_PIXELS)} for the {len(labels)} "
+            f"labels: {CURE}"
+        )
+    if len(lengths) == 0 or lengths.min() < 1 or lengths.max() > len(labels) or lengths.sum() != len(labels):
+        raise FormatError(
+            f"{path}: lengths does not divide the letters into words; expected {len(lengths)} positive lengths with "
+            f"the sum {len(labels)}: {CURE}"
+        )
+    if len(folds) != len(lengths):
+        raise FormatError(f"{path}: folds has {len(folds)} entries; expected {len(lengths)}, one a word: {CURE}")
+    for name, values, top in (("pixels", pixels, 1), ("labels", labels, N_LETTERS - 1), ("folds", folds, 127)):
+        check_range(path, name, values, top)
+    ends = np.cumsum(lengths)[:-1]
+    return OcrLetters(np.split(pixels.astype(np.float64), ends), np.split(labels, ends), folds)
+
+
+class _Lazy(Sequence[NDArray[Any]]):
+    """Images that are decoded when they are asked for."""
+
+    def __init__(self, read: Callable[[Any], NDArray[Any]], places: Sequence[Any]) -> None:
+        self._read, self._places = read, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, k):  # type: ignore[no-untyped-def]
+        return _Lazy(self._read, self._places[k]) if isinstance(k, slice) else self._read(self._places[k])
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return map(self._read, self._places)
+
+
+@dataclass(frozen=True, eq=False)
+class Msrc:
+    """Photographs with a class for each pixel.
+
+    Parameters
+    ----------
+    names : list of str
+        Names of the photographs such as 7_12_s; the number before the first underscore is that of its series.
+    images : sequence of uint8 arrays of shape (height, width, 3)
+        The photographs, decoded when they are asked for.
+    labels : sequence of int64 arrays of shape (height, width)
+        The number of the class of each pixel, 0 for void; decoded when they are asked for.
+    classes : list of str
+        The names of the classes, void first.
+    """
+
+    names: list[str]
+    images: Sequence[NDArray[np.generic]]
+    labels: Sequence[NDArray[np.generic]]
+    classes: list[str]
+
+    __repr__ = short_repr
+
+
+@loader("msrc_v2/images_jpg.zip", "msrc_v2/labels_png.zip", "msrc_v2/classes.txt")
+def load_msrc(paths: list[Path]) -> Msrc:
+    """Load MSRC version 2 from ``images_jpg.zip``, ``labels_png.zip`` and ``classes.txt`` in ``msrc_v2``.
+
+    Returns
+    -------
+    Msrc
+        The photographs, whose pixels are read when they are asked for.
+    """
+    images, labels = map(ImageFiles, paths[:2])
+    classes = _read_classes(Source.open(paths[2]))
+    for one, other in ((images, labels), (labels, images)):
+        missing = [name for name in one.names if name not in other]
+        if missing:
+            raise FormatError(
+                f"{one.path} has {show(missing[0])}, but {other.path} does not; expected the same names in both: fetch "
+                "the archives again"
+            )
+
+    def read_labels(name: str) -> NDArray[np.int64]:
+        found = labels.labels(name, colours=False)
+        if found.max() >= len(classes):
+            expected = f"at most {len(classes) - 1}, the last of the classes"
+            raise FormatError(
+                f"{labels.file(name)} has the label {found.max()}; expected {expected}: fetch the archive again"
+            )
+        return found
+
+    return Msrc(images.names, _Lazy(images.image, images.names), _Lazy(read_labels, labels.names), classes)
+
+
+def _read_classes(source: Source) -> list[str]:
+    classes: list[str] = []
+    for parts in map(str.split, source.texts()):
+        if parts and (len(parts) != 2 or parts[0] != str(len(classes))):
+            source.fail(f"found {show(' '.join(parts))}; expected {len(classes)} and the name of this class: {CURE}")
+        classes += parts[1:]
+    if len(classes) < 2:
+        raise FormatError(f"{source.name} has {len(classes)} classes; expected void and at least one: {CURE}")
+    return classes
+
+
+@dataclass(frozen=True, eq=False)
+class Photographs:
+    """Photographs of animals of one class each.
+
+    Parameters
+    ----------
+    names : list of str
+        Names of the n photographs.
+    images : sequence of n uint8 arrays of shape (height, width, 3)
+        The photographs, decoded when they are asked for.
+    labels : list of str
+        The class of each.
+    boxes : list of n float64 arrays of shape (k, 4)
+        x0, y0, x1, y1 of the animals in each, right and bottom exclusive, the largest first.
+    """
+
+    names: list[str]
+    images: Sequence[NDArray[np.uint8]]
+    labels: list[str]
+    boxes: list[Boxes]
+
+    __repr__ = short_repr
+
+
+class _Annotation(msgspec.Struct):
+    """One photograph in boxes.json."""
+
+    file: str
+    cls: str
+    size: tuple[int, int]
+    boxes: list[tuple[float, float, float, float]]
+
+
+@loader("mammals_boxes/boxes.json", "mammals_boxes/images_max400.zip")
+def load_mammals(paths: list[Path], several: bool = False) -> Photographs:
+    """Load photographs of kangaroos and raccoons from ``boxes.json`` and ``images_max400.zip`` in ``mammals_boxes``.
+
+    Parameters
+    ----------
+    several : bool, default=False
+        Whether to take photographs of several animals too.
+
+    Returns
+    -------
+    Photographs
+        In the order of the file. Boxes are cut to the image.
+    """
+    path, files = paths[0], ImageFiles(paths[1])
+    try:
+        annotations = msgspec.json.decode(path.read_bytes(), type=list[_Annotation])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise FormatError(
+            f"{path} cannot be read ({error}); expected a list of photographs with file, cls, size and boxes: fetch it "
+            "again"
+        ) from error
+    kept = [item for item in annotations if several or len(item.boxes) == 1]
+    if not kept:
+        raise FormatError(f"{path} has no photographs of an animal; expected some: fetch it again")
+    names = [os.path.splitext(item.file)[0] for item in kept]
+    for name in names:
+        if name not in files:
+            raise FormatError(f"{path} has {show(name)}, but {files.path} does not: fetch both again")
+    boxes = [_inside(item, f"the boxes of {item.file} in {path}") for item in kept]
+    return Photographs(names, _Lazy(files.image, names), [item.cls for item in kept], boxes)
+
+
+def _inside(item: _Annotation, name: str) -> Boxes:
+    """Return the boxes of a photograph, cut to its size, the largest first."""
+    try:
+        return _largest_first(check_boxes(np.clip(item.boxes or np.zeros((0, 4)), 0.0, 2 * item.size), name))
+    except InputError as error:
+        raise FormatError(
+            f"{name} cannot be used ({error}); expected boxes in the image: fetch the file again"
+        ) from error
+
+
+def _largest_first(boxes: Boxes) -> Boxes:
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    return boxes[np.argsort(-areas, kind="stable")]
+
+
+def load_msrc_animals(data_home: Home = None) -> Photographs:
+    """Load the photographs of MSRC version 2 that show birds, cats, cows, dogs or sheep, but not two of these.
+
+    Parameters
+    ----------
+    data_home : str or path, optional
+        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
+
+    Returns
+    -------
+    Photographs
+        In the order of their names. Each connected region of the pixels of the class is an animal, unless it has less
+        than a twentieth of them: its box is the extent of the region. Animals in front of each other are one region.
+
+    Raises
+    ------
+    InputError
+        If there is no data home or no such file in it.
+    FormatError
+        If a file is damaged or they do not fit together, also when a damaged photograph is asked for.
+    """
+    data = load_msrc(data_home)
+    missing = [animal for animal in ANIMALS if animal not in data.classes]
+    if missing:
+        raise FormatError(
+            f"the classes of MSRC have no {show(missing[0])}; expected {', '.join(ANIMALS)}: fetch them again"
+        )
+    numbers = {data.classes.index(animal): animal for animal in ANIMALS}
+    places, labels, boxes = [], [], []
+    for place, pixels in enumerate(data.labels):
+        present = [number for number in np.unique(pixels).tolist() if number in numbers]
+        if len(present) == 1:
+            places.append(place)
+            labels.append(numbers[present[0]])
+            boxes.append(_region_boxes(pixels == present[0]))
+    if not places:
+        raise FormatError("MSRC has no photograph of one animal's kind; expected some: fetch the archives again")
+    names = [data.names[place] for place in places]
+    return Photographs(names, _Lazy(data.images.__getitem__, places), labels, boxes)
+
+
+def _region_boxes(mask: NDArray[np.bool_]) -> Boxes:
+    """Return the extents of the connected regions of a mask that are not small against the whole."""
+    from scipy import ndimage
+
+    regions, n_regions = ndimage.label(mask, np.ones((3, 3)))
+    shares = np.bincount(regions.ravel(), minlength=n_regions + 1)[1:] / mask.sum()
+    extents = [
+        (across.start, down.start, across.stop, down.stop)
+        for (down, across), share in zip(ndimage.find_objects(regions), shares, strict=True)
+        if share >= min(SMALLEST_REGION, shares.max())
+    ]
+    return _largest_first(np.array(extents, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Snakes:
+    """Grids with a snake of ten cells each, whose colours tell the way to the next cell.
+
+    Parameters
+    ----------
+    X_train, X_test : list of uint8 arrays of shape (height, width, 3)
+        The colours of the cells; blue is the background.
+    Y_train, Y_test : list of int64 arrays of shape (height, width)
+        The labels: 0 for the background, 1 to 10 from one end of the snake to the other.
+    """
+
+    X_train: list[NDArray[np.uint8]]
+    Y_train: list[NDArray[np.int64]]
+    X_test: list[NDArray[np.uint8]]
+    Y_test: list[NDArray[np.int64]]
+
+    __repr__ = short_repr
+
+
+@loader("snakes/snakes.npz")
+def load_snakes(paths: list[Path]) -> Snakes:
+    """Load the snakes from ``snakes/snakes.npz`` in the data home.
+
+    The file holds for train and test the arrays ``_shapes`` (n, 2) of the grids, ``_pixels`` (cells of all grids, 3),
+    ``_label_shapes`` (n, 2) and ``_labels`` (all labels). Grids may be larger than their labels by the same number of
+    cells on all sides; this border is dropped.
+
+    Returns
+    -------
+    Snakes
+        200 grids to train on and 100 to test with.
+    """
+    (path,) = paths
+    dimensions = {f"{part}_{name}": wanted for part in ("train", "test") for name, wanted in _GRIDS.items()}
+    arrays = read_whole_numbers(path, dimensions, f"{', '.join(_GRIDS)} of train and test")
+    return Snakes(*_cut(path, arrays, "train"), *_cut(path, arrays, "test"))
+
+
+def _cut(
+    path: Path, arrays: dict[str, NDArray[np.int64]], part: str
+) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.int64]]]:
+    """Return the grids and labels of one part."""
+    shapes, pixels, label_shapes, labels = (arrays[f"{part}_{name}"] for name in _GRIDS)
+    for name, sizes, cells in (("shapes", shapes, pixels), ("label_shapes", label_shapes, labels)):
+        if sizes.shape[1] != 2 or len(sizes) == 0 or sizes.min() < 1 or sizes.max() > len(cells):
+            raise FormatError(f"{path}: {part}_{name} is not a list of heights and widths: {CURE}")
+        if sizes.prod(axis=1).sum() != len(cells):
+            raise FormatError(
+                f"{path}: {part}_{name} has {sizes.prod(axis=1).sum()} cells in all; expected {len(cells)}: {CURE}"
+            )
+    border = shapes - label_shapes if shapes.shape == label_shapes.shape else np.array([[-1, 0]])
+    if (border < 0).any() or (border % 2).any():
+        raise FormatError(
+            f"{path}: {part}_label_shapes do not fit {part}_shapes; expected the same number of grids, larger by the "
+            f"same border on all sides if at all: {CURE}"
+        )
+    for name, values, top in (("pixels", pixels, 255), ("labels", labels, N_SNAKE_LABELS - 1)):
+        check_range(path, f"{part}_{name}", values, top)
+    if pixels.shape[1] != 3:
+        raise FormatError(f"{path}: {part}_pixels has {pixels.shape[1]} channels; expected 3: {CURE}")
+    grids = np.split(pixels.astype(np.uint8), np.cumsum(shapes.prod(axis=1))[:-1])
+    truths = np.split(labels, np.cumsum(label_shapes.prod(axis=1))[:-1])
+    X = [
+        grid.reshape(height, width, 3)[top // 2 : height - top // 2, left // 2 : width - left // 2]
+        for grid, (height, width), (top, left) in zip(grids, shapes.tolist(), border.tolist(), strict=True)
+    ]
+    return X, [truth.reshape(shape) for truth, shape in zip(truths, label_shapes.tolist(), strict=True)]

@@ -1,0 +1,289 @@
+"""Sequences: promoters, origins of replication, aligned proteins, and random DNA with a motif planted in it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.datasets.home import CURE, loader, read_archive
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.formats.alignments import SequencePairs, parse_alignments
+from latentstruct.formats.fasta import Sequences, read_fasta
+from latentstruct.formats.text import NUMBER, Source
+from latentstruct.short_repr import short_repr, show
+
+__all__ = [
+    "PlantedMotif",
+    "Prefab",
+    "UciPromoters",
+    "YeastArs",
+    "load_prefab",
+    "load_uci_promoters",
+    "load_yeast_ars",
+    "make_planted_motif",
+]
+
+_PROMOTER = re.compile(r"([+-])\s*,\s*([^,\s]+)\s*,\s*([acgtACGT]+)")
+_ACS = re.compile(r"(?:^|\s)acs=(\S*)")
+_SITE = re.compile(r"(\d{1,9})-(\d{1,9})([+-])", re.ASCII)
+_PREFAB = "bench1.0/prefab4/ref/"
+_IDENTITIES = "bench1.0/prefab4/info/pctids.txt"
+_LARGEST_FILE = 1_000_000
+"""Bytes of a member: those of PREFAB have 3 kB at most, and the list of identities 50 kB."""
+_LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class UciPromoters:
+    """Sequences of E. coli of which half are promoters.
+
+    Parameters
+    ----------
+    names : list of str
+        Names of the sequences.
+    X : list of str
+        Their letters, in upper case.
+    Y : array of shape (n,)
+        +1 for promoters, −1 for others.
+    """
+
+    names: list[str]
+    X: list[str]
+    Y: NDArray[np.int64]
+
+    __repr__ = short_repr
+
+
+@loader("uci_promoters/promoters.data")
+def load_uci_promoters(paths: list[Path]) -> UciPromoters:
+    """Load the promoters from ``uci_promoters/promoters.data`` in the data home.
+
+    Each line of the file holds ``+`` or ``-``, a name and letters, separated by commas.
+
+    Returns
+    -------
+    UciPromoters
+        Names, sequences and labels.
+    """
+    source, rows = Source.open(paths[0]), []
+    for text in map(str.strip, source.texts()):
+        if text:
+            found = _PROMOTER.fullmatch(text)
+            if found is None:
+                source.fail(f"found {show(text)}; expected '+,name,letters': {CURE}")
+            rows.append(found.groups())
+    if not rows:
+        raise FormatError(f"{source.name} holds no sequences; expected lines '+,name,letters': {CURE}")
+    labels, names, letters = zip(*rows, strict=True)
+    return UciPromoters(list(names), list(map(str.upper, letters)), np.array([int(f"{sign}1") for sign in labels]))
+
+
+@dataclass(frozen=True)
+class YeastArs:
+    """Autonomously replicating sequences (ARS) of baker's yeast.
+
+    Parameters
+    ----------
+    positives : Sequences
+        The ARS.
+    acs : list of list of (int, int, int)
+        Start, end (one past the last letter) and strand (+1 or −1) of the annotated ARS consensus sequences of each
+        positive: one for most, several for a few, none where the place is not known.
+    negatives : Sequences
+        Intergenic sequences away from all known origins.
+    """
+
+    positives: Sequences
+    acs: list[list[tuple[int, int, int]]]
+    negatives: Sequences
+
+    __repr__ = short_repr
+
+
+@loader("yeast_ars/ars_positive.fa", "yeast_ars/intergenic_negative.fa.gz")
+def load_yeast_ars(paths: list[Path]) -> YeastArs:
+    """Load the origins of replication from ``yeast_ars`` in the data home.
+
+    Returns
+    -------
+    YeastArs
+        Positive sequences, annotated sites and negative sequences.
+    """
+    positives, negatives = map(read_fasta, paths)
+    acs = [
+        _sites(f"{paths[0]}: the header of {name}", description, len(letters))
+        for name, description, letters in zip(positives.names, positives.descriptions, positives.sequences, strict=True)
+    ]
+    return YeastArs(positives, acs, negatives)
+
+
+def _sites(where: str, description: str, length: int) -> list[tuple[int, int, int]]:
+    """Return the annotated sites that a header names."""
+    entry = _ACS.search(description)
+    listed = [] if entry is None or entry[1] == "none" else entry[1].split(",")
+    found = [_SITE.fullmatch(site) for site in listed]
+    if entry is None or None in found:
+        shown = "nothing" if entry is None else repr(entry[1])
+        raise FormatError(
+            f"{where} has {shown} as acs; expected acs=none, or sites such as acs=157-174+: fetch the file again"
+        )
+    sites = [(int(one[1]), int(one[2]), 1 if one[3] == "+" else -1) for one in found if one is not None]
+    for start, end, _ in sites:
+        if not start < end <= length:
+            raise FormatError(
+                f"{where} places a site at {start}-{end}; expected a place within {length} letters: fetch the file "
+                "again"
+            )
+    return sites
+
+
+@dataclass(frozen=True)
+class Prefab(SequencePairs):
+    """Pairs of proteins with their reference alignments.
+
+    Parameters
+    ----------
+    names, sequences, matches
+        As in `SequencePairs`: the proteins' names are those of the Protein Data Bank with a letter for the chain.
+    ids : list of n str
+        The names of the pairs in PREFAB.
+    identities : array of shape (n,)
+        Percentage of equal letters among the aligned ones, NaN where it is not listed.
+    """
+
+    ids: Sequence[str] = ()
+    identities: NDArray[np.float64] | None = None
+
+    __repr__ = short_repr
+
+
+@loader("protein_alignments/bench1.0_bali3_ox_sabre_prefab4ref.tar.gz")
+def load_prefab(paths: list[Path]) -> Prefab:
+    """Load the 1681 reference pairs of PREFAB 4 from R. Edgar's collection bench 1.0 in the data home.
+
+    The file is ``protein_alignments/bench1.0_bali3_ox_sabre_prefab4ref.tar.gz``. It is read in memory; nothing is
+    unpacked. Only columns in upper case are aligned: lower-case letters belong to the sequences, but the reference
+    does not say how they are aligned.
+
+    Returns
+    -------
+    Prefab
+        The pairs in the order of their names.
+    """
+    (path,) = paths
+    files = read_archive(
+        path, lambda name: name == _IDENTITIES or name.startswith(_PREFAB), f"files {_PREFAB}*", _LARGEST_FILE
+    )
+    listed = Source(enumerate(files.pop(_IDENTITIES, b"").splitlines(), 1), f"{path}:{_IDENTITIES}")
+    identities = _parse_identities(listed)
+    if not files:
+        raise FormatError(f"{path} holds no file {_PREFAB}*; expected the reference alignments there: fetch it again")
+    names, sequences, matches = [], [], []
+    for member, content in files.items():
+        pair = parse_alignments(Source(enumerate(content.splitlines(), 1), f"{path}:{member}"))
+        if len(pair) != 1 or pair.matches is None:
+            raise FormatError(f"{path}:{member} holds {len(pair)} pairs; expected one: fetch the archive again")
+        names += pair.names
+        sequences += pair.sequences
+        matches += pair.matches
+    ids = [member.removeprefix(_PREFAB) for member in files]
+    return Prefab(names, sequences, matches, ids, np.array([identities.get(one, np.nan) for one in ids]))
+
+
+def _parse_identities(source: Source) -> dict[str, float]:
+    """Read lines ``pair;percentage``."""
+    found: dict[str, float] = {}
+    for text in source.texts():
+        pair, _, percentage = text.strip().partition(";")
+        if pair:
+            if not NUMBER.fullmatch(percentage) or not 0 <= float(percentage) <= 100:
+                source.fail(f"found {show(percentage)}; expected a percentage from 0 to 100: {CURE}")
+            found[pair] = float(percentage)
+    return found
+
+
+@dataclass(frozen=True)
+class PlantedMotif:
+    """Random sequences; the positive ones hold a mutated copy of the consensus.
+
+    Parameters
+    ----------
+    X : list of str
+        The sequences, positive ones first.
+    Y : array of shape (n,)
+        +1 and −1.
+    sites : list of (int, int) or None
+        Start and strand of the planted copy in each sequence, None in negative ones.
+    consensus : str
+        What was planted before mutation.
+    """
+
+    X: list[str]
+    Y: NDArray[np.int64]
+    sites: list[tuple[int, int] | None]
+    consensus: str
+
+    __repr__ = short_repr
+
+
+def make_planted_motif(
+    n_positive: int = 200,
+    n_negative: int = 200,
+    length: int = 500,
+    width: int = 17,
+    mutation: float = 0.2,
+    strands: int = 1,
+    random_state: int = 0,
+) -> PlantedMotif:
+    """Make uniformly random sequences and plant one mutated copy of a random motif in each positive one.
+
+    Parameters
+    ----------
+    n_positive, n_negative : int
+        Numbers of sequences with and without the motif.
+    length : int, default=500
+        Letters of each sequence.
+    width : int, default=17
+        Letters of the motif.
+    mutation : float, default=0.2
+        Probability that a letter of a copy is replaced by another one.
+    strands : 1 or 2, default=1
+        2 if half of the copies are planted reversed and complemented.
+    random_state : int, default=0
+        Seed.
+
+    Returns
+    -------
+    PlantedMotif
+        The sequences, their labels and the truth about the motif.
+    """
+    for name, value, least in (("n_positive", n_positive, 1), ("n_negative", n_negative, 0), ("width", width, 1)):
+        if value < least:
+            raise InputError(f"{name} is {show(value)}; expected at least {least}: choose a larger number")
+    if length < width:
+        raise InputError(f"length is {show(length)}; expected at least the width {width}: make the sequences longer")
+    if not 0 <= mutation <= 1 or strands not in (1, 2):
+        raise InputError(
+            f"mutation is {show(mutation)} and strands {show(strands)}; expected a probability and 1 or 2: correct them"
+        )
+    rng = np.random.default_rng(random_state)
+    bases = rng.integers(0, 4, size=(n_positive + n_negative, length), dtype=np.uint8)
+    consensus = rng.integers(0, 4, size=width, dtype=np.uint8)
+    changed = rng.random((n_positive, width)) < mutation
+    copies = (consensus + changed * rng.integers(1, 4, size=changed.shape, dtype=np.uint8)) % 4
+    mirrored = (rng.random(n_positive) < 0.5) & (strands == 2)
+    copies[mirrored] = 3 - copies[mirrored, ::-1]
+    starts = rng.integers(0, length - width + 1, size=n_positive)
+    bases[np.arange(n_positive)[:, None], starts[:, None] + np.arange(width)] = copies
+    sites: list[tuple[int, int] | None] = [
+        (start, -1 if mirror else 1) for start, mirror in zip(starts.tolist(), mirrored.tolist(), strict=True)
+    ]
+    return PlantedMotif(
+        [line.tobytes().decode("ascii") for line in _LETTERS[bases]],
+        np.repeat([1, -1], [n_positive, n_negative]),
+        sites + [None] * n_negative,
+        _LETTERS[consensus].tobytes().decode("ascii"),
+    )
