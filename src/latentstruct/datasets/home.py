@@ -17,8 +17,6 @@ from latentstruct.formats.npz import load_arrays
 from latentstruct.formats.text import open_unpacked
 from latentstruct.short_repr import show
 
-__all__ = ["CURE", "ENVIRONMENT_VARIABLE", "Home", "data_home", "dataset_file", "loader", "read_archive"]
-
 ENVIRONMENT_VARIABLE = "LATENTSTRUCT_DATA"
 CURE = "fetch the file again"
 LARGEST_ARCHIVE, MOST_FILES = 2**28, 10_000
@@ -45,7 +43,7 @@ _RAISES = """
 class Loader(Protocol[P, T]):
     """A function that loads a data set from the data home."""
 
-    def __call__(self, data_home: Home = None, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    def __call__(self, data_home: Home = None, *args: P.args, **kwargs: P.kwargs) -> T: ...  # noqa: D102
 
 
 def loader(*files: str) -> Callable[[Callable[Concatenate[list[Path], P], T]], Loader[P, T]]:

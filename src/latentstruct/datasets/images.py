@@ -18,20 +18,6 @@ from latentstruct.formats.text import Source
 from latentstruct.images import ImageFiles
 from latentstruct.short_repr import short_repr, show
 
-__all__ = [
-    "Mnist",
-    "Msrc",
-    "OcrLetters",
-    "Photographs",
-    "Snakes",
-    "load_mammals",
-    "load_mnist",
-    "load_msrc",
-    "load_msrc_animals",
-    "load_ocr_letters",
-    "load_snakes",
-]
-
 SIDE = 28
 N_PIXELS, N_LETTERS = 128, 26
 N_SNAKE_LABELS = 11
@@ -84,8 +70,8 @@ def _read_digits(image_file: Path, label_file: Path) -> tuple[NDArray[np.uint8],
     images, labels = read_idx(image_file), read_idx(label_file)
     if images.dtype != np.uint8 or images.shape[1:] != (SIDE, SIDE) or len(images) == 0:
         raise FormatError(
-            f"{image_file} holds {images.dtype} values of shape {images.shape}; expected uint8 of shape (n, {SIDE}, "
-            f"{SIDE}): {CURE}"
+            f"{image_file} holds {images.dtype} values of shape {images.shape}; expected uint8 (n, {SIDE}, {SIDE}): "
+            f"{CURE}"
         )
     if labels.dtype != np.uint8 or labels.shape != (len(images),):
         raise FormatError(

@@ -17,8 +17,6 @@ from latentstruct.formats.tables import read_csv
 from latentstruct.formats.text import Source
 from latentstruct.short_repr import short_repr, show
 
-__all__ = ["Reuters", "SplitSamples", "load_adult", "load_letor_mq2008", "load_optdigits", "load_reuters"]
-
 DIGIT_FEATURES, HIGHEST_COUNT, ADULT_FEATURES = 64, 16, 122
 _N_PARTS, _RANKING_FEATURES = 5, 46
 _SUBSETS = {"train": (0, 1, 2), "validation": (3,), "test": (4,)}

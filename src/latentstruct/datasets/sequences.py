@@ -15,17 +15,6 @@ from latentstruct.formats.fasta import Sequences, read_fasta
 from latentstruct.formats.text import NUMBER, Source
 from latentstruct.short_repr import short_repr, show
 
-__all__ = [
-    "PlantedMotif",
-    "Prefab",
-    "UciPromoters",
-    "YeastArs",
-    "load_prefab",
-    "load_uci_promoters",
-    "load_yeast_ars",
-    "make_planted_motif",
-]
-
 _PROMOTER = re.compile(r"([+-])\s*,\s*([^,\s]+)\s*,\s*([acgtACGT]+)")
 _ACS = re.compile(r"(?:^|\s)acs=(\S*)")
 _SITE = re.compile(r"(\d{1,9})-(\d{1,9})([+-])", re.ASCII)
@@ -127,16 +116,11 @@ def _sites(where: str, description: str, length: int) -> list[tuple[int, int, in
     found = [_SITE.fullmatch(site) for site in listed]
     if entry is None or None in found:
         shown = "nothing" if entry is None else repr(entry[1])
-        raise FormatError(
-            f"{where} has {shown} as acs; expected acs=none, or sites such as acs=157-174+: fetch the file again"
-        )
+        raise FormatError(f"{where} has {shown} as acs; expected acs=none or such as acs=157-174+: {CURE}")
     sites = [(int(one[1]), int(one[2]), 1 if one[3] == "+" else -1) for one in found if one is not None]
     for start, end, _ in sites:
         if not start < end <= length:
-            raise FormatError(
-                f"{where} places a site at {start}-{end}; expected a place within {length} letters: fetch the file "
-                "again"
-            )
+            raise FormatError(f"{where} places a site at {start}-{end}; expected one within {length} letters: {CURE}")
     return sites
 
 

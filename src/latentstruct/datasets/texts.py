@@ -16,8 +16,6 @@ from latentstruct.formats.text import Source
 from latentstruct.short_repr import short_repr, show
 from latentstruct.trees import Tree, plain_label
 
-__all__ = ["CessEsp", "Conll2000", "load_cess_esp", "load_conll2000", "load_litbank", "simplify_label", "simplify_tag"]
-
 _TREES = ".tbf"
 _ELLIPSIS = "*0*"
 _DETAIL = re.compile(r"[mf]?[sp]|co|[xje]|[0-9].*", re.ASCII)
@@ -134,24 +132,12 @@ class CessEsp:
 
 @lru_cache(maxsize=4096)
 def simplify_label(label: str) -> str:
-    """Return the label of a constituent without its function and details.
+    """Return the label of a constituent without its function and details, one of about 30 labels.
 
     The function is dropped (see `latentstruct.trees.plain_label`), and ``*``; of the parts between dots those for
     gender, number, coordination, ellipsis and references are dropped from the second on. Noun phrases of names are noun
     phrases (``snp`` → ``sn``), adjective phrases are ``sa``, and adverbial and participle clauses have one letter.
 
-    Parameters
-    ----------
-    label : str
-        A label as in the files.
-
-    Returns
-    -------
-    str
-        One of about 30 labels.
-
-    Examples
-    --------
     >>> [simplify_label(label) for label in ("sn.co-SUJ", "grup.nom.ms", "S.F.AComp*.j", "s.a.fp.x", "S*")]
     ['sn', 'grup.nom', 'S.F.A', 'sa', 'S']
     """
@@ -164,20 +150,8 @@ def simplify_label(label: str) -> str:
 
 
 def simplify_tag(tag: str) -> str:
-    """Return the part of speech: three letters of verbs, marks of punctuation as they are, else two letters.
+    """Return the part of speech of an EAGLES tag: three letters of verbs and punctuation, else two.
 
-    Parameters
-    ----------
-    tag : str
-        A tag of the EAGLES scheme.
-
-    Returns
-    -------
-    str
-        One of about 60 tags: of verbs the letters for the kind and the mood are kept, of others that for the kind.
-
-    Examples
-    --------
     >>> [simplify_tag(tag) for tag in ("vmis3s0", "ncfs000", "Fpa", "rg")]
     ['vmi', 'nc', 'Fpa', 'rg']
     """

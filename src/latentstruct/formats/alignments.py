@@ -9,19 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.fasta import Record, check_letters, fasta_records, wrapped
+from latentstruct.formats.fasta import Record, fasta_records, join_letters, wrapped
 from latentstruct.formats.text import FilePath, Source, show, write_text
 from latentstruct.short_repr import short_repr
-
-__all__ = [
-    "SequencePairs",
-    "gapped_rows",
-    "parse_alignments",
-    "read_alignments",
-    "read_sequence_pairs",
-    "read_tracks",
-    "write_alignments",
-]
 
 GAPS = b"-."
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -68,12 +58,10 @@ class _Row(NamedTuple):
         return self.row.translate(None, GAPS).upper().decode("ascii")
 
 
-def _row_bytes(content: bytes, source: Source, number: int) -> bytes:
-    """Return the letters and gaps of a line, white space left out."""
-    check_letters(
-        content, source, number, _ROW_BYTES + _SPACE, "letters of either case and the gaps '-' and '.'", _cure
-    )
-    return content.translate(None, _SPACE)
+def _row(lines: Sequence[tuple[int, bytes]], source: Source) -> bytes:
+    """Return the letters and gaps of lines, white space left out."""
+    expected = "letters of either case and the gaps '-' and '.'"
+    return join_letters(lines, source, _ROW_BYTES + _SPACE, expected, _cure).translate(None, _SPACE)
 
 
 def _cure(letter: str) -> str:
@@ -82,12 +70,12 @@ def _cure(letter: str) -> str:
 
 def _parse_pir(record: Record, title: str, source: Source) -> _Row:
     """Read a PIR record, whose first line is a remark and whose letters end with a star."""
-    parts = []
+    heads = []
     for number, content in record.lines[1:]:
         head, star, _ = content.partition(b"*")
-        parts.append(_row_bytes(head, source, number))
+        heads.append((number, head))
         if star:
-            return _Row(record.line, title, b"".join(parts))
+            return _Row(record.line, title, _row(heads, source))
     source.fail(
         f"the PIR record {show(title)} does not end; expected a line of remarks, letters and a star '*': complete it, "
         "or name the sequence without 'P1;' if this is FASTA",
@@ -102,11 +90,10 @@ def _rows(source: Source) -> Iterator[_Row]:
         if pir is not None:
             row = _parse_pir(record, pir[1], source)
         else:
-            parts = [_row_bytes(content, source, number) for number, content in record.lines]
-            row = _Row(record.line, record.header.partition(" ")[0], b"".join(parts))
+            row = _Row(record.line, record.header.partition(" ")[0], _row(record.lines, source))
         if not row.row.translate(None, GAPS):
             source.fail(
-                f"the sequence {show(row.name)} has no letters; expected some after its header: remove the pair",
+                f"the sequence {show(row.name)} has no letters; expected some: remove the pair",
                 line=record.line,
             )
         yield row
@@ -152,25 +139,7 @@ def _match(first: _Row, second: _Row, source: Source, lower_case: bool) -> NDArr
 
 
 def parse_alignments(source: Source, lower_case: bool = False) -> SequencePairs:
-    """Read aligned pairs from lines.
-
-    Parameters
-    ----------
-    source : Source
-        The lines.
-    lower_case : bool, default=False
-        Whether columns with lower-case letters count as aligned too.
-
-    Returns
-    -------
-    SequencePairs
-        With matches.
-
-    Raises
-    ------
-    FormatError
-        If the lines are not of this format or no column counts.
-    """
+    """Read aligned pairs from lines; see `read_alignments`."""
     names: list[tuple[str, str]] = []
     sequences: list[tuple[str, str]] = []
     matches: list[NDArray[np.int64]] = []
@@ -205,13 +174,6 @@ def read_alignments(path: FilePath, lower_case: bool = False) -> SequencePairs:
     -------
     SequencePairs
         With matches.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format or no column counts.
     """
     return parse_alignments(Source.open(path), lower_case)
 
@@ -247,13 +209,6 @@ def read_tracks(path: FilePath) -> dict[str, str]:
     -------
     dict of str to str
         The states by the name of the sequence.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format, or names two records alike whose states differ.
     """
     source = Source.open(path)
     tracks: dict[str, str] = {}
@@ -281,26 +236,10 @@ def read_tracks(path: FilePath) -> dict[str, str]:
 
 
 def gapped_rows(sequences: tuple[str, str], matches: Any) -> tuple[str, str]:
-    """Write one alignment as two rows of the same length.
+    """Write one alignment as two rows of the same length, with ``-`` for gaps.
 
-    Between aligned letters stand those of the first sequence that face gaps, then those of the second.
-
-    Parameters
-    ----------
-    sequences : (str, str)
-        Both sequences.
-    matches : int array of shape (m, 2)
-        The aligned positions, both columns strictly increasing.
-
-    Returns
-    -------
-    (str, str)
-        The rows, with ``-`` for gaps.
-
-    Raises
-    ------
-    InputError
-        If the positions do not increase or lie outside the sequences.
+    Between aligned letters stand those of the first sequence that face gaps, then those of the second. The matches of
+    shape (m, 2) are aligned positions, both columns strictly increasing; other ones raise an InputError.
     """
     found = np.asarray(matches, dtype=np.int64).reshape(-1, 2)
     ends = np.array([[len(sequence) for sequence in sequences]])

@@ -70,25 +70,11 @@ def image_name(file: str) -> str:
 
 
 def fit_boxes(annotation: ImageAnnotation, width: int, height: int) -> Boxes:
-    """Return the boxes of an image, cut off at its borders.
+    """Return the boxes of an image, cut off at its borders: 0 ≤ x0 < x1 ≤ width and 0 ≤ y0 < y1 ≤ height.
 
-    Parameters
-    ----------
-    annotation : ImageAnnotation
-        The boxes, which may stand out of the image by one pixel.
-    width, height : int
-        Size of the image in pixels.
-
-    Returns
-    -------
-    float64 array of shape (k, 4)
-        x0, y0, x1, y1 with 0 ≤ x0 < x1 ≤ width and 0 ≤ y0 < y1 ≤ height.
-
-    Raises
-    ------
-    FormatError
-        If a box is empty, stands out further or lies within the first pixel, as boxes do that are given as shares of
-        width and height, or if the file tells another size of the image.
+    Boxes may stand out of the image by one pixel. A FormatError is raised if a box is empty, stands out further or lies
+    within the first pixel, as boxes do that are given as shares of width and height, or if the file states another
+    size of the image.
     """
     where = f"{annotation.place}: {annotation.file}"
     if annotation.size not in (None, (width, height)):
@@ -113,13 +99,11 @@ def fit_boxes(annotation: ImageAnnotation, width: int, height: int) -> Boxes:
             )
         if (box < -OVERHANG).any() or (box > ends + OVERHANG).any():
             raise FormatError(
-                f"{where} has the box {shown} (x0, y0, x1, y1); expected it within the image of {width} × {height} "
-                "pixels: correct it, or remove it"
+                f"{where} has the box {shown} (x0, y0, x1, y1); expected it within {width} × {height} pixels: correct "
+                "or remove it"
             )
         if not (np.clip(box, 0.0, ends)[2:] > np.clip(box, 0.0, ends)[:2]).all():
-            raise FormatError(
-                f"{where} has the box {shown}, which is empty; expected x0 < x1 and y0 < y1: correct it, or remove it"
-            )
+            raise FormatError(f"{where} has the box {shown}, which is empty; expected x0 < x1 and y0 < y1: correct it")
     return np.clip(annotation.boxes, 0.0, ends)
 
 

@@ -28,22 +28,7 @@ def refuse_stream(path: FilePath) -> None:
 def read_conll_blocks(
     path: FilePath, blank: Mapping[int, str] | None = None, n_tokens: int = TOKENS
 ) -> Iterator[ColumnSentences]:
-    """Read a CoNLL-style file part by part; the sentences are those of `read_conll`.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; decompressed if its name ends in ``.gz``.
-    blank : mapping of int to str, optional
-        What empty fields of a column are read as; see `read_conll`.
-    n_tokens : int, default=20000
-        Tokens of a part; a part ends with the sentence that reaches it.
-
-    Yields
-    ------
-    ColumnSentences
-        The sentences of a part.
-    """
+    """Read the sentences of `read_conll` in blocks; a block ends with the sentence that reaches `n_tokens`."""
     name, form = source_name(path), None
     waiting: list[tuple[int, bytes]] = []
     for number, raw in numbered_lines(path):
@@ -62,23 +47,9 @@ def read_conll_blocks(
 
 
 def survey_svmlight(path: FilePath, zero_based: bool = False) -> tuple[int, dict[str, Any], int]:
-    """Read an svmlight file part by part and return what all of it tells.
+    """Return the number of features of an svmlight file, its labels and the number of samples, read in blocks.
 
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    zero_based : bool, default=False
-        Whether the first feature has the index 0 and not 1.
-
-    Returns
-    -------
-    n_features : int
-        The largest index decides.
-    labels : dict of str to label
-        The labels as they are written, and as `read_svmlight` returns them.
-    n_samples : int
-        The number of samples.
+    The labels map the text in the file to what `read_svmlight` returns for it.
     """
     name, n_features, n_samples = source_name(path), 0, 0
     written: dict[str, int] = {}
@@ -98,26 +69,7 @@ def survey_svmlight(path: FilePath, zero_based: bool = False) -> tuple[int, dict
 def read_svmlight_blocks(
     path: FilePath, n_features: int, labels: Mapping[str, Any], zero_based: bool = False
 ) -> Iterator[tuple[csr_array, list[Any]]]:
-    """Read an svmlight file part by part.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    n_features : int
-        The number of features.
-    labels : mapping of str to label
-        What the labels as they are written stand for.
-    zero_based : bool, default=False
-        Whether the first feature has the index 0 and not 1.
-
-    Yields
-    ------
-    X : csr_array of shape (n_samples, n_features)
-        The features of a part.
-    y : list
-        The labels.
-    """
+    """Read features and labels of an svmlight file in blocks, given what `survey_svmlight` returned."""
     for lines in _parts(path, SAMPLES):
         X, written, _ = parse_svmlight(Source(lines, source_name(path)), n_features, zero_based)
         yield X, [labels[label] for label in written]

@@ -65,13 +65,6 @@ def read_annotations(path: FilePath) -> list[ImageAnnotation]:
     -------
     list of ImageAnnotation
         One for each image, in the order of the file or of the names of the XML files.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If it is not of these formats, names an image twice, or has nothing in it.
     """
     text = path_text(path)
     if os.path.isdir(text):
@@ -111,25 +104,7 @@ def read_label_table(path: FilePath) -> list[ImageAnnotation]:
 
 
 def parse_label_table(raw: bytes, name: str) -> list[ImageAnnotation]:
-    """Read such a table with commas from the contents of a file.
-
-    Parameters
-    ----------
-    raw : bytes
-        The contents.
-    name : str
-        What messages call the file.
-
-    Returns
-    -------
-    list of ImageAnnotation
-        One for each image, in the order of first rows.
-
-    Raises
-    ------
-    FormatError
-        If they are not of this format.
-    """
+    """Read such a table with commas from the contents of a file; messages call the file `name`."""
     return _annotations(Table(Source.of(raw.removeprefix(BOM), name), ",", skip_empty=True))
 
 

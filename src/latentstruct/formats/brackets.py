@@ -9,8 +9,6 @@ from latentstruct.exceptions import FormatError, InputError
 from latentstruct.formats.text import FilePath, Source, kept_input, numbered_lines, show, source_name, write_text
 from latentstruct.trees import NO_BREAK_SPACES, Tree, is_plain, plain_label
 
-__all__ = ["Token", "format_tree", "parse_tree", "parse_trees", "read_sentences", "read_trees", "write_trees"]
-
 ENCODINGS = ("utf-8", "latin-1")
 EMPTY_LABEL = "-NONE-"
 
@@ -68,20 +66,12 @@ def read_trees(
     -------
     list of Tree
         The trees in the order of the file.
-
-    Raises
-    ------
-    InputError
-        If there is no such file or encoding.
-    FormatError
-        If the file is not of this format or holds no tree.
     """
     lines, source = numbered_lines(path), Source((), source_name(path))
     trees = list(parse_trees(lines, source.name, encoding, lemmas, empty_labels, empty_words, plain_labels))
     if not trees:
         source.fail(
-            "found no tree; expected brackets such as (S (NP (NN dogs)) (VP (VB bark))): check that this is the right "
-            "file",
+            "found no tree; expected brackets such as (S (NP (NN dogs)) (VP (VB bark))): check the file",
             line=1,
         )
     return trees
@@ -152,9 +142,7 @@ def parse_tree(text: str) -> Tree:
     'NP'
     """
     if not isinstance(text, str):
-        raise InputError(
-            f"text is {show(text)}; expected a tree in brackets such as '(NP (N dogs))': give it as a string"
-        )
+        raise InputError(f"text is {show(text)}; expected a string such as '(NP (N dogs))': give one")
     lines = enumerate(text.encode("utf-8", "surrogatepass").splitlines(), start=1)
     trees = list(parse_trees(lines, "text"))
     if len(trees) != 1:
@@ -278,9 +266,7 @@ def format_tree(tree: Tree) -> str:
             parts.append(f" {_written(node, 'word')}")
         else:
             if not node.children:
-                raise InputError(
-                    f"the node {show(node.label)} has no child; expected a word or nodes: remove it, or give it some"
-                )
+                raise InputError(f"the node {show(node.label)} has no child; expected a word or nodes: remove it")
             parts.append(f"{' (' if parts else '('}{_written(node.label, 'label')}")
             waiting.append(None)
             waiting.extend(reversed(node.children))
@@ -290,9 +276,7 @@ def format_tree(tree: Tree) -> str:
 def _written(text: str, what: str) -> str:
     """Return a word or label as it stands in a file."""
     if not is_plain(text):
-        raise InputError(
-            f"a {what} is {show(text)}; expected text without blanks and line ends: replace them, by _ for instance"
-        )
+        raise InputError(f"a {what} is {show(text)}; expected text without blanks and line ends: write _ for them")
     return _escaped(text)
 
 
@@ -347,13 +331,6 @@ def read_sentences(
     -------
     list of list of str or of (str, str)
         The words, or the words with their tags.
-
-    Raises
-    ------
-    InputError
-        If there is no such file or encoding.
-    FormatError
-        If a tag is missing, a line is a tree, or the file holds no word.
     """
     if not (isinstance(encoding, str) and encoding in ENCODINGS):
         raise InputError(f"encoding is {show(encoding)}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
@@ -371,7 +348,7 @@ def read_sentences(
             tokens = map(_escaped, words)
             sentences.append([_split_tag(token, plain_labels, source) if tagged else token for token in tokens])
     if not sentences:
-        source.fail("found no word; expected one sentence a line: check that this is the right file", line=1)
+        source.fail("found no word; expected one sentence a line: check the file", line=1)
     return sentences
 
 

@@ -15,6 +15,7 @@ from latentstruct.formats.text import FilePath, Source, numbered_lines, show, so
 from latentstruct.short_repr import short_repr
 
 _DOCUMENT_START = "-DOCSTART-"
+_DOCUMENT_BYTES = _DOCUMENT_START.encode()
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +188,7 @@ def parse_conll(
         offsets.append(n_tokens)
     if not n_tokens:
         source.fail(
-            "found no token; expected one token a line with its columns and a blank line after each sentence: check "
-            "that this is the right file",
+            "found no token; expected one token a line, and blank lines between sentences: check the file",
             line=1,
         )
     kept = values if columns is None else [values[_column_position(k, width, name)] for k in columns]
@@ -211,7 +211,7 @@ def form_of(raw: bytes, blank: Mapping[int, str] | None) -> tuple[int, bool]:
 
 def ends_sentence(raw: bytes) -> bool:
     """Tell whether a line holds no token."""
-    return not raw.strip() or raw.startswith(_DOCUMENT_START.encode())
+    return not raw.strip() or raw.startswith(_DOCUMENT_BYTES)
 
 
 def _fill(fields: list[bytes], blank: Mapping[int, str], source: Source) -> list[bytes]:
@@ -248,13 +248,6 @@ def read_conll(
     -------
     ColumnSentences
         The sentences.
-
-    Raises
-    ------
-    InputError
-        If there is no such file or no such column.
-    FormatError
-        If the file is not of this format.
     """
     return parse_conll(numbered_lines(path), source_name(path), columns, blank)
 

@@ -14,8 +14,6 @@ from latentstruct.documents import Document, Mention, OtherColumns
 from latentstruct.exceptions import InputError
 from latentstruct.formats.text import STANDARD_STREAM, FilePath, Source, path_text, show, write_text
 
-__all__ = ["parse_conll_coreference", "parse_litbank", "read_coreference", "write_coreference"]
-
 _BEGIN = re.compile(r"#begin document\s+(?P<name>.*)", re.ASCII)
 _PART = re.compile(r";\s*part\s+(?P<part>[0-9]{1,9})", re.ASCII)
 _POSITION = re.compile(r"-?[0-9]{1,18}", re.ASCII)
@@ -198,8 +196,7 @@ def _standoff_span(fields: list[str], sentences: list[list[str]], source: Source
     sentence, start, last_sentence, last = map(int, fields[2:6])
     if sentence != last_sentence:
         source.fail(
-            f"the mention begins in sentence {sentence} and ends in {last_sentence}; expected a span of one sentence: "
-            "cut the mention"
+            f"the mention begins in sentence {sentence} and ends in {last_sentence}; expected one sentence: cut it"
         )
     if not (0 <= sentence < len(sentences) and 0 <= start <= last < len(sentences[sentence])):
         source.fail(
@@ -327,13 +324,6 @@ def read_coreference(path: FilePath) -> list[Document]:
     -------
     list of Document
         The documents; the parts of a CoNLL-2012 file are documents of their own.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or none of these kinds in the folder.
-    FormatError
-        If a file is not of its format, brackets are not balanced or a mention has two clusters.
     """
     documents: list[Document] = []
     for name in coreference_files(path):

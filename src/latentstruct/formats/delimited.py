@@ -53,7 +53,7 @@ class Table:
 
     def _read(self) -> Iterator[list[str]]:
         source, line, width = self.source, 1, 0
-        reader = csv.reader(map(self._decode, source), delimiter=self.delimiter, strict=True)
+        reader = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
         try:
             for cells in reader:
                 source.line, line = line, reader.line_num + 1
@@ -70,13 +70,15 @@ class Table:
                 line=line,
             )
 
-    def _decode(self, raw: bytes) -> str:
-        if b"\0" in raw:
-            self.source.fail(
-                "found a null character, which text in UTF-8 does not have; expected a table: save it as CSV in UTF-8, "
-                "or choose another file"
-            )
-        return self.source.decode(raw)
+    def _lines(self) -> Iterator[str]:
+        for raw in self.source:
+            if b"\0" in raw:
+                found = "found a null character, which text in UTF-8 does not have"
+                self.source.fail(f"{found}; expected a table: save it as CSV in UTF-8, or choose another file")
+            try:
+                yield raw.decode()
+            except UnicodeDecodeError:
+                self.source.decode(raw)
 
     def check_names(self) -> None:
         """Raise if a column has no name, or that of another."""
@@ -110,20 +112,17 @@ class Table:
             words = [cells.pop(k).strip() for k in taken]
             if not all(words):
                 self.fail_empty(texts[taken[words.index("")]])
-            yield words[::-1], self._numbers(cells, names)
+            try:
+                numbers = list(map(float, cells))
+            except ValueError:
+                self._explain(cells, names)
+            if not all(map(isfinite, numbers)) or "_" in "".join(cells):
+                self._explain(cells, names)
+            yield words[::-1], numbers
 
     def fail_empty(self, what: str) -> NoReturn:
         """Raise the error of an empty cell."""
         self.source.fail(f"the {what} is empty; expected a {what}: give the row a {what} or remove the row")
-
-    def _numbers(self, cells: list[str], names: list[str]) -> list[float]:
-        try:
-            numbers = list(map(float, cells))
-        except ValueError:
-            self._explain(cells, names)
-        if not all(map(isfinite, numbers)) or any("_" in cell for cell in cells):
-            self._explain(cells, names)
-        return numbers
 
     def _explain(self, cells: list[str], names: Collection[str]) -> NoReturn:
         """Find the cell that is not a finite number, and raise the error."""

@@ -26,8 +26,6 @@ from latentstruct.formats.json_lines import read_records, write_records
 from latentstruct.formats.text import FilePath, Source, show
 from latentstruct.short_repr import short_repr
 
-__all__ = ["DiversityQuery", "read_diversity", "split_words", "write_choices"]
-
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -122,8 +120,7 @@ def _query(record: _Record, source: Source) -> DiversityQuery:
         own = k if document.id is None else document.id
         if own in ids:
             source.fail(
-                f"found the document {show(own)} twice; expected different ids (a document without one has its number, "
-                "from 0): rename or remove one"
+                f"found the document {show(own)} twice; expected distinct ids (by default numbers from 0): rename one"
             )
         ids[own] = None
     known = any(document.subtopics is not None for document in record.documents)

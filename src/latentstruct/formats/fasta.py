@@ -85,13 +85,6 @@ def read_fasta(path: FilePath) -> Sequences:
     -------
     Sequences
         Names, descriptions and sequences in upper case.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format, holds nothing, or names two sequences alike.
     """
     return _collected(each_sequence(path))
 
@@ -99,26 +92,8 @@ def read_fasta(path: FilePath) -> Sequences:
 def read_labelled_fasta(path: FilePath) -> tuple[Sequences, list[int]]:
     """Read DNA sequences whose headers say whether they hold a motif, as in ``>name label=1`` or ``label=-1``.
 
-    The label may stand anywhere after the name; it may be written 1, +1 or positive, and -1 or negative.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
-
-    Returns
-    -------
-    sequences : Sequences
-        Names, descriptions with the labels, and sequences in upper case.
-    labels : list of int
-        +1 and −1.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format, or a header has no label, two, or another one.
+    The label may stand anywhere after the name; it may be written 1, +1 or positive, and -1 or negative. Returned are
+    the sequences, their descriptions with the labels, and the labels +1 and −1.
     """
     found = list(each_labelled_sequence(path))
     return _collected(one for one, _ in found), [label for _, label in found]
@@ -144,8 +119,8 @@ def _label(description: str, title: str, source: Source) -> int:
         source.fail(f"the header of {show(title)} has {many}; expected {expected}: {cure}")
     if found[0].lower() not in LABEL_TEXTS:
         source.fail(
-            f"the header of {show(title)} has the label {show(found[0])}; expected 1, +1 or positive, or -1 or "
-            "negative: correct it"
+            f"the header of {show(title)} has the label {show(found[0])}; expected 1, +1, positive, -1 or negative: "
+            "correct it"
         )
     return LABEL_TEXTS[found[0].lower()]
 
@@ -165,13 +140,12 @@ def each_sequence(path: FilePath) -> Iterator[FoundSequence]:
     header_lines: dict[str, int] = {}
     for line, header, lines in fasta_records(source):
         title, _, description = header.partition(" ")
-        for number, content in lines:
-            check_letters(content, source, number, _LETTER_BYTES, f"the letters {LETTERS} of either case", _cure)
-        letters = b"".join(content for _, content in lines).upper().decode("ascii")
+        joined = join_letters(lines, source, _LETTER_BYTES, f"the letters {LETTERS} of either case", _cure)
+        letters = joined.upper().decode("ascii")
         if title in header_lines:
             source.fail(
-                f"the name {show(title)} was used in line {header_lines[title]} already; expected different names: "
-                "rename one of the two sequences",
+                f"the name {show(title)} was used in line {header_lines[title]} already; expected distinct names: "
+                "rename one",
                 line=line,
             )
         if not letters:
@@ -224,15 +198,17 @@ def fasta_records(source: Source) -> Iterator[Record]:
         yield begun
 
 
-def check_letters(
-    content: bytes, source: Source, line: int, allowed: bytes, expected: str, cure: Callable[[str], str]
-) -> None:
-    """Raise if a line has other letters than those that are allowed."""
-    if content.translate(None, allowed):
+def join_letters(
+    lines: Sequence[tuple[int, bytes]], source: Source, allowed: bytes, expected: str, cure: Callable[[str], str]
+) -> bytes:
+    """Return the joined lines of a record; raise if they have other letters than those that are allowed."""
+    joined = b"".join([content for _, content in lines])
+    if joined.translate(None, allowed):
+        source.line, content = next((n, content) for n, content in lines if content.translate(None, allowed))
         column = next(i for i, byte in enumerate(content) if byte not in allowed)
-        source.line = line
         found = source.decode(content[column:])[0]
         source.fail(f"found {show(found)} in column {column + 1}; expected {expected}: {cure(found)}")
+    return joined
 
 
 def _cure(letter: str) -> str:
@@ -295,25 +271,7 @@ def write_sites(path: FilePath, sites: "Iterable[Site]") -> None:
 
 
 def read_sites(path: FilePath) -> "list[Site]":
-    """Read a table of sites as `write_sites` writes it.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
-
-    Returns
-    -------
-    list of Site
-        The sites in the order of the file, at least one.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format, or holds no site.
-    """
+    """Read a table of sites as `write_sites` writes it; there is at least one."""
     from latentstruct.motifs import Site
 
     source, sites = Source.open(path), []
@@ -329,7 +287,5 @@ def read_sites(path: FilePath) -> "list[Site]":
         sequence, start, end, strand, score, letters = cells
         sites.append(Site(sequence, int(start), int(end), 1 if strand == "+" else -1, float(score), letters))
     if not sites:
-        raise FormatError(
-            f"{source.name} holds no site; expected a line for each below the header line: check its origin"
-        )
+        raise FormatError(f"{source.name} holds no site; expected one below the header line: check its origin")
     return sites

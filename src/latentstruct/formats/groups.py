@@ -24,8 +24,6 @@ from latentstruct.formats.text import FilePath, show, write_text
 from latentstruct.ragged import Indices
 from latentstruct.short_repr import short_repr
 
-__all__ = ["ItemGroups", "read_groups", "write_groups"]
-
 GROUP, CLUSTER = "group", "cluster"
 
 

@@ -2,18 +2,14 @@
 
 import gzip
 import math
-import os
 import struct
-import zlib
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.text import FilePath, path_text
-
-__all__ = ["read_idx"]
+from latentstruct.exceptions import FormatError
+from latentstruct.formats.text import FilePath, opened, path_text
 
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 """Types of values by the third byte of a file."""
@@ -22,57 +18,24 @@ MAX_BYTES = 1 << 31
 CHUNK = 1 << 20
 GZIP = b"\x1f\x8b"
 
-Stream = BinaryIO | gzip.GzipFile
+Stream = IO[bytes] | gzip.GzipFile
 
 
 def read_idx(path: FilePath, max_bytes: int = MAX_BYTES) -> NDArray[Any]:
-    """Read an array from an idx file, compressed by gzip or not.
+    """Read an array of at most `max_bytes` from an idx file, whose first bytes show whether gzip compressed it.
 
-    The file begins with two zero bytes, a byte that tells the type of the values, a byte with the number of dimensions
-    and the length of each dimension in 4 bytes, big end first; the values follow, those of the last dimension next to
-    each other.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; whether it is compressed is seen from its first bytes.
-    max_bytes : int, default=2**31
-        The largest array to read. No memory is taken for values that the file announces but does not hold.
-
-    Returns
-    -------
-    ndarray
-        The array, in the byte order of the machine.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be opened.
-    FormatError
-        If it is no idx file, is damaged, or holds more or less than it announces.
+    The file begins with two zero bytes, a byte for the type of the values, a byte with the number of dimensions and the
+    length of each dimension in 4 bytes, big end first; the values follow in C order. No memory is taken for values that
+    the file announces but does not hold. The array has the byte order of the machine.
     """
     name = path_text(path)
-    if os.path.isdir(name):
-        raise InputError(f"{name} is a directory; expected a file: give the path of one file in it")
-    try:
-        with open(name, "rb") as raw:
-            compressed = raw.read(2) == GZIP
-            raw.seek(0)
-            if not compressed:
-                return _read_array(raw, name, max_bytes)
-            with gzip.open(raw, "rb") as stream:
-                return _read_array(stream, name, max_bytes)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise FormatError(
-            f"{name}: the gzip data cannot be read ({error}); expected a complete gzip file: fetch the file again"
-        ) from error
-    except FileNotFoundError as error:
-        raise InputError(f"{name} does not exist; expected a readable file: check the path") from error
-    except OSError as error:
-        raise InputError(
-            f"{name} cannot be read ({error.strerror or error}); expected a readable file: check its permissions and "
-            "the disk"
-        ) from error
+    with opened(name, unpack=False) as raw:
+        compressed = raw.read(2) == GZIP
+        raw.seek(0)
+        if not compressed:
+            return _read_array(raw, name, max_bytes)
+        with gzip.open(raw, "rb") as stream:
+            return _read_array(stream, name, max_bytes)
 
 
 def _read_array(stream: Stream, name: str, max_bytes: int) -> NDArray[Any]:
@@ -99,8 +62,7 @@ def _read_header(stream: Stream, name: str) -> tuple[np.dtype[Any], tuple[int, .
     lengths = stream.read(4 * start[3])
     if len(lengths) < 4 * start[3]:
         raise FormatError(
-            f"{name} ends before the lengths of its {start[3]} dimensions; expected 4 bytes for each: fetch the file "
-            "again"
+            f"{name} ends before the lengths of its {start[3]} dimensions; expected 4 bytes each: fetch it again"
         )
     return np.dtype(TYPES[start[2]]), struct.unpack(f">{start[3]}I", lengths)
 

@@ -113,13 +113,6 @@ def read_meme(path: FilePath) -> list[MemeMotif]:
     -------
     list of MemeMotif
         The motifs in the order of the file.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format, not about DNA, or holds no motif.
     """
     source = Source.open(path)
     lines = (text for line in source.texts() if (text := line.strip()))

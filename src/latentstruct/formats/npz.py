@@ -11,8 +11,6 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["load_arrays"]
-
 KINDS = "biuf"
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MOST_GROWTH, HEAD = 1100, 1 << 16
@@ -20,25 +18,10 @@ MOST_GROWTH, HEAD = 1100, 1 << 16
 
 
 def load_arrays(path: str | PathLike[str], names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Return arrays of numbers from an archive that `numpy.savez` or `numpy.savez_compressed` wrote.
+    """Return arrays of numbers, by name, from an archive that `numpy.savez` or `numpy.savez_compressed` wrote.
 
-    Parameters
-    ----------
-    path : str or path
-        The archive.
-    names : iterable of str
-        The arrays to read.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The arrays, of truth values, whole or real numbers.
-
-    Raises
-    ------
-    Exception
-        Of many kinds, as a damaged archive fails in as many ways as the zip and the array format have parts. No memory
-        is taken for values that the archive announces but cannot hold.
+    A damaged archive raises exceptions of many kinds, as the zip and the array format have many parts. No memory is
+    taken for values that the archive announces but cannot hold.
     """
     with open(path, "rb") as handle, zipfile.ZipFile(handle) as archive:
         size = os.fstat(handle.fileno()).st_size

@@ -15,8 +15,6 @@ from latentstruct.formats.svmlight import SparseRows
 from latentstruct.formats.text import FilePath, Source, show, write_text
 from latentstruct.short_repr import short_repr
 
-__all__ = ["Queries", "read_queries", "write_scores"]
-
 _GRADE = re.compile(r"[0-9]{1,9}", re.ASCII)
 _DENSE_FROM = 0.25
 """Share of listed values from which documents become dense rows: memory stays within a few times the file's."""

@@ -24,6 +24,7 @@ MAX_LINE_BYTES = 2**28
 """Bytes above which a line is refused: it is held in memory whole."""
 MAX_UNPACKED, MAX_GROWTH = 2**28, 200
 """A compressed file is refused once it has become larger than both: so many bytes, and so many times its own size."""
+GZIP_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)
 INTEGER = re.compile(r"[-+]?[0-9]+", re.ASCII)
 NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)", re.IGNORECASE | re.ASCII)
@@ -42,15 +43,7 @@ def read_standard_input() -> bytes:
 
 
 class KeptInput(os.PathLike[str]):
-    """Standard input that was read whole, so that its content can tell its format and be read again.
-
-    Parameters
-    ----------
-    content : bytes
-        What was read.
-    suffix : str
-        The extension a file of this content would have.
-    """
+    """Standard input that was read whole, with the extension that a file of this content would have."""
 
     def __init__(self, content: bytes, suffix: str) -> None:
         self.content = content
@@ -101,20 +94,16 @@ def extension(path: FilePath) -> str:
 
 
 @contextmanager
-def opened(path: FilePath, place: Callable[[], str] | None = None) -> Iterator[IO[bytes]]:
-    """Open a file to be read, decompressed if its name ends in .gz; errors name it, or the place in it."""
+def opened(path: FilePath, unpack: bool = True) -> Iterator[IO[bytes]]:
+    """Open a file to be read, decompressed if its name ends in .gz and `unpack`; errors name it."""
     text = path_text(path)
     if os.path.isdir(text):
         raise InputError(f"{text} is a directory; expected a file: give the path of one file in it")
     try:
-        with open_unpacked(text) as handle:
+        with open_unpacked(text) if unpack else open(text, "rb") as handle:
             yield handle
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        where = place() if place else text
-        raise FormatError(
-            f"{where}: the gzip data cannot be read ({error}); expected a complete gzip file: fetch the file again, or "
-            "drop .gz from the name if the file is not compressed"
-        ) from error
+    except GZIP_ERRORS as error:
+        raise _damaged(text, error) from error
     except FileNotFoundError as error:
         raise InputError(f"{text} does not exist; expected a readable file: check the path") from error
     except OSError as error:
@@ -130,10 +119,8 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
     if text == STANDARD_STREAM:
         yield from _lines(io.BytesIO(path.content) if isinstance(path, KeptInput) else sys.stdin.buffer, "<stdin>")
         return
-    number = 0
-    with opened(text, lambda: f"{text}:{number + 1}") as handle:
-        for number, line in _lines(handle, text):
-            yield number, line
+    with opened(text) as handle:
+        yield from _lines(handle, text)
 
 
 def read_limited(path: FilePath, limit: int, whole: bool = True) -> bytes:
@@ -149,11 +136,20 @@ def read_limited(path: FilePath, limit: int, whole: bool = True) -> bytes:
 
 def _lines(handle: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a stream, counted from 1."""
-    for number, line in enumerate(iter(partial(handle.readline, MAX_LINE_BYTES + 1), b""), 1):
-        if len(line) > MAX_LINE_BYTES:
-            most = f"{MAX_LINE_BYTES} bytes; expected at most that many"
-            fail(name, number, f"the line has more than {most}: check that this is text")
-        yield number, line.removeprefix(BOM) if number == 1 else line
+    number = 0
+    try:
+        for number, line in enumerate(iter(partial(handle.readline, MAX_LINE_BYTES + 1), b""), 1):
+            if len(line) > MAX_LINE_BYTES:
+                found = f"the line has more than {MAX_LINE_BYTES} bytes"
+                fail(name, number, f"{found}; expected at most that many: check that this is text")
+            yield number, line.removeprefix(BOM) if number == 1 else line
+    except GZIP_ERRORS as error:
+        raise _damaged(f"{name}:{number + 1}", error) from error
+
+
+def _damaged(where: str, error: BaseException) -> FormatError:
+    cure = "fetch the file again, or drop .gz from the name if the file is not compressed"
+    return FormatError(f"{where}: the gzip data cannot be read ({error}); expected a complete gzip file: {cure}")
 
 
 class Source:

@@ -21,8 +21,6 @@ from latentstruct.short_repr import short_repr
 if TYPE_CHECKING:
     from latentstruct.inference.structure import FactorGraphs
 
-__all__ = ["UaiModel", "read_uai", "write_uai"]
-
 KINDS = ("MARKOV", "BAYES")
 SCALES = {"linear": 0.0, "natural": 1.0, "log10": math.log(10.0)}
 """How tables are written, and the natural logarithm of the base of their logarithms."""
@@ -67,14 +65,8 @@ class UaiModel:
     def structure(self) -> tuple["FactorGraphs", Vector, Vector]:
         """Return the one factor graph with its potentials.
 
-        Returns
-        -------
-        structure : FactorGraphs
-            Of the constants and of the factors of two variables or more.
-        unary : ndarray of shape (sum of cards,)
-            The factors of one variable, added up.
-        tables : ndarray
-            The tables of the structure's factors.
+        These are the structure of constants and of factors of two variables or more, the factors of one variable
+        added up by state, and the tables of the structure's factors.
         """
         from latentstruct.inference.structure import FactorGraphs
 
@@ -109,6 +101,7 @@ class Words:
 
     @property
     def n_left(self) -> int:
+        """The number of words that are not read yet."""
         return len(self.words) - self.at
 
     def fail(self, position: int, problem: str) -> NoReturn:
@@ -121,6 +114,7 @@ class Words:
         fail(self.name, 1 + self.data.count(b"\n", 0, start), problem)
 
     def shown(self, position: int) -> str:
+        """Return a word as messages show it."""
         return show(self.words[position].decode("utf-8", "replace"))
 
     def next(self, what: str) -> bytes:
@@ -140,8 +134,8 @@ class Words:
                 bounds = "of which there is none here"
             self.fail(
                 self.at - 1,
-                f"found {self.shown(self.at - 1)} where {what} should be; expected a whole number {bounds}: "
-                "correct it, and check that nothing before it is missing",
+                f"found {self.shown(self.at - 1)} where {what} should be; expected a whole number {bounds}: correct "
+                "it or what is missing before it",
             )
         return number
 
@@ -161,8 +155,7 @@ class Words:
         if self.n_left:
             self.fail(
                 self.at,
-                f"found {self.shown(self.at)} after {what}; expected the end of the file: remove the rest, and check "
-                "the numbers before it",
+                f"found {self.shown(self.at)} after {what}; expected the end of the file: remove the rest",
             )
 
     def real(self, position: int) -> float:
@@ -208,13 +201,6 @@ def read_uai(path: FilePath, scale: str | None = None) -> UaiModel:
     -------
     UaiModel
         The model; a weight of 0 is −inf.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If the file is not of this format.
     """
     words = Words(path)
     word = words.next("the kind of network, MARKOV or BAYES,").upper()
@@ -222,8 +208,7 @@ def read_uai(path: FilePath, scale: str | None = None) -> UaiModel:
     if kind not in KINDS:
         words.fail(
             0,
-            f"found {words.shown(0)} where the kind of network should be; expected MARKOV or BAYES: check that this "
-            "is a model in the UAI format",
+            f"found {words.shown(0)} where the kind of network should be; expected MARKOV or BAYES: check the file",
         )
     found = _check_scale(("natural" if word.startswith(b"LOG") else "linear") if scale is None else scale)
     n_variables = words.announced("variables")
@@ -232,8 +217,8 @@ def read_uai(path: FilePath, scale: str | None = None) -> UaiModel:
         largest = max(range(n_variables), key=cards.__getitem__)
         words.fail(
             2 + largest,
-            f"variable {largest} has {cards[largest]} states; expected at most {MOST_STATES} beyond those that the "
-            "tables list: correct the number",
+            f"variable {largest} has {cards[largest]} states; expected at most {MOST_STATES} more than the tables "
+            "list: correct it",
         )
     n_factors = words.announced("factors", words_each=2)
     scopes = [_read_scope(words, f, n_variables) for f in range(n_factors)]
@@ -260,7 +245,7 @@ def _read_scope(words: Words, factor: int, n_variables: int) -> tuple[int, ...]:
         again = next(k for k, v in enumerate(scope) if first[v] < k)
         words.fail(
             start + again,
-            f"factor {factor} has variable {scope[again]} twice; expected variables that all differ: correct the scope",
+            f"factor {factor} has variable {scope[again]} twice; expected distinct variables: correct it",
         )
     return scope
 
@@ -307,8 +292,8 @@ def _log_values(words: Words, spans: list[range], scale: str) -> Vector:
         if len(bad):
             words.fail(
                 int(places[bad[0]]),
-                f"found {words.shown(places[bad[0]])} in a table; expected a logarithm of a weight within the range of "
-                "floating point, or -inf: correct it",
+                f"found {words.shown(places[bad[0]])} in a table; expected a logarithm of a weight within the range "
+                "of floating point, or -inf: correct it",
             )
         return logs
     bad = np.flatnonzero(~(values >= 0))

@@ -12,16 +12,6 @@ from latentstruct.formats.text import FilePath, show, write_text
 from latentstruct.formats.uai import CUT_SHORT_CURE, WHOLE, Words
 from latentstruct.ragged import Indices, Vector
 
-__all__ = [
-    "UaiSolutions",
-    "read_uai_evidence",
-    "read_uai_query",
-    "read_uai_solutions",
-    "write_uai_evidence",
-    "write_uai_query",
-    "write_uai_solutions",
-]
-
 TASKS = ("PR", "MAR", "MAP", "MMAP")
 _NEW_SOLUTION = b"-BEGIN-"
 
@@ -225,8 +215,7 @@ def read_uai_solutions(path: FilePath) -> UaiSolutions:
     if task not in TASKS:
         words.fail(
             0,
-            f"found {words.shown(0)} where the task should be; expected one of {', '.join(TASKS)}: check that this is "
-            "a solution in the UAI format",
+            f"found {words.shown(0)} where the task should be; expected one of {', '.join(TASKS)}: check the file",
         )
     attempts = [k + 1 for k, word in enumerate(words.words) if word == _NEW_SOLUTION]
     words.at = attempts[-1] if attempts else 1
@@ -236,8 +225,8 @@ def read_uai_solutions(path: FilePath) -> UaiSolutions:
     if starts is None:
         words.fail(
             words.at,
-            f"the {words.n_left} words from {words.shown(words.at)} on are no solution of the task {task}; expected as "
-            f"many as its numbers announce: {CUT_SHORT_CURE}",
+            f"the {words.n_left} words from {words.shown(words.at)} on are no solution of the task {task}; expected "
+            f"as many as its numbers announce: {CUT_SHORT_CURE}",
         )
     return UaiSolutions(task, [_read_answer(words, task, start) for start in starts])
 

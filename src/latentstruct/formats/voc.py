@@ -33,13 +33,6 @@ def read_voc(path: FilePath) -> list[ImageAnnotation]:
     list of ImageAnnotation
         One for each file, sorted by the names of the files. The image is the one the file names, or else one with the
         name of the file.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    FormatError
-        If a file is not of this format.
     """
     text = path_text(path)
     if not os.path.isdir(text):
