@@ -39,12 +39,14 @@ from latentstruct.formats.ncbi_matrix import SubstitutionMatrix, blosum62, read_
 from latentstruct.formats.ranking import Queries, read_queries, write_scores
 from latentstruct.formats.svmlight import read_svmlight
 from latentstruct.formats.tables import ClassData, read_classes, read_csv
-from latentstruct.formats.uai import UaiModel, read_uai, write_uai
-from latentstruct.formats.uai_answers import (
+from latentstruct.formats.uai import (
+    UaiModel,
     UaiSolutions,
+    read_uai,
     read_uai_evidence,
     read_uai_query,
     read_uai_solutions,
+    write_uai,
     write_uai_evidence,
     write_uai_query,
     write_uai_solutions,
