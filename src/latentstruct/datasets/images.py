@@ -70,8 +70,8 @@ def _read_digits(image_file: Path, label_file: Path) -> tuple[NDArray[np.uint8],
     images, labels = read_idx(image_file), read_idx(label_file)
     if images.dtype != np.uint8 or images.shape[1:] != (SIDE, SIDE) or len(images) == 0:
         raise FormatError(
-            f"{image_file} holds {images.dtype} values of shape {images.shape}; expected uint8 (n, {SIDE}, {SIDE}): "
-            f"{CURE}"
+            f"{image_file} holds {images.dtype} values of shape {images.shape}; expected uint8 of shape (n, {SIDE}, "
+            f"{SIDE}): {CURE}"
         )
     if labels.dtype != np.uint8 or labels.shape != (len(images),):
         raise FormatError(

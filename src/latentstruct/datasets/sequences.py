@@ -116,11 +116,16 @@ def _sites(where: str, description: str, length: int) -> list[tuple[int, int, in
     found = [_SITE.fullmatch(site) for site in listed]
     if entry is None or None in found:
         shown = "nothing" if entry is None else repr(entry[1])
-        raise FormatError(f"{where} has {shown} as acs; expected acs=none or such as acs=157-174+: {CURE}")
+        raise FormatError(
+            f"{where} has {shown} as acs; expected acs=none, or sites such as acs=157-174+: fetch the file again"
+        )
     sites = [(int(one[1]), int(one[2]), 1 if one[3] == "+" else -1) for one in found if one is not None]
     for start, end, _ in sites:
         if not start < end <= length:
-            raise FormatError(f"{where} places a site at {start}-{end}; expected one within {length} letters: {CURE}")
+            raise FormatError(
+                f"{where} places a site at {start}-{end}; expected a place within {length} letters: fetch the file "
+                "again"
+            )
     return sites
 
 

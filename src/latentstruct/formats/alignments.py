@@ -93,7 +93,7 @@ def _rows(source: Source) -> Iterator[_Row]:
             row = _Row(record.line, record.header.partition(" ")[0], _row(record.lines, source))
         if not row.row.translate(None, GAPS):
             source.fail(
-                f"the sequence {show(row.name)} has no letters; expected some: remove the pair",
+                f"the sequence {show(row.name)} has no letters; expected some after its header: remove the pair",
                 line=record.line,
             )
         yield row

@@ -99,11 +99,13 @@ def fit_boxes(annotation: ImageAnnotation, width: int, height: int) -> Boxes:
             )
         if (box < -OVERHANG).any() or (box > ends + OVERHANG).any():
             raise FormatError(
-                f"{where} has the box {shown} (x0, y0, x1, y1); expected it within {width} × {height} pixels: correct "
-                "or remove it"
+                f"{where} has the box {shown} (x0, y0, x1, y1); expected it within the image of {width} × {height} "
+                "pixels: correct it, or remove it"
             )
         if not (np.clip(box, 0.0, ends)[2:] > np.clip(box, 0.0, ends)[:2]).all():
-            raise FormatError(f"{where} has the box {shown}, which is empty; expected x0 < x1 and y0 < y1: correct it")
+            raise FormatError(
+                f"{where} has the box {shown}, which is empty; expected x0 < x1 and y0 < y1: correct it, or remove it"
+            )
     return np.clip(annotation.boxes, 0.0, ends)
 
 

@@ -71,7 +71,8 @@ def read_trees(
     trees = list(parse_trees(lines, source.name, encoding, lemmas, empty_labels, empty_words, plain_labels))
     if not trees:
         source.fail(
-            "found no tree; expected brackets such as (S (NP (NN dogs)) (VP (VB bark))): check the file",
+            "found no tree; expected brackets such as (S (NP (NN dogs)) (VP (VB bark))): check that this is the right "
+            "file",
             line=1,
         )
     return trees
@@ -142,7 +143,9 @@ def parse_tree(text: str) -> Tree:
     'NP'
     """
     if not isinstance(text, str):
-        raise InputError(f"text is {show(text)}; expected a string such as '(NP (N dogs))': give one")
+        raise InputError(
+            f"text is {show(text)}; expected a tree in brackets such as '(NP (N dogs))': give it as a string"
+        )
     lines = enumerate(text.encode("utf-8", "surrogatepass").splitlines(), start=1)
     trees = list(parse_trees(lines, "text"))
     if len(trees) != 1:
@@ -266,7 +269,9 @@ def format_tree(tree: Tree) -> str:
             parts.append(f" {_written(node, 'word')}")
         else:
             if not node.children:
-                raise InputError(f"the node {show(node.label)} has no child; expected a word or nodes: remove it")
+                raise InputError(
+                    f"the node {show(node.label)} has no child; expected a word or nodes: remove it, or give it some"
+                )
             parts.append(f"{' (' if parts else '('}{_written(node.label, 'label')}")
             waiting.append(None)
             waiting.extend(reversed(node.children))
@@ -276,7 +281,9 @@ def format_tree(tree: Tree) -> str:
 def _written(text: str, what: str) -> str:
     """Return a word or label as it stands in a file."""
     if not is_plain(text):
-        raise InputError(f"a {what} is {show(text)}; expected text without blanks and line ends: write _ for them")
+        raise InputError(
+            f"a {what} is {show(text)}; expected text without blanks and line ends: replace them, by _ for instance"
+        )
     return _escaped(text)
 
 
@@ -348,7 +355,7 @@ def read_sentences(
             tokens = map(_escaped, words)
             sentences.append([_split_tag(token, plain_labels, source) if tagged else token for token in tokens])
     if not sentences:
-        source.fail("found no word; expected one sentence a line: check the file", line=1)
+        source.fail("found no word; expected one sentence a line: check that this is the right file", line=1)
     return sentences
 
 

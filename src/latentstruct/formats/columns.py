@@ -188,7 +188,8 @@ def parse_conll(
         offsets.append(n_tokens)
     if not n_tokens:
         source.fail(
-            "found no token; expected one token a line, and blank lines between sentences: check the file",
+            "found no token; expected one token a line with its columns and a blank line after each sentence: check "
+            "that this is the right file",
             line=1,
         )
     kept = values if columns is None else [values[_column_position(k, width, name)] for k in columns]

@@ -196,7 +196,8 @@ def _standoff_span(fields: list[str], sentences: list[list[str]], source: Source
     sentence, start, last_sentence, last = map(int, fields[2:6])
     if sentence != last_sentence:
         source.fail(
-            f"the mention begins in sentence {sentence} and ends in {last_sentence}; expected one sentence: cut it"
+            f"the mention begins in sentence {sentence} and ends in {last_sentence}; expected a span of one sentence: "
+            "cut the mention"
         )
     if not (0 <= sentence < len(sentences) and 0 <= start <= last < len(sentences[sentence])):
         source.fail(

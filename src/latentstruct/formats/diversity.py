@@ -120,7 +120,8 @@ def _query(record: _Record, source: Source) -> DiversityQuery:
         own = k if document.id is None else document.id
         if own in ids:
             source.fail(
-                f"found the document {show(own)} twice; expected distinct ids (by default numbers from 0): rename one"
+                f"found the document {show(own)} twice; expected different ids (a document without one has its number, "
+                "from 0): rename or remove one"
             )
         ids[own] = None
     known = any(document.subtopics is not None for document in record.documents)

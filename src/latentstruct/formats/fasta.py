@@ -119,8 +119,8 @@ def _label(description: str, title: str, source: Source) -> int:
         source.fail(f"the header of {show(title)} has {many}; expected {expected}: {cure}")
     if found[0].lower() not in LABEL_TEXTS:
         source.fail(
-            f"the header of {show(title)} has the label {show(found[0])}; expected 1, +1, positive, -1 or negative: "
-            "correct it"
+            f"the header of {show(title)} has the label {show(found[0])}; expected 1, +1 or positive, or -1 or "
+            "negative: correct it"
         )
     return LABEL_TEXTS[found[0].lower()]
 
@@ -144,8 +144,8 @@ def each_sequence(path: FilePath) -> Iterator[FoundSequence]:
         letters = joined.upper().decode("ascii")
         if title in header_lines:
             source.fail(
-                f"the name {show(title)} was used in line {header_lines[title]} already; expected distinct names: "
-                "rename one",
+                f"the name {show(title)} was used in line {header_lines[title]} already; expected different names: "
+                "rename one of the two sequences",
                 line=line,
             )
         if not letters:
@@ -287,5 +287,7 @@ def read_sites(path: FilePath) -> "list[Site]":
         sequence, start, end, strand, score, letters = cells
         sites.append(Site(sequence, int(start), int(end), 1 if strand == "+" else -1, float(score), letters))
     if not sites:
-        raise FormatError(f"{source.name} holds no site; expected one below the header line: check its origin")
+        raise FormatError(
+            f"{source.name} holds no site; expected a line for each below the header line: check its origin"
+        )
     return sites

@@ -156,10 +156,15 @@ def _check_nodes(record: GraphRecord, source: Source) -> None:
         source.fail("the graph has no nodes; expected at least one: remove the line or add nodes")
     names = Counter(node.name for node in record.nodes if node.name is not None)
     for repeated in (one for one, times in names.items() if times > 1):
-        source.fail(f"{names[repeated]} nodes have the name {show(repeated)}; expected distinct names: rename them")
+        source.fail(
+            f"{names[repeated]} nodes have the name {show(repeated)}; expected names that all differ: rename them"
+        )
     for k, node in enumerate(record.nodes):
         if isinstance(node.label, int) and node.label < UNKNOWN:
-            source.fail(f"node {k} has the label {node.label}; expected at least 0, or null if unknown: correct it")
+            source.fail(
+                f"node {k} has the label {node.label}; expected a number of at least 0, or null if it is unknown: "
+                "correct it"
+            )
         if node.label == str(UNKNOWN):
             source.fail(
                 f"node {k} has the text {show(node.label)} as its label; expected a label, or null or the number -1 if "
@@ -181,8 +186,8 @@ def _check_edges(record: GraphRecord, source: Source) -> None:
                 )
         if ends[0] == ends[1]:
             source.fail(
-                f"edge {e} joins the node {show(edge.between[0])} with itself; expected two nodes: use features of the "
-                "node instead"
+                f"edge {e} joins the node {show(edge.between[0])} with itself; expected two nodes: remove it, and put "
+                "what it says into the node's features"
             )
 
 
@@ -208,7 +213,10 @@ class _Alike:
             return
         expected, seen = self.first.setdefault(what, (form, self.source.line))
         if form != expected:
-            self.source.fail(f"{shown} are {form}; expected {expected} as on line {seen} for all {what}: correct one")
+            self.source.fail(
+                f"{shown} are {form}; expected {expected} as on line {seen}, for all {what} are alike: correct one of "
+                "the two"
+            )
 
 
 def _form(features: Features | None) -> str | None:

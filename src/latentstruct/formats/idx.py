@@ -62,7 +62,8 @@ def _read_header(stream: Stream, name: str) -> tuple[np.dtype[Any], tuple[int, .
     lengths = stream.read(4 * start[3])
     if len(lengths) < 4 * start[3]:
         raise FormatError(
-            f"{name} ends before the lengths of its {start[3]} dimensions; expected 4 bytes each: fetch it again"
+            f"{name} ends before the lengths of its {start[3]} dimensions; expected 4 bytes for each: fetch the file "
+            "again"
         )
     return np.dtype(TYPES[start[2]]), struct.unpack(f">{start[3]}I", lengths)
 

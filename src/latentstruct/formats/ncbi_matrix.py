@@ -35,7 +35,10 @@ class SubstitutionMatrix(NamedTuple):
         """Return the scores of the given letters, in their order."""
         missing = [letter for letter in letters if letter not in self.letters]
         if missing:
-            raise InputError(f"the matrix has no letter {show(missing[0])}; expected {letters}: give another")
+            raise InputError(
+                f"the matrix has no letter {show(missing[0])}; expected the letters {letters}: give a matrix that has "
+                "them"
+            )
         order = [self.letters.index(letter) for letter in letters]
         return SubstitutionMatrix(letters, self.scores[np.ix_(order, order)])
 
@@ -43,7 +46,9 @@ class SubstitutionMatrix(NamedTuple):
 def _parse_header(cells: list[str], source: Source) -> str:
     for cell in cells:
         if len(cell) != 1 or NUMBER.fullmatch(cell):
-            source.fail(f"found {show(cell)} in the first row; expected single letters: put the letters first")
+            source.fail(
+                f"found {show(cell)} in the first row; expected single letters: begin with the letters of the columns"
+            )
     seen: set[str] = set()
     for cell in cells:
         if cell in seen:
@@ -55,11 +60,13 @@ def _parse_header(cells: list[str], source: Source) -> str:
 def _parse_row(cells: list[str], letters: str, source: Source) -> list[float]:
     if cells[0] not in list(letters):
         source.fail(
-            f"the row of {show(cells[0])} has no column; expected one of {letters}: begin the row with its letter"
+            f"the row of {show(cells[0])} has no column; expected a row for each of the letters {letters}: begin the "
+            "row with its letter"
         )
     if len(cells) != len(letters) + 1:
         source.fail(
-            f"found {len(cells) - 1} scores in the row of {show(cells[0])}; expected {len(letters)}: complete the row"
+            f"found {len(cells) - 1} scores in the row of {show(cells[0])}; expected {len(letters)}, one for each "
+            "letter: complete the row"
         )
     wrong = [cell for cell in cells[1:] if not NUMBER.fullmatch(cell) or not math.isfinite(float(cell))]
     if wrong:
@@ -99,7 +106,8 @@ def _parse(source: Source) -> SubstitutionMatrix:
     missing = ["any letter"] if letters is None else [letter for letter in letters if letter not in rows]
     if letters is None or missing:
         raise FormatError(
-            f"{source.name} has no row of {missing[0]}; expected a row of letters and one for each: check the file"
+            f"{source.name} has no row of {missing[0]}; expected a row of letters and one of scores for each of them: "
+            "check that the file is complete"
         )
     return SubstitutionMatrix(letters, np.array([rows[letter] for letter in letters]))
 

@@ -31,8 +31,8 @@ def _check_header(table: Table) -> None:
     is_data = len(numbers) == len(header) - 1 and not all(column.isdigit() for column in numbers)
     if len(numbers) == len(header) or is_data:
         source.fail(
-            f"found numbers in the first row, such as {show(header[0])}; expected the names of columns: put a header "
-            "row first"
+            f"found numbers in the first row, which starts with {show(header[0])}; expected the names of the columns: "
+            "put a header row first"
         )
     table.check_names()
 
@@ -154,7 +154,8 @@ def read_classes(
         return ClassData(X, y, None)
     if zero_based:
         raise InputError(
-            f"zero_based was asked for, but {name} is read as a table; expected no such option: leave it out"
+            f"zero_based was asked for, but {name} is read as a table, which has no indices; expected no such option: "
+            "leave it out"
         )
     table, y, feature_names = read_csv(path, label)
     if n_features is not None and table.shape[1] != n_features:

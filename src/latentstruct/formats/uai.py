@@ -138,7 +138,7 @@ class Words:
             self.fail(
                 self.at - 1,
                 f"found {self.shown(self.at - 1)} where {what} should be; expected a whole number {bounds}: correct "
-                "it or what is missing before it",
+                "it, and check that nothing before it is missing",
             )
         return number
 
@@ -158,7 +158,8 @@ class Words:
         if self.n_left:
             self.fail(
                 self.at,
-                f"found {self.shown(self.at)} after {what}; expected the end of the file: remove the rest",
+                f"found {self.shown(self.at)} after {what}; expected the end of the file: remove the rest, and check "
+                "the numbers before it",
             )
 
     def real(self, position: int) -> float:
@@ -211,7 +212,8 @@ def read_uai(path: FilePath, scale: str | None = None) -> UaiModel:
     if kind not in KINDS:
         words.fail(
             0,
-            f"found {words.shown(0)} where the kind of network should be; expected MARKOV or BAYES: check the file",
+            f"found {words.shown(0)} where the kind of network should be; expected MARKOV or BAYES: check that this "
+            "is a model in the UAI format",
         )
     found = _check_scale(("natural" if word.startswith(b"LOG") else "linear") if scale is None else scale)
     n_variables = words.announced("variables")
@@ -220,8 +222,8 @@ def read_uai(path: FilePath, scale: str | None = None) -> UaiModel:
         largest = max(range(n_variables), key=cards.__getitem__)
         words.fail(
             2 + largest,
-            f"variable {largest} has {cards[largest]} states; expected at most {MOST_STATES} more than the tables "
-            "list: correct it",
+            f"variable {largest} has {cards[largest]} states; expected at most {MOST_STATES} beyond those that the "
+            "tables list: correct the number",
         )
     n_factors = words.announced("factors", words_each=2)
     scopes = [_read_scope(words, f, n_variables) for f in range(n_factors)]
@@ -248,7 +250,7 @@ def _read_scope(words: Words, factor: int, n_variables: int) -> tuple[int, ...]:
         again = next(k for k, v in enumerate(scope) if first[v] < k)
         words.fail(
             start + again,
-            f"factor {factor} has variable {scope[again]} twice; expected distinct variables: correct it",
+            f"factor {factor} has variable {scope[again]} twice; expected variables that all differ: correct the scope",
         )
     return scope
 
@@ -559,7 +561,8 @@ def read_uai_solutions(path: FilePath) -> UaiSolutions:
     if task not in TASKS:
         words.fail(
             0,
-            f"found {words.shown(0)} where the task should be; expected one of {', '.join(TASKS)}: check the file",
+            f"found {words.shown(0)} where the task should be; expected one of {', '.join(TASKS)}: check that this is "
+            "a solution in the UAI format",
         )
     attempts = [k + 1 for k, word in enumerate(words.words) if word == _NEW_SOLUTION]
     words.at = attempts[-1] if attempts else 1
