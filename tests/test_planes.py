@@ -9,14 +9,17 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import reference
-from latentstruct.core.oracles import CachedOracle, CountingOracle, FixedOracle, SlackOracle, TaskOracle
+from latentstruct.core.objective import Objective
+from latentstruct.core.oracles import FixedOracle, SlackOracle, TaskOracle
 from latentstruct.core.protocols import Temperature
+from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.plane_store import gram_of
 from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.plane_room import least_useful
 from latentstruct.plane_store import RULES, PlaneStore
 from latentstruct.planes import Plane, Planes, no_rows
+from latentstruct.solvers.bundle import remembered_total
 from latentstruct.tasks import Chain, Multiclass
 
 N_FEATURES = 12
@@ -620,17 +623,15 @@ def class_oracle(temperature=0.0):
 @pytest.mark.parametrize("temperature", [0.0, 0.5])
 def test_remembered_totals_are_below_the_exact_one(temperature):
     rng, oracle, first, listed = class_oracle(temperature)
-    cached = CachedOracle(oracle, first, most=4)
+    store = PlaneStore(first, oracle.weights, 4)
     for _ in range(30):
         w = rng.normal(size=oracle.n_features)
         exact = oracle.weights @ [reference.pool(e, w, "augmented", temperature).value for e in listed]
-        assert cached.remembered_total(w)(w) <= exact + 1e-9
-        close(cached.total(w)(w), exact)
-        # What was just asked is remembered.
-        close(cached.remembered_total(w)(w), exact)
-        rows = rng.permutation(8)[:3]
-        close(cached.planes(w, rows).values, oracle.planes(w, rows).values)
-    assert cached.store.slots.count.max() <= 4
+        assert store.highest(w)[0](w) <= exact + 1e-9
+        close(remembered_total(oracle, store, w)(w), exact)
+        # What was just found is remembered.
+        close(store.highest(w)[0](w), exact)
+    assert store.slots.count.max() <= 4
 
 
 def test_remembered_totals_of_chains():
@@ -642,31 +643,32 @@ def test_remembered_totals_of_chains():
     batch = task.prepare(X, Y)
     oracle = TaskOracle(task, batch, np.ones(4), "augmented")
     first = task.planes(batch, np.zeros(task.n_features), "clamped", Temperature())
-    cached = CachedOracle(oracle, first)
+    store = PlaneStore(first, oracle.weights, 10)
     for _ in range(30):
         w = rng.normal(size=task.n_features)
-        assert cached.remembered_total(w)(w) <= oracle.total(w)(w) + 1e-9
-        cached.total(w)
-        close(cached.remembered_total(w)(w), oracle.total(w)(w))
+        assert store.highest(w)[0](w) <= oracle.total(w)(w) + 1e-9
+        remembered_total(oracle, store, w)
+        close(store.highest(w)[0](w), oracle.total(w)(w))
 
 
 def test_oracles_are_counted_by_examples():
-    _, oracle, _, _ = class_oracle()
-    counted = CountingOracle(oracle)
+    _, oracle, first, _ = class_oracle()
+    objective = Objective(L2(), oracle, FixedOracle(first, oracle.weights)).counted()
+    counted = objective.plus
     w = np.zeros(oracle.n_features)
     close(counted.total(w).slope, oracle.total(w).slope)
     assert counted.tally.calls == 8
     counted.planes(w)
     counted.planes(w, np.array([1, 4]))
     assert counted.tally.calls == 18
-    soft = counted.smoothed(1.0)
+    soft = objective.smoothed(1.0).plus
     assert soft.smooth
     assert not counted.smooth
     soft.total(w)
     assert counted.tally.calls == 26
     assert (counted.n_examples, counted.n_features) == (oracle.n_examples, oracle.n_features)
     with pytest.raises(InputError, match="no soft form"):
-        CountingOracle(SlackOracle(oracle.task, oracle.batch, oracle.weights)).smoothed(1.0)
+        SlackOracle(oracle.task, oracle.batch, oracle.weights).smoothed(1.0)
 
 
 def test_fixed_oracles_answer_with_the_same_planes():

@@ -50,7 +50,7 @@ def compare(task, batch, listed, w, temperature, precision=1e-8, rows=None):
 def compare_renyi(task, batch, listed, w, order, output_temperature, rows=None):
     """Compare planes of latents pooled by Rényi entropy with the enumeration."""
     for mode in ("free", "augmented", "clamped"):
-        oracle = RenyiOracle(task, batch, np.ones(len(listed)), mode, order, output_temperature)
+        oracle = RenyiOracle(task, batch, np.ones(len(listed)), mode, Temperature(output_temperature, 1.0), order=order)
         planes = oracle.planes(w, rows)
         chosen = listed if rows is None else [listed[i] for i in rows]
         expected = [reference.renyi(example, w, mode, order, output_temperature) for example in chosen]

@@ -180,10 +180,10 @@ def test_slack_and_renyi_oracles_divide_their_examples_too(many_pieces):
     undivided = SlackOracle(task, batch, weights)._planes(w, None).total(weights)
     np.testing.assert_allclose(answers[0][0], undivided.slope, rtol=1e-9, atol=1e-9)
     task, X, Y, _ = learned("states")
-    w, batch = rng.normal(size=task.n_features), task.prepare(X, Y)
-    answers = [bits(RenyiOracle(task, batch, weights, "augmented", 2.0, 0.5, n).total(w)) for n in (1, 2)]
+    w, batch, pooled = rng.normal(size=task.n_features), task.prepare(X, Y), Temperature(0.5, 1.0)
+    answers = [bits(RenyiOracle(task, batch, weights, "augmented", pooled, n).total(w)) for n in (1, 2)]
     assert_same_bits(answers)
-    undivided = RenyiOracle(task, batch, weights, "augmented", 2.0, 0.5)._planes(w, None).total(weights)
+    undivided = RenyiOracle(task, batch, weights, "augmented", pooled)._planes(w, None).total(weights)
     np.testing.assert_allclose(answers[0][0], undivided.slope, rtol=1e-9, atol=1e-9)
 
 

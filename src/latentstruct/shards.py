@@ -290,8 +290,9 @@ class ShardedOracle(BaseOracle):
         """Whether answers are known beforehand not to be exact."""
         return any(self.shards.map(_is_approximate, (self.temperature,)))
 
-    def total(self, w: Vector) -> Plane:
-        """Return the weighted sum of the supporting planes at w."""
+    def _total(self, w: Vector, rows: Indices | None) -> Plane:
+        if rows is not None:
+            return self._part_total(w, rows)
         own = [(short_weights(part),) for part in self._parts(self.weights)]
         here = isinstance(self.shards, LocalShards)
         if self.shards.divided:
@@ -300,8 +301,7 @@ class ShardedOracle(BaseOracle):
         threads = {"n_jobs": self.n_jobs} if here and self.shards.shared else {}
         return self.shards.summed(_total, (w, self.mode, self.temperature), own, **threads)
 
-    def part_total(self, w: Vector, rows: Indices) -> Plane:
-        """Return the weighted sum of the supporting planes of the asked examples at w."""
+    def _part_total(self, w: Vector, rows: Indices) -> Plane:
         starts = np.cumsum([0, *self.shards.sizes])
         places = np.searchsorted(starts, rows, side="right") - 1
         chosen = np.unique(places)

@@ -1,11 +1,12 @@
 """The one objective of all methods: Ω(w) + Σ_i c_i [f⁺_i(w) − f⁻_i(w)]."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from latentstruct.core.oracles import CountingOracle, FixedOracle, FixedTotal, SlackOracle, TaskOracle
+from latentstruct.core.oracles import FixedOracle, FixedTotal, SlackOracle, TaskOracle
 from latentstruct.core.protocols import Oracle, Regularizer, RememberingBatch, Starts, Task, Temperature
 from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import InputError
@@ -29,6 +30,10 @@ class Objective:
         The two sides; every plane of minus must also be below plus (f⁻_i ≤ f⁺_i).
     starts : Starts, optional
         Initial planes of minus, when no weights are known.
+    n_examples, n_features, weights
+        Those of the plus side.
+    properties : frozenset of str
+        What a solver may rely on: of {"convex", "difference", "smooth", "planes", "l2"}.
     """
 
     regularizer: Regularizer
@@ -38,25 +43,9 @@ class Objective:
 
     __repr__ = short_repr
 
-    @property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return self.plus.n_examples
-
-    @property
-    def n_features(self) -> int:
-        """Number of weights, d."""
-        return self.plus.n_features
-
-    @property
-    def weights(self) -> Vector:
-        """c_i."""
-        return self.plus.weights
-
-    @property
-    def properties(self) -> frozenset[str]:
-        """What a solver may rely on: of {"convex", "difference", "smooth", "planes", "l2"}."""
+    def __post_init__(self) -> None:
         plus, minus = self.plus, self.minus
+        self.n_examples, self.n_features, self.weights = plus.n_examples, plus.n_features, plus.weights
         supporting = plus.supporting and minus.supporting
         named = {
             "difference": supporting,
@@ -65,7 +54,7 @@ class Objective:
             "planes": plus.separable and minus.separable,
             "l2": self.regularizer.half_square,
         }
-        return frozenset(name for name, holds in named.items() if holds)
+        self.properties = frozenset(name for name, holds in named.items() if holds)
 
     @property
     def remembering(self) -> list[RememberingBatch]:
@@ -106,7 +95,8 @@ class Objective:
 
     def smoothed(self, output_temperature: float) -> "Objective":
         """Take hard maxima of the plus side at this temperature."""
-        return replace(self, plus=self.plus.smoothed(output_temperature))
+        smooth = self.plus.smoothed(output_temperature)
+        return replace(self, plus=smooth if self.plus.tally is None else smooth.counted(self.plus.tally))
 
     def in_threads(self, n_jobs: int) -> "Objective":
         """Return the same objective, evaluated by several threads where possible."""
@@ -118,7 +108,7 @@ class Objective:
 
     def counted(self) -> "Objective":
         """Return the same objective with the calls of its plus side counted from zero."""
-        return replace(self, plus=CountingOracle(self.plus))
+        return replace(self, plus=self.plus.counted())
 
 
 def build_objective(
@@ -149,9 +139,23 @@ def build_objective(
     regularizer : Regularizer
         Ω, by default ½‖w‖². It is bound to the weights of the task.
     """
-    regularizer = _check_regularizer(L2() if regularizer is None else regularizer).bind(task)
+    regularizer = L2() if regularizer is None else regularizer
+    methods = ("value", "gradient", "prox", "bind", "lower_bound")
+    if isinstance(regularizer, type) or not all(callable(getattr(regularizer, name, None)) for name in methods):
+        raise InputError(
+            f"regularizer must be an object such as GroupNorm() or L2(), found {show(regularizer)}: give one, or None "
+            "for ½‖w‖²"
+        )
+    regularizer = regularizer.bind(task)
     if isinstance(batch, Shards):
-        return _sharded_objective(batch, weights, temperature, margin, rescaling, regularizer)
+        if rescaling == "slack":
+            raise InputError(
+                "rescaling='slack' is given, but needs one plane for each example, and shards give their sums only: "
+                "use rescaling='margin', or train in one process"
+            )
+        side = partial(ShardedOracle, batch, weights, temperature=temperature)
+        sharded, truth = side("augmented" if margin else "free"), side("clamped")
+        return Objective(regularizer, sharded, truth if task.latent else sharded_truth(truth))
     if rescaling == "slack":
         if temperature != Temperature() or not margin or task.latent:
             raise InputError(
@@ -169,28 +173,3 @@ def build_objective(
         return Objective(regularizer, plus, clamped)
     known = clamped.planes(np.zeros(task.n_features))
     return Objective(regularizer, plus, FixedOracle(known, weights))
-
-
-def _sharded_objective(
-    shards: Shards, weights: Vector, temperature: Temperature, margin: bool, rescaling: Rescaling, regularizer: Any
-) -> Objective:
-    """Compose the objective of examples in shards, whose sides are known by their sums only."""
-    if rescaling == "slack":
-        raise InputError(
-            "rescaling='slack' is given, but needs one plane for each example, and shards give their sums only: "
-            "use rescaling='margin', or train in one process"
-        )
-    plus = ShardedOracle(shards, weights, "augmented" if margin else "free", temperature)
-    clamped = ShardedOracle(shards, weights, "clamped", temperature)
-    return Objective(regularizer, plus, clamped if shards.task.latent else sharded_truth(clamped))
-
-
-def _check_regularizer(regularizer: Any) -> Any:
-    """Return the regularizer, if it is one."""
-    methods = ("value", "gradient", "prox", "bind", "lower_bound")
-    if isinstance(regularizer, type) or not all(callable(getattr(regularizer, name, None)) for name in methods):
-        raise InputError(
-            f"regularizer must be an object such as GroupNorm() or L2(), found {show(regularizer)}: give one, or None "
-            "for ½‖w‖²"
-        )
-    return regularizer

@@ -436,6 +436,8 @@ class Oracle(Protocol):
         Bounds of consecutive examples whose sums are added in pairs.
     n_jobs : int
         Number of threads.
+    tally : latentstruct.core.oracles.Tally, optional
+        Number of queried examples, if they are counted.
     """
 
     n_examples: int
@@ -448,6 +450,7 @@ class Oracle(Protocol):
     batch: Any
     cuts: Indices | None
     n_jobs: int
+    tally: Any
 
     @property
     def smooth(self) -> bool:
@@ -478,6 +481,9 @@ class Oracle(Protocol):
 
     def smoothed(self, output_temperature: float) -> "Oracle":
         """Return the same side with hard maxima taken at this temperature."""
+
+    def counted(self, tally: Any = None) -> "Oracle":
+        """Return the same side with its calls added to a tally, by default a new one."""
 
     def reweighted(self, weights: Vector) -> "Oracle":
         """Return the same side with other weights c_i."""

@@ -86,7 +86,7 @@ class MinEntropySSVM(LatentEstimator):
                 f"{type(task).__name__} cannot pool latents by Rényi entropy: use MarginalSSVM, or write the structure "
                 "as a CandidateTask"
             )
-        plus, minus = (RenyiOracle(task, batch, weights, mode, order) for mode in SIDES)
+        plus, minus = (RenyiOracle(task, batch, weights, mode, order=order) for mode in SIDES)
         return Objective(L2(), plus, minus)
 
     def _scores(self, batch: Batch) -> Any:

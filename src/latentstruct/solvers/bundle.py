@@ -10,7 +10,7 @@ import numpy as np
 from latentstruct.checkpoints import task_errors
 from latentstruct.checks import check_flag, is_real
 from latentstruct.core.objective import Objective
-from latentstruct.core.oracles import CachedOracle
+from latentstruct.core.protocols import Oracle
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
 from latentstruct.plane_store import PlaneStore
@@ -340,6 +340,13 @@ class Bundle(BaseSolver):
         return bundle
 
 
+def remembered_total(oracle: Oracle, store: PlaneStore, w: Vector) -> Plane:
+    """Query an oracle for the planes at w, keep them, and return their sum, by kept planes if it is not exact."""
+    planes = oracle.planes(w)
+    store.append(np.arange(oracle.n_examples), planes, np.zeros(oracle.n_features))
+    return planes.total(oracle.weights) if planes.all_exact else store.highest(w)[0]
+
+
 @dataclass
 class _Descent:
     """One run of `Bundle`: the centre with its value, the next point w, and the planes."""
@@ -357,7 +364,6 @@ class _Descent:
 
     def __post_init__(self) -> None:
         settings, objective, monitor = self.settings, self.objective, self.monitor
-        self.oracle: Any = objective.plus
         self.adaptive = objective.n_examples == 1 if settings.adaptive is None else settings.adaptive
         if monitor.resumed:
             with monitor.restoring():
@@ -365,9 +371,11 @@ class _Descent:
         monitor.state, monitor.snapshot, monitor.model = self.bundle, partial(state_dict, self), self._model
         most, bundle = settings.cached_planes, self.bundle
         if most:
-            first, most_bytes = objective.minus.planes(self.centre), in_bytes(settings._shares(objective).store_mb)
-            self.oracle = CachedOracle(self.oracle, first, most, bundle.remembered, most_bytes)
-            bundle.remembered = self.oracle.store
+            most_bytes, store = in_bytes(settings._shares(objective).store_mb), bundle.remembered
+            if store is None or store.most_bytes != most_bytes:
+                first = objective.minus.planes(self.centre)
+                store = PlaneStore(first, objective.weights, most, most_bytes=most_bytes)
+            store.weights, bundle.remembered = objective.weights, store
 
     def begin(self) -> None:
         """Query at the first weights."""
@@ -377,7 +385,8 @@ class _Descent:
 
     def _ask(self, w: Vector) -> tuple[Plane, float]:
         """Return the plane at w and the objective there, by the model if that is higher than an inexact answer."""
-        plane = self.oracle.total(w)
+        plus, store = self.objective.plus, self.bundle.remembered
+        plane = plus.total(w) if store is None else remembered_total(plus, store, w)
         value = self._value(plane, w) if plane.exact else max(self._value(plane, w), self._model(w))
         self.monitor.offer(w, value, plane.exact)
         return plane, value
@@ -407,7 +416,8 @@ class _Descent:
         if not self.centre_exact:
             self.value = max(self.value, self._model(self.centre))
         if self.settings.cached_planes and self.n_cached < MOST_CACHED_ROUNDS:
-            plane = self.oracle.remembered_total(w)
+            assert self.bundle.remembered is not None
+            plane, _ = self.bundle.remembered.highest(w)
             if self._value(plane, w) - expected >= 0.1 * self.monitor.gap:
                 self.n_cached += 1
                 self._improve(plane)
