@@ -33,6 +33,7 @@ from latentstruct import (
     Temperature,
     build_objective,
 )
+from latentstruct.core.protocols import Round
 from latentstruct.core.regularizers import NoRegularizer
 from latentstruct.planes import Plane
 from latentstruct.solvers.base import Monitor
@@ -705,18 +706,18 @@ def test_slack_rescaling_needs_the_hard_max():
         (BlockAscent(steps=0), "steps must be a whole number, at least 1, found 0"),
         (BlockAscent(max_sweeps=-1), "max_sweeps must be a whole number, at least 0, found -1"),
         (CuttingPlane(max_planes=1), "max_planes must be a whole number, at least 2"),
-        (CuttingPlane(inner_tol=0), "inner_tol must lie between 0 and 1, found 0"),
+        (CuttingPlane(inner_tol=0), "inner_tol must be between 0 and 1, found 0"),
         (FrankWolfe(max_planes=1), "max_planes must be a whole number, at least 2"),
         (FrankWolfe(batches=2.5), "batches must be a whole number, at least 1, found 2.5"),
         (FrankWolfe(certify_every=0), "certify_every must be a whole number, at least 1, found 0"),
         (FrankWolfe(step="long"), "step must be 'pairwise', 'away' or 'plain', found 'long'"),
         (Bundle(proximity=-1), "proximity must be finite and ≥ 0, found -1"),
         (Bundle(max_planes=1), "max_planes must be a whole number, at least 2, found 1"),
-        (Bundle(cached_planes=1), "cached_planes must be a whole number, at least 2, found 1"),
+        (Bundle(cached_planes=1), "cached_planes must be 0 or at least 2, found 1"),
         (LBFGS(memory=0), "memory must be a whole number, at least 1, found 0"),
         (LBFGS(smoothing=0), "smoothing must be a temperature above 0, found 0"),
         (Subgradient(step="long"), "step must be 'pegasos', 'plain' or 'fixed', found 'long'"),
-        (Subgradient(learning_rate=0), "learning_rate must be above 0, found 0"),
+        (Subgradient(learning_rate=0), "learning_rate must be a finite number above 0, found 0"),
         (Subgradient(batch_size=0), "batch_size must be a whole number, at least 1, found 0"),
     ],
 )
@@ -815,8 +816,9 @@ def test_slow_block_ascent_is_given_up(fall, objective, crawls):
     # The gap falls by this factor a round; at the larger objective the goal is reached.
     solver = HingeSolver(tol=1e-3, patience=10)
     gaps = [0.2 * fall**k for k in range(20)]
-    assert solver._crawls(gaps, objective, 10) is crawls
-    assert not solver._crawls(gaps[:19], objective, 10)
+    history = [Round(k + 1, objective, objective - gap, gap, k, float(k)) for k, gap in enumerate(gaps)]
+    assert solver._crawls(history, 10) is crawls
+    assert not solver._crawls(history[:19], 10)
 
 
 @pytest.mark.parametrize("solver", [BlockAscent, FrankWolfe, Subgradient, Bundle, HingeSolver, CuttingPlane])

@@ -3,15 +3,13 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from latentstruct.core.objective import Objective
-from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector, Weights
-from latentstruct.short_repr import show
-from latentstruct.solvers.base import BaseSolver, Monitor, initial_weights
+from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.state_trees import state_dict
 
 
@@ -52,25 +50,13 @@ class AlternatingSubgradient(BaseSolver):
 
     has_restarts = True
     bounds = False
+    ranges: ClassVar = {"learning_rate": (0.0, math.inf, "a finite number above 0")}
 
     tol: float = 1e-5
     max_rounds: int = 1000
     max_seconds: float = float("inf")
     learning_rate: float = 1.0
     restarts: int = 1
-
-    def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters fit."""
-        super().check(objective)
-        self._check_at_least(1, "restarts")
-        rate = self.learning_rate
-        if not (isinstance(rate, int | float | np.number) and 0 < rate < math.inf):
-            raise InputError(
-                f"learning_rate must be a finite number above 0, found {show(rate)}: choose one such as 0.1"
-            )
-
-    def _start(self, objective: Objective, attempt: int) -> Vector:
-        return initial_weights(objective, attempt)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         run = monitor.resumed_state(Steps) or Steps(w, np.zeros_like(w))

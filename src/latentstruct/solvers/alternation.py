@@ -2,20 +2,20 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
 from latentstruct.checkpoints import task_errors
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Checkpointer, Result, Round, Starts
+from latentstruct.core.protocols import Result, Round, Starts
 from latentstruct.dissimilarity import DissimilarityObjective
 from latentstruct.exceptions import InputError
 from latentstruct.plane_store import PlaneStore
 from latentstruct.ragged import Array, Vector, Weights
 from latentstruct.short_repr import short_repr, show
-from latentstruct.solvers.base import LAST, BaseSolver, solving
+from latentstruct.solvers.base import LAST, BaseSolver
 from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
@@ -71,6 +71,7 @@ class Alternation(BaseSolver):
     needs = frozenset({"difference"})
     has_restarts = True
     takes_latents = True
+    least: ClassVar = {"max_rounds": 1}
     solver: Any
 
     def _begin(
@@ -100,28 +101,18 @@ class Alternation(BaseSolver):
     def check(self, objective: Any) -> None:
         """Raise unless the parameters make sense."""
         super().check(objective)
-        self._check_at_least(1, "max_rounds", "restarts")
         if self.solver is not None and not isinstance(self.solver, CCCP | SelfPaced):
             raise InputError(
                 f"solver must be CCCP() or SelfPaced(), which find w, or None, found {show(self.solver)}: give one of "
                 "these"
             )
 
-    def minimize(
-        self,
-        objective: Any,
-        w0: Vector | None = None,
-        *,
-        state: Any = None,
-        callback: Callback | None = None,
-        checkpointer: Checkpointer | None = None,
-    ) -> DissimilarityResult:
+    def _minimize(self, objective: Any, w0: Vector | None, state: Any, *given: Any) -> DissimilarityResult:
         """Minimize from w0, or from the initial latents if w0 is None; `state` is that of an earlier result."""
-        self.check(objective)
         theta, planes = (None, None) if state is None else state
-        with solving():
-            run = _Run(self, objective, callback, checkpointer, planes, theta=theta)
-            found: Any = run.run(w0)
+        run = _Run(self, objective, planes, *given)
+        run.theta = theta if run.theta is None else run.theta
+        found: Any = run.run(w0)
         return replace(found, state=Kept(found.theta, run.state))
 
 

@@ -1,18 +1,18 @@
-"""What all solvers share: checking needs, watching progress, keeping the best weights, stopping."""
+"""What all solvers share: checks of parameters, monitoring of progress, the best weights so far, stopping rules."""
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from latentstruct.checkpoints import restoring
-from latentstruct.checks import check_flag, is_real
+from latentstruct.checks import check_choice, check_flag, is_real
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Callback, Checkpointer, Result, Round
 from latentstruct.exceptions import InputError
@@ -31,26 +31,19 @@ MEANINGS = {
 SHORTEST_FIRST_STEP = 1e-9
 # Relative rounding error of a sum of many terms, and the largest one of an objective that means anything.
 ROUNDING, NOISE = 1e4 * np.finfo(np.float64).eps, 0.01
-# Ω of the weights that a descent begins with is at most so many times the objective at zero.
+# Largest ratio of Ω at the initial weights of a descent to the objective at zero.
 FARTHEST_START = 100.0
-# Reasons that end a solver's run.
+# Reasons that end a solver's run, and those after which no other start is made.
 ENDINGS = ("interrupted", "callback")
-# Reasons after which no other start is made.
 LAST = (*ENDINGS, "max_seconds")
-# What a solver around another one answers as a callback to end it, where that is part of its own rule.
-GIVEN_UP = "given up"
-# What a callback answers to end the present start: see `latentstruct.EarlyStopping`.
+# What a callback returns to end the present start: see `latentstruct.EarlyStopping`.
 EARLY_STOPPING = "early_stopping"
-# Answers of callbacks that are reasons themselves; all others that are true are "callback".
-NAMED = (GIVEN_UP, EARLY_STOPPING)
-
-
 S = TypeVar("S")
 
 
 @dataclass
 class Earlier:
-    """What an earlier start has reached, and after how many lines of the history it ended."""
+    """What an earlier start has reached, and the length of the history when it ended."""
 
     objective: float
     w: Weights | None
@@ -59,23 +52,41 @@ class Earlier:
 
 @dataclass
 class Monitor:
-    """Keeps what a solver has reached and says when to stop.
+    """Keeps what a solver has reached and decides when to stop.
 
     Parameters
     ----------
-    asked : Objective
+    problem : Objective
         Counted objective.
     tol : float
         Relative gap (P − D)/|P| at which the solver has converged.
     max_rounds, max_seconds : number
         Limits.
     callback : callable, optional
-        Called with each round.
+        Called after each iteration.
     checkpointer : Checkpointer, optional
-        Stores the state after each round. A solver says what its own part of that is by setting `snapshot`.
+        Stores the state after each iteration. A solver adds its own part by setting `snapshot`.
+
+    Attributes
+    ----------
+    best, objective : ndarray and float
+        The best weights and their objective.
+    proven_at, proven : ndarray and float
+        The same of the weights whose inference was exact.
+    lower_bound, bounded : float and bool
+        The best bound, and whether it is one: it rests on planes that are below their functions.
+    found, met : str and bool
+        Why to stop as the solver has found, and whether the last iteration met the tolerance; `reason` follows from
+        these and the limits.
+    solver : tree
+        What `snapshot` had returned, if a solver continues an earlier run.
+    model : callable, optional
+        Returns a value below the objective at any weights, from the planes that a solver keeps.
+    closing : callable, optional
+        What is to be done on an interrupt, for instance a last certificate.
     """
 
-    asked: Objective = field(metadata=CONTEXT)
+    problem: Objective = field(metadata=CONTEXT)
     tol: float = field(metadata=CONTEXT)
     max_rounds: int = field(metadata=CONTEXT)
     max_seconds: float = field(metadata=CONTEXT)
@@ -85,51 +96,52 @@ class Monitor:
     current: Weights | None = None
     objective: float = math.inf
     proven: float = math.inf
-    """The lowest objective found by exact inference."""
     proven_at: Weights | None = None
     lower_bound: float = -math.inf
     bounded: bool = True
-    """Whether `lower_bound` is one: it rests on planes that are below their functions."""
     history: list[Round] = field(default_factory=list)
     found: str = ""
-    """Why to stop, as the solver has found; `reason` also knows limits and tolerance."""
     met: bool = False
-    """Whether the last iteration met the tolerance."""
     earlier: list[Earlier] = field(default_factory=list)
     seconds: float = 0.0
     calls: int = 0
     memory: Any = None
     solver: Any = None
-    """What `snapshot` had returned, if a solver continues; `reason` then says whether it had ended there."""
 
     def __post_init__(self) -> None:
-        self.counted: Any = self.asked.plus
+        self.tally: Any = self.problem.plus.tally
+        # Below this size an objective is taken for 0.
+        self.least = least_scale(self.problem.weights)
         self.model: Callable[[Vector], float] | None = None
-        """Returns a value below the objective at any weights, from the planes that a solver keeps."""
         self.reason = ""
         self.state: Any = None
         self.closing: Callable[[], Any] | None = None
-        """What a solver wants done when it is interrupted, for instance a last certificate."""
         self.snapshot: Callable[[], Tree] = dict
-        """Returns what a solver needs, besides what is kept here, to continue after the iteration just closed."""
-        self.most_starts = 1
-        """Number of starts."""
+        self.n_starts = 1
         self._began = time.perf_counter()
         if self.checkpointer is not None and self.checkpointer.saved is not None:
             with self.restoring():
-                load_state_dict(self, self.checkpointer.saved, self.asked)
-                self._resume()
-
-    @property
-    def n_starts(self) -> int:
-        """How many starts have been put aside."""
-        return len(self.earlier)
+                self._restore(self.checkpointer.saved)
 
     def state_dict(self) -> Tree:
-        """Return the state after the last round, with that of the solver."""
-        self.seconds, self.calls, self.memory = self._seconds(), self.counted.tally.calls, memory_of(self.asked)
+        """Return the state after the last iteration, with that of the solver."""
+        self.seconds = time.perf_counter() - self._began
+        self.calls, self.memory = self.tally.calls, memory_of(self.problem)
         proven_at = None if self.exact else self.proven_at
         return {**state_dict(self), "proven_at": proven_at, "solver": self.snapshot()}
+
+    def _restore(self, tree: Tree) -> None:
+        load_state_dict(self, tree, self.problem)
+        if self.best is None and math.isfinite(self.objective):
+            raise ValueError(f"the objective is {self.objective:g}, but there are no weights that reach it")
+        if self.proven_at is None and self.proven == self.objective:
+            self.proven_at = self.best
+        if any(start.rounds > len(self.history) for start in self.earlier):
+            raise ValueError(f"a start ended after more than {len(self.history)} rounds")
+        checked_dict(self.solver)
+        self._began, self.tally.calls = time.perf_counter() - self.seconds, self.calls
+        recall(self.problem, self.memory)
+        self._judge(self.found, self.met, False, self.history[-1].seconds)
 
     @property
     def resumed(self) -> bool:
@@ -141,28 +153,15 @@ class Monitor:
         if self.solver is None:
             return None
         with self.restoring():
-            return from_state_dict(kind, self.solver, self.asked)
+            return from_state_dict(kind, self.solver, self.problem)
 
     def restoring(self) -> AbstractContextManager[None]:
         """Return the context in which a solver reads its state: errors then name the file."""
         assert self.checkpointer is not None
         return restoring(self.checkpointer)
 
-    def _resume(self) -> None:
-        """Continue from the state that was loaded."""
-        if self.best is None and math.isfinite(self.objective):
-            raise ValueError(f"the objective is {self.objective:g}, but there are no weights that reach it")
-        if self.proven_at is None and self.proven == self.objective:
-            self.proven_at = self.best
-        if any(start.rounds > len(self.history) for start in self.earlier):
-            raise ValueError(f"a start ended after more than {len(self.history)} rounds")
-        checked_dict(self.solver)
-        self._began, self.counted.tally.calls = time.perf_counter() - self.seconds, self.calls
-        recall(self.asked, self.memory)
-        self._judge(self.found, self.met, False, self.history[-1].seconds)
-
     def begin_next_start(self) -> None:
-        """Put what this start has reached aside, and count from zero again."""
+        """Put what this start has reached aside, and begin another one."""
         self.earlier.append(Earlier(self.objective, self.best, len(self.history)))
         self.forget_best()
         self.solver, self.reason = None, ""
@@ -213,24 +212,22 @@ class Monitor:
         if self.best is not None and not self.exact and self.model is not None:
             self.objective = max(self.objective, self.model(self.best))
 
-    def _settle(self) -> None:
-        """Prefer weights that are proven to be as good as the tolerance asks to those that only seem so.
+    def _prefer_proven(self) -> None:
+        """Prefer weights that are proven to meet the tolerance to those that only seem to.
 
-        Inexact weights are asked for once more before they are called good: answers may be better by now.
+        Inexact weights are evaluated once more before they are called good: answers may be better by now.
         """
         self._revalue()
         if self.exact or not self.bounded:
             return
-        if self.best is not None and not self._is_proven() and self.is_small(self.gap):
-            value, exact = self.asked.evaluate(self.best)
+        proven = self._meets(self.proven - self.lower_bound, abs(self.proven))
+        if self.best is not None and not proven and self.is_small(self.gap):
+            value, exact = self.problem.evaluate(self.best)
             self.objective = max(self.objective, value)
             if exact and value < self.proven:
                 self.proven, self.proven_at = value, self.best
-        if self._is_proven():
+        if self._meets(self.proven - self.lower_bound, abs(self.proven)):
             self.objective, self.best = self.proven, self.proven_at
-
-    def _is_proven(self) -> bool:
-        return self._meets(self.proven - self.lower_bound, abs(self.proven))
 
     def bound(self, value: float, below: bool = True) -> None:
         """Report a value below the minimum, or an estimate of one if it rests on planes that may not be below."""
@@ -247,56 +244,52 @@ class Monitor:
         return self._meets(gap, abs(self.objective) if math.isfinite(self.objective) else abs(self.lower_bound) + gap)
 
     def _meets(self, gap: float, scale: float) -> bool:
-        return math.isfinite(gap) and gap <= self.tol * max(scale, least_scale(self.counted.weights))
+        return math.isfinite(gap) and gap <= self.tol * max(scale, self.least)
 
     def close_round(self, estimate: tuple[float, float] | None = None) -> bool:
-        """Record a round and tell whether to stop.
+        """Record an iteration and tell whether to stop.
 
         `estimate` is an objective and a bound to show while the true ones are not known.
         """
-        seconds = self._seconds()
-        self._settle()
+        seconds = time.perf_counter() - self._began
+        self._prefer_proven()
         shown, bound = (self.objective, self.lower_bound) if estimate is None else estimate
         bound = max(bound, self.lower_bound)
         if not self.certified:
             bound = min(bound, shown)
-        calls = self.counted.tally.calls
-        gap, start = shown - bound, len(self.earlier)
-        line = Round(self._rounds() + 1, shown, bound, gap, calls, seconds, estimate is not None, start=start)
+        number, calls, start = self._rounds() + 1, self.tally.calls, len(self.earlier)
+        line = Round(number, shown, bound, shown - bound, calls, seconds, estimate is not None, start)
         self.history.append(line)
-        shown_w = self.best if estimate is None else None
-        answer = self.callback(replace(line, w=shown_w)) if self.callback is not None else None
-        found = answer if isinstance(answer, str) and answer in NAMED else self.reason
+        answer = None
+        if self.callback is not None:
+            answer = self.callback(replace(line, w=self.best if estimate is None else None))
+        found = EARLY_STOPPING if isinstance(answer, str) and answer == EARLY_STOPPING else self.reason
         self._judge(found, estimate is None and self.is_small(self.gap), bool(answer), seconds)
-        if self.checkpointer is not None:
-            self.checkpointer.save(self.state_dict, self._ended())
+        self._save()
         return bool(self.reason)
 
     def finish(self, reason: str) -> None:
-        """Stop for a reason that the solver found after it had closed its last round."""
+        """Stop for a reason that the solver found after its last iteration."""
         self.reason = self.found = reason
-        if self.checkpointer is not None:
-            self.checkpointer.save(self.state_dict, self._ended())
+        self._save()
 
-    def _ended(self) -> str:
-        """Return why the run is over, nothing if another start follows, or another solver where one is given up."""
-        last = self.n_starts + 1 >= self.most_starts or self.reason in LAST
-        return self.reason if last and self.reason != GIVEN_UP else ""
+    def _save(self) -> None:
+        """Store the state, with the reason unless another start follows."""
+        if self.checkpointer is not None:
+            last = len(self.earlier) + 1 >= self.n_starts or self.reason in LAST
+            self.checkpointer.save(self.state_dict, self.reason if last else "")
 
     def _rounds(self) -> int:
-        """Return how many rounds this start has had."""
+        """Return the number of iterations of this start."""
         return len(self.history) - (self.earlier[-1].rounds if self.earlier else 0)
 
-    def _seconds(self) -> float:
-        return time.perf_counter() - self._began
-
-    def _judge(self, found: str, met: bool, asked_to_stop: bool, seconds: float) -> None:
+    def _judge(self, found: str, met: bool, stopped: bool, seconds: float) -> None:
         """Set the reason to stop: the tolerance is met, a limit is reached, or what the solver itself has found."""
         self.found, self.met = found, met
         if met:
             self.reason = "converged"
-        elif found in NAMED or asked_to_stop:
-            self.reason = found if found in NAMED else "callback"
+        elif found == EARLY_STOPPING or stopped:
+            self.reason = found if found == EARLY_STOPPING else "callback"
         elif self._rounds() >= self.max_rounds:
             self.reason = "max_rounds"
         elif seconds >= self.max_seconds:
@@ -307,33 +300,19 @@ class Monitor:
     def result(self) -> Result:
         """Return what was reached; the last line of the history is made to say so."""
         assert self.best is not None
-        self._settle()
+        self._prefer_proven()
         self._check()
-        reached = [start.objective for start in self.earlier] + [self.objective]
+        calls, value, bound = self.tally.calls, self.objective, self.lower_bound
         if self.history:
-            self.history[-1] = replace(
-                self.history[-1],
-                objective=self.objective,
-                lower_bound=self.lower_bound,
-                gap=self.gap,
-                oracle_calls=self.counted.tally.calls,
-                estimate=False,
-            )
+            last = {"objective": value, "lower_bound": bound, "gap": value - bound, "oracle_calls": calls}
+            self.history[-1] = replace(self.history[-1], estimate=False, **last)
+        w, certified = self.best, self.certified
         for start in self.earlier:
-            if start.objective < self.objective and start.w is not None:
-                self.objective, self.best = start.objective, start.w
-        return Result(
-            self.best,
-            self.objective,
-            self.lower_bound,
-            self.counted.tally.calls,
-            len(self.history),
-            self.reason or "stalled",
-            self.certified,
-            self.history,
-            self.state,
-            reached if self.earlier else [],
-        )
+            if start.objective < value and start.w is not None:
+                value, w = start.objective, start.w
+        reached = [*(start.objective for start in self.earlier), self.objective] if self.earlier else []
+        reason, n_rounds = self.reason or "stalled", len(self.history)
+        return Result(w, value, bound, calls, n_rounds, reason, certified, self.history, self.state, reached)
 
     def _check(self) -> None:
         """Raise if the bound, or 0 for Ω = ½‖w‖², is above the objective; a bound above it by rounding is lowered.
@@ -348,9 +327,9 @@ class Monitor:
             return
         if self.lower_bound >= self.objective and self.reason not in LAST:
             self.reason = "converged"
-        self.lower_bound = checked_bound(self.asked, self.best, self.objective, self.lower_bound)
-        negative = self.objective < 0.0 and "l2" in self.asked.properties
-        if negative and self.objective < -_rounding(self.asked, self.best, self.objective):
+        self.lower_bound = checked_bound(self.problem, self.best, self.objective, self.lower_bound)
+        negative = self.objective < 0.0 and "l2" in self.problem.properties
+        if negative and self.objective < -_rounding(self.problem, self.best, self.objective):
             raise InputError(
                 f"the objective became {self.objective:.6g}, but is never below 0: C or the inputs are too large in "
                 "scale for rounding; lower C, or standardise the features"
@@ -358,18 +337,7 @@ class Monitor:
 
 
 def checked_bound(objective: Objective, w: Vector | None, value: float, lower_bound: float) -> float:
-    """Return the lower bound, or the objective where rounding has put the bound above it.
-
-    Parameters
-    ----------
-    objective : Objective
-        What was minimized.
-    w : ndarray of shape (d,)
-        The best weights.
-    value : float
-        The objective at w.
-    lower_bound : float
-        Its certified lower bound.
+    """Return a certified lower bound, or the objective at w where rounding has put the bound above it.
 
     Raises
     ------
@@ -401,13 +369,9 @@ def _rounding(objective: Objective, w: Vector | None, value: float) -> float:
     grow with the terms, not with what is left of them.
     """
     assert w is not None
-    size = float(np.linalg.norm(w))
-    terms = [
-        term
-        for side in (objective.plus.total(w), objective.minus.total(w))
-        for term in (abs(side.offset), abs(side(w)), size * float(np.linalg.norm(side.slope)))
-    ]
-    scale = abs(value) + sum(terms)
+    size, scale = float(np.linalg.norm(w)), abs(value)
+    for side in (objective.plus.total(w), objective.minus.total(w)):
+        scale += abs(side.offset) + abs(side(w)) + size * float(np.linalg.norm(side.slope))
     return ROUNDING * scale + 1e3 * least_scale(objective.plus.weights)
 
 
@@ -418,14 +382,14 @@ def least_scale(weights: Vector) -> float:
 
 @contextmanager
 def solving() -> Iterator[None]:
-    """Keep BLAS to one thread, and leave it to `Monitor.offer` to tell in words what overflows."""
+    """Keep BLAS to one thread, and leave it to `Monitor.offer` to report overflows."""
     # BLAS threads wait for each other by spinning: on busy cores, twelve times slower than one thread.
     with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         yield
 
 
 def memory_of(objective: Any) -> Tree:
-    """Return what later answers of an objective depend on besides the weights, None if there is nothing."""
+    """Return what later answers of an objective depend on in addition to the weights, None if there is nothing."""
     return [batch.memory() for batch in objective.remembering] or None
 
 
@@ -436,7 +400,7 @@ def recall(objective: Any, memory: Tree) -> None:
 
 
 def initial_weights(objective: Objective, attempt: int = 0) -> Vector:
-    """Return weights to begin a direct descent with.
+    """Return the initial weights of a direct descent.
 
     With latent variables w = 0, where all of them are alike, is a saddle. So the initial ones are taken for known, and
     the step down from zero is made whose length lowers that convex objective most, of those tried; where Ω outweighs
@@ -469,21 +433,39 @@ class BaseSolver(BaseEstimator):
     """A solver's frame; subclasses define `needs`, their parameters and `_run`.
 
     Subclasses have at least the parameters `tol`, `max_rounds` and `max_seconds`.
+
+    Attributes
+    ----------
+    limits : tuple of str
+        Parameters that say how far a run goes: one that reached them can continue with larger ones.
+    flags : tuple of str
+        Parameters that are True or False.
+    least : dict of str to int
+        Integer parameters and their least values; None is allowed where it is the default.
+    ranges : dict of str to tuple of float, float and str
+        Real parameters, open intervals they lie in, and these in words.
+    choices : dict of str to tuple of str
+        Parameters that are names.
+    takes_latents : bool
+        Whether a start begins with initial latents, not with weights derived from them.
+    has_restarts : bool
+        Whether `restarts` is a parameter.
+    bounds : bool
+        Whether lower bounds approach the objective if it is convex.
+    warns_if_stalled : bool
+        Whether a run without a bound that stalled has not converged.
     """
 
     needs: frozenset[str] = frozenset()
     limits: tuple[str, ...] = ("max_rounds", "max_seconds")
-    """Parameters that say how far a run goes: one that reached them can continue with larger ones."""
     flags: tuple[str, ...] = ()
-    """Parameters that are True or False."""
+    least: ClassVar[Mapping[str, int]] = {}
+    ranges: ClassVar[Mapping[str, tuple[float, float, str]]] = {}
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     takes_latents: bool = False
-    """Whether a start begins with initial latents, not with weights derived from them."""
     has_restarts: bool = False
-    """Whether `restarts` is a parameter."""
     bounds: bool = True
-    """Whether lower bounds approach the objective if it is convex."""
     warns_if_stalled: bool = False
-    """Whether a run without a bound that stalled has not converged."""
     tol: float
     max_rounds: int
     max_seconds: float
@@ -529,29 +511,29 @@ class BaseSolver(BaseEstimator):
             value = getattr(self, name)
             if not (isinstance(value, (int, float, np.number)) and value > 0):
                 raise InputError(f"{name} must be a number above 0, found {show(value)}: choose such a number")
-        if self.random_state is not None:
-            self._check_at_least(0, "random_state")
-        self._check_cache()
-        for name in self.flags:
-            check_flag(getattr(self, name), name)
-
-    def _check_cache(self) -> None:
-        """Raise unless the bound on kept planes, if there is one, is a size."""
+        for name, least in {"random_state": 0, "restarts": 1, **self.least}.items():
+            value = getattr(self, name)
+            if value is None and (name == "random_state" or getattr(type(self), name) is None):
+                continue
+            if not (isinstance(value, (int, np.integer)) and value >= least):
+                raise InputError(
+                    f"{name} must be a whole number, at least {least}, found {show(value)}: choose such a number"
+                )
         size = self.cache_mb
         if size is not None and not (is_real(size) and 0 < size < math.inf):
             raise InputError(
                 f"cache_mb must be a number of megabytes above 0, or None for no bound, found {show(size)}: choose one "
                 "such as 500"
             )
-
-    def _check_at_least(self, least: int, *names: str) -> None:
-        """Raise unless the named parameters are whole numbers not below `least`."""
-        for name in names:
+        for name, (low, high, expected) in self.ranges.items():
             value = getattr(self, name)
-            if not (isinstance(value, (int, np.integer)) and value >= least):
-                raise InputError(
-                    f"{name} must be a whole number, at least {least}, found {show(value)}: choose such a number"
-                )
+            if not (is_real(value) and low < value < high):
+                default = getattr(type(self), name)
+                raise InputError(f"{name} must be {expected}, found {show(value)}: choose one such as {default}")
+        for name, choices in self.choices.items():
+            check_choice(getattr(self, name), choices, name)
+        for name in self.flags:
+            check_flag(getattr(self, name), name)
 
     def minimize(
         self,
@@ -562,20 +544,20 @@ class BaseSolver(BaseEstimator):
         callback: Callback | None = None,
         checkpointer: Checkpointer | None = None,
     ) -> Result:
-        """Minimise the objective.
+        """Minimize the objective.
 
         Parameters
         ----------
         objective : Objective
-            What to minimise.
+            What to minimize.
         w0 : ndarray of shape (d,), optional
-            Where to start; by default zero, or weights that tell latents apart (`initial_weights`).
+            Initial weights; by default zero, or weights that tell latents apart (`initial_weights`).
         state : object, optional
             `Result.state` of an earlier call on the same data.
         callback : callable, optional
-            Called with a `Round` after each round; a true answer stops the solver.
+            Called with a `Round` after each iteration. If it returns a true value, the solver stops.
         checkpointer : Checkpointer, optional
-            Stores the state after each round; if it has one, the solver continues from there, whatever w0 and
+            Stores the state after each iteration; if it has one, the solver continues from there, whatever w0 and
             `state` are.
 
         Returns
@@ -584,33 +566,44 @@ class BaseSolver(BaseEstimator):
             With the best weights so far, also after Ctrl-C.
         """
         self.check(objective)
+        with solving():
+            return self._minimize(objective, w0, state, callback, checkpointer)
+
+    def _minimize(
+        self,
+        objective: Objective,
+        w0: Vector | None,
+        state: Any,
+        callback: Callback | None,
+        checkpointer: Checkpointer | None,
+    ) -> Result:
         counted = objective.counted()
         monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, checkpointer)
-        begins = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
-        several = w0 is None and objective.starts is not None and "convex" not in objective.properties
-        monitor.most_starts = self.restarts if several else 1
+        w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+        if w0 is None and objective.starts is not None and "convex" not in objective.properties:
+            monitor.n_starts = self.restarts
+        first = len(monitor.earlier)
         try:
-            with solving():
-                for attempt in range(monitor.n_starts, monitor.most_starts):
-                    if attempt > monitor.n_starts:
-                        monitor.begin_next_start()
-                    if w0 is None and not monitor.resumed:
-                        begins = self._start(counted, attempt)
-                    self._run(counted, monitor, begins, state)
-                    if monitor.reason in LAST:
-                        break
+            for attempt in range(first, monitor.n_starts):
+                if attempt > first:
+                    monitor.begin_next_start()
+                if w0 is None and not monitor.resumed:
+                    w = self._start(counted, attempt)
+                self._run(counted, monitor, w, state)
+                if monitor.reason in LAST:
+                    break
         except KeyboardInterrupt:
             monitor.reason = "interrupted"
             if monitor.closing is not None:
                 monitor.closing()
         if monitor.best is None:
-            last = begins if monitor.current is None else monitor.current
+            last = w if monitor.current is None else monitor.current
             monitor.offer(last, *counted.evaluate(last))
         return monitor.result()
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
-        """Return the weights to begin with when none are given."""
-        return np.zeros(objective.n_features)
+        """Return the initial weights of a start when none are given."""
+        return initial_weights(objective, attempt)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         raise TypeError(f"{type(self).__name__} does not define _run()")

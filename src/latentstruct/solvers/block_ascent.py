@@ -1,7 +1,8 @@
 """Multi-plane block-coordinate dual ascent."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg.blas import daxpy
@@ -77,6 +78,8 @@ class BlockAscent(BaseSolver):
     """
 
     needs = frozenset({"convex", "planes", "l2"})
+    # One plane carries the mass, so a second is needed to move it to.
+    least: ClassVar = {"steps": 1, "max_sweeps": 0, "max_planes": 2}
 
     tol: float = 1e-3
     max_rounds: int = 10000
@@ -87,16 +90,14 @@ class BlockAscent(BaseSolver):
     random_state: int = 0
     cache_mb: float | None = None
 
-    def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters fit."""
-        super().check(objective)
-        self._check_at_least(1, "steps")
-        self._check_at_least(0, "max_sweeps")
-        if self.max_planes is not None:
-            # One plane carries the mass, so a second is needed to move it to.
-            self._check_at_least(2, "max_planes")
-
-    def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
+    def _run(
+        self,
+        objective: Objective,
+        monitor: Monitor,
+        w: Vector,
+        state: Any,
+        gives_up: Callable[[], bool] = lambda: False,
+    ) -> None:
         saved = monitor.resumed_state(Stored)
         if saved is None:
             rng = np.random.default_rng(self.random_state)
@@ -115,7 +116,7 @@ class BlockAscent(BaseSolver):
                 monitor.close_round()
             elif state is None:
                 self._make_first_passes(point, rng)
-        while not monitor.reason:
+        while not monitor.reason and not gives_up():
             point.store.tick()
             self._sweep(point, rng)
             rounds = len(monitor.history) + 1

@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from latentstruct.checkpoints import task_errors
-from latentstruct.checks import check_flag, is_real
+from latentstruct.checks import check_flag
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Oracle
 from latentstruct.exceptions import InputError
@@ -16,7 +16,6 @@ from latentstruct.kernels.simplex_qp import solve_simplex_qp
 from latentstruct.plane_store import PlaneStore
 from latentstruct.planes import Plane
 from latentstruct.ragged import Array, Vector, Weights
-from latentstruct.short_repr import show
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import Shares, dense_planes, in_bytes, shared_out
@@ -281,6 +280,8 @@ class Bundle(BaseSolver):
     """
 
     needs = frozenset({"convex", "l2"})
+    least: ClassVar = {"max_planes": 2, "cached_planes": 0}
+    ranges: ClassVar = {"proximity": (-5e-324, math.inf, "finite and ≥ 0")}
 
     tol: float = 1e-3
     max_rounds: int = 5000
@@ -294,18 +295,15 @@ class Bundle(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        if not (is_real(self.proximity) and 0 <= self.proximity < math.inf):
-            raise InputError(f"proximity must be finite and ≥ 0, found {show(self.proximity)}: choose 0 for none")
-        self._check_at_least(2, "max_planes")
         if self.adaptive is not None:
             check_flag(self.adaptive, "adaptive")
-        if not (is_real(self.cached_planes) and self.cached_planes == 0):
-            self._check_at_least(2, "cached_planes")
-            if "planes" not in objective.properties:
-                raise InputError(
-                    f"cached_planes is {self.cached_planes}, but this objective has no planes of single examples "
-                    "(those in shards give their sums only): leave it out"
-                )
+        if self.cached_planes == 1:
+            raise InputError("cached_planes must be 0 or at least 2, found 1: choose such a number")
+        if self.cached_planes and "planes" not in objective.properties:
+            raise InputError(
+                f"cached_planes is {self.cached_planes}, but this objective has no planes of single examples "
+                "(those in shards give their sums only): leave it out"
+            )
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         bundle = self._bundle(objective, objective.minus.total(w), None if monitor.resumed else state)

@@ -3,19 +3,18 @@
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
-from latentstruct.checks import is_real
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Checkpointer, Result, Round
+from latentstruct.core.protocols import Result, Round
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector, Weights
 from latentstruct.short_repr import show
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how iterates are stored
-from latentstruct.solvers.base import BaseSolver, least_scale, solving
+from latentstruct.solvers.base import BaseSolver, least_scale
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.outer_loop import OuterLoop
 
@@ -67,6 +66,8 @@ class CCCP(BaseSolver):
 
     needs = frozenset({"difference"})
     flags = ("keep_planes",)
+    least: ClassVar = {"max_rounds": 1}
+    ranges: ClassVar = {"first_tol": (0.0, 1.0, "between 0 and 1")}
     has_restarts = True
     takes_latents = True
 
@@ -82,34 +83,18 @@ class CCCP(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless the inner solver fits the convex problems and the parameters make sense."""
         super().check(objective)
-        self._check_at_least(1, "max_rounds", "restarts")
-        if not (is_real(self.first_tol) and 0 < self.first_tol < 1):
-            raise InputError(f"first_tol must be between 0 and 1, found {show(self.first_tol)}: choose one such as 0.1")
         if self.inner is not None and (isinstance(self.inner, type) or not hasattr(self.inner, "minimize")):
             raise InputError(
                 f"inner must be a solver such as Bundle(), found {show(self.inner)}: give one, or leave it out"
             )
 
-    def minimize(
-        self,
-        objective: Objective,
-        w0: Vector | None = None,
-        *,
-        state: Any = None,
-        callback: Callback | None = None,
-        checkpointer: Checkpointer | None = None,
-    ) -> Result:
-        """Minimize the objective from w0, or from its initial planes if w0 is None; see `BaseSolver.minimize`.
-
-        An objective that is already convex is passed to the inner solver as it is.
-        """
-        self.check(objective)
+    def _minimize(self, objective: Objective, w0: Vector | None, *given: Any) -> Result:
+        """Minimize from w0, or from the initial planes; an objective that is convex is passed to the inner solver."""
         if "convex" in objective.properties:
-            inner = self._convex_solver(objective)
-            inner.set_params(tol=self.tol, max_seconds=self.max_seconds)
-            return inner.minimize(objective, w0, state=state, callback=callback, checkpointer=checkpointer)
-        with solving():
-            return _Descent(self, objective, callback, checkpointer, state).run(w0)
+            inner = self._convex_solver(objective).set_params(tol=self.tol, max_seconds=self.max_seconds)
+            inner.check(objective)
+            return inner._minimize(objective, w0, *given)
+        return _Descent(self, objective, *given).run(w0)
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return by which rule a run ends."""

@@ -1,15 +1,12 @@
 """The n-slack cutting plane algorithm of the structural SVM paper."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from latentstruct.checks import is_real
 from latentstruct.core.objective import Objective
-from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
-from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import in_bytes
 from latentstruct.solvers.dual import DualPoint, StoredPoint
@@ -50,6 +47,8 @@ class CuttingPlane(BaseSolver):
     """
 
     needs = frozenset({"convex", "planes", "l2"})
+    least: ClassVar = {"max_sweeps": 1, "max_planes": 2}
+    ranges: ClassVar = {"inner_tol": (0.0, 1.0, "between 0 and 1")}
 
     tol: float = 1e-3
     max_rounds: int = 1000
@@ -58,16 +57,6 @@ class CuttingPlane(BaseSolver):
     max_sweeps: int = 1000
     max_planes: int = 500
     cache_mb: float | None = None
-
-    def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters fit."""
-        super().check(objective)
-        self._check_at_least(1, "max_sweeps")
-        self._check_at_least(2, "max_planes")
-        if not (is_real(self.inner_tol) and 0 < self.inner_tol < 1):
-            raise InputError(
-                f"inner_tol must lie between 0 and 1, found {show(self.inner_tol)}: choose one such as 0.1"
-            )
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         saved = monitor.resumed_state(Stored)

@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
-from latentstruct.checks import check_choice
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Starts
 from latentstruct.dissimilarity import DissimilarityObjective
@@ -65,6 +64,8 @@ class Dissimilarity(Alternation):
     prints for θ has another sign and no β at its last term.
     """
 
+    choices: ClassVar = {"latent_solver": ("lbfgs", "subgradient")}
+
     solver: Any = None
     latent_solver: str = "lbfgs"
     tol: float = 1e-3
@@ -73,11 +74,6 @@ class Dissimilarity(Alternation):
     restarts: int = 1
     random_state: int | None = 0
     cache_mb: float | None = None
-
-    def check(self, objective: Any) -> None:
-        """Raise unless the parameters make sense."""
-        super().check(objective)
-        check_choice(self.latent_solver, ("lbfgs", "subgradient"), "latent_solver")
 
     def _begin(
         self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None
@@ -129,6 +125,8 @@ class Imputation(Alternation):
         See `Dissimilarity`.
     """
 
+    choices: ClassVar = {"inner": ("cccp", "convex")}
+
     solver: Any = None
     inner: str = "cccp"
     tol: float = 1e-3
@@ -139,12 +137,10 @@ class Imputation(Alternation):
 
     def check(self, objective: Any) -> None:
         """Raise unless the parameters make sense."""
-        check_choice(self.inner, ("cccp", "convex"), "inner")
-        if self.inner == "cccp":
+        if self.inner != "convex":
             super().check(objective)
             return
         BaseSolver.check(self, objective)
-        self._check_at_least(1, "max_rounds", "restarts")
         wrong = not isinstance(self.solver, BaseSolver) or "convex" not in self.solver.needs
         if self.solver is not None and wrong:
             raise InputError(

@@ -1,11 +1,10 @@
 """Block-coordinate Frank-Wolfe."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from latentstruct.checks import check_choice
 from latentstruct.core.objective import Objective
 from latentstruct.ragged import Array, Indices, Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
@@ -62,6 +61,8 @@ class FrankWolfe(BaseSolver):
 
     needs = frozenset({"convex", "planes", "l2"})
     flags = ("gap_sampling", "average")
+    least: ClassVar = {"batches": 1, "certify_every": 1, "max_planes": 2}
+    choices: ClassVar = {"step": ("pairwise", "away", "plain")}
 
     tol: float = 1e-3
     max_rounds: int = 2000
@@ -74,13 +75,6 @@ class FrankWolfe(BaseSolver):
     max_planes: int = 50
     random_state: int = 0
     cache_mb: float | None = None
-
-    def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters fit."""
-        super().check(objective)
-        check_choice(self.step, ("pairwise", "away", "plain"), "step")
-        self._check_at_least(1, "batches", "certify_every")
-        self._check_at_least(2, "max_planes")
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         saved = monitor.resumed_state(Stored)

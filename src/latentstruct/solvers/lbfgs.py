@@ -4,17 +4,15 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from latentstruct.checks import is_real
 from latentstruct.core.objective import Objective
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector, Weights
-from latentstruct.short_repr import show
-from latentstruct.solvers.base import BaseSolver, Monitor, initial_weights, least_scale
+from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.state_trees import state_dict
 
 ARMIJO, CURVATURE = 1e-4, 0.9
@@ -216,6 +214,8 @@ class LBFGS(BaseSolver):
     needs = frozenset({"l2"})
     has_restarts = True
     warns_if_stalled = True
+    least: ClassVar = {"memory": 1}
+    ranges: ClassVar = {"smoothing": (0.0, math.inf, "a temperature above 0")}
 
     tol: float = 1e-3
     max_rounds: int = 1000
@@ -237,19 +237,11 @@ class LBFGS(BaseSolver):
                 "LBFGS cannot tell how far it is from the minimum of a convex problem in which latents are summed out "
                 "and outputs maximised, or the other way round: use CCCP(), or LBFGS() without CCCP"
             )
-        self._check_at_least(1, "memory", "restarts")
-        if not (is_real(self.smoothing) and self.smoothing > 0):
-            raise InputError(
-                f"smoothing must be a temperature above 0, found {show(self.smoothing)}: choose one such as 0.3"
-            )
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return by which rule a run ends."""
         falls = "smooth" in objective.properties and "convex" not in objective.properties
         return ("fall", FALL * self.tol, SPAN) if falls else super().ending(objective)
-
-    def _start(self, objective: Objective, attempt: int) -> Vector:
-        return initial_weights(objective, attempt)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         if "smooth" in objective.properties:
@@ -273,7 +265,7 @@ class LBFGS(BaseSolver):
                 # With approximate answers, whose values and slopes need not agree, a search may also fail far from any
                 # minimum.
                 point, convex = descent.point, "convex" in objective.properties
-                least = least_scale(objective.plus.weights)
+                least = monitor.least
                 flat = point.value - point.bound <= self.tol * max(abs(point.value), least)
                 monitor.finish("converged" if not convex and point.exact and flat else "stalled")
                 return
@@ -360,7 +352,7 @@ class LBFGS(BaseSolver):
             if not stage.looked:
                 self._look(hard, monitor, stage)
             point = stage.descent.point
-            if point.value - point.bound > HOPELESS * max(abs(point.value), least_scale(hard.plus.weights)):
+            if point.value - point.bound > HOPELESS * max(abs(point.value), monitor.least):
                 # No step of any length led down from so steep a place: rounding hides where the minimum lies.
                 return
             if abs(stage.price) <= self.tol * abs(monitor.objective):

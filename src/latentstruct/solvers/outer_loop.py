@@ -52,9 +52,9 @@ class OuterLoop:
 
     settings: Any = field(metadata=CONTEXT)
     objective: Any = field(metadata=CONTEXT)
+    state: Any = field(metadata=CONTEXT)
     callback: Callback | None = field(metadata=CONTEXT)
     checkpointer: Checkpointer | None = field(metadata=CONTEXT)
-    state: Any = field(default=None, metadata=CONTEXT)
     history: list[Round] = field(default_factory=list)
     reached: list[float] = field(default_factory=list)
     best: Result | None = None

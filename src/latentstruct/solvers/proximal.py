@@ -4,7 +4,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.planes import Plane
 from latentstruct.ragged import Vector, Weights
 from latentstruct.short_repr import show
-from latentstruct.solvers.base import BaseSolver, Monitor, initial_weights
+from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import dense_planes
 from latentstruct.solvers.plane_model import PlaneModel
 from latentstruct.solvers.spectral import SPAN, Descent, Point, Stage
@@ -75,6 +75,7 @@ class Proximal(BaseSolver):
 
     needs = frozenset({"difference"})
     flags = ("direct",)
+    least: ClassVar = {"max_planes": 4}
     has_restarts = True
     takes_latents = True
 
@@ -90,17 +91,12 @@ class Proximal(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        self._check_at_least(1, "restarts")
-        self._check_at_least(4, "max_planes")
         fine = is_ordered(self.smoothing) and all(is_real(value) and 0 < value < math.inf for value in self.smoothing)
         if not fine:
             raise InputError(
                 "smoothing must be a tuple of temperatures above 0, such as (1.0,), or empty, found "
                 f"{show(self.smoothing)}: give such a tuple"
             )
-
-    def _start(self, objective: Objective, attempt: int) -> Vector:
-        return initial_weights(objective, attempt)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         if "smooth" in objective.properties:

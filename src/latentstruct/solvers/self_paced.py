@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
-from latentstruct.checks import is_real
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Checkpointer, Result, Round
+from latentstruct.core.protocols import Result, Round
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
@@ -59,6 +58,11 @@ class SelfPaced(BaseSolver):
     needs = frozenset({"difference", "planes"})
     has_restarts = True
     takes_latents = True
+    least: ClassVar = {"max_rounds": 1}
+    ranges: ClassVar = {
+        "first_share": (0.0, math.nextafter(1.0, 2.0), "above 0 and at most 1"),
+        "growth": (1.0, math.inf, "above 1"),
+    }
     # More rounds of self-pacing would come before the last one, so that they lead elsewhere.
     limits = ("max_seconds",)
 
@@ -75,13 +79,6 @@ class SelfPaced(BaseSolver):
         super().check(objective)
         if self.inner is not None and not isinstance(self.inner, CCCP):
             raise InputError(f"inner must be a CCCP solver, found {show(self.inner)}: give one such as CCCP(Bundle())")
-        if not (is_real(self.first_share) and 0 < self.first_share <= 1):
-            raise InputError(
-                f"first_share must be above 0 and at most 1, found {show(self.first_share)}: choose one such as 0.5"
-            )
-        if not (is_real(self.growth) and self.growth > 1):
-            raise InputError(f"growth must be above 1, found {show(self.growth)}: choose one such as 1.3")
-        self._check_at_least(1, "max_rounds")
         self._cccp().check(objective)
 
     def _cccp(self) -> CCCP:
@@ -98,18 +95,9 @@ class SelfPaced(BaseSolver):
         self.set_params(inner=CCCP() if self.inner is None else self.inner)
         self.set_params(inner__restarts=restarts)
 
-    def minimize(
-        self,
-        objective: Objective,
-        w0: Vector | None = None,
-        *,
-        state: Any = None,
-        callback: Callback | None = None,
-        checkpointer: Checkpointer | None = None,
-    ) -> Result:
-        """Minimize the objective; see `CCCP.minimize`. Each restart of the inner CCCP is paced on its own."""
-        self.check(objective)
-        return _Pacing(self, objective, callback, checkpointer, state).run(w0)
+    def _minimize(self, objective: Objective, w0: Vector | None, *given: Any) -> Result:
+        """Minimize the objective; each restart of the inner CCCP is paced on its own."""
+        return _Pacing(self, objective, *given).run(w0)
 
 
 @dataclass

@@ -1,18 +1,18 @@
 """Stochastic subgradient descent and the averaged perceptron."""
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from latentstruct.checks import check_choice, is_real
 from latentstruct.core.objective import Objective
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Indices, Vector, Weights
 from latentstruct.short_repr import show
-from latentstruct.solvers.base import BaseSolver, Monitor, initial_weights
+from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.state_trees import state_dict
 
 
@@ -54,6 +54,9 @@ class Subgradient(BaseSolver):
 
     flags = ("average",)
     bounds = False
+    least: ClassVar = {"patience": 1, "batch_size": 1}
+    ranges: ClassVar = {"learning_rate": (0.0, math.inf, "a finite number above 0")}
+    choices: ClassVar = {"step": ("pegasos", "plain", "fixed")}
 
     tol: float = 1e-4
     max_rounds: int = 500
@@ -68,21 +71,12 @@ class Subgradient(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        check_choice(self.step, ("pegasos", "plain", "fixed"), "step")
-        self._check_at_least(1, "patience")
-        if not (is_real(self.learning_rate) and self.learning_rate > 0):
-            raise InputError(f"learning_rate must be above 0, found {show(self.learning_rate)}: choose one such as 0.1")
-        if self.batch_size is not None:
-            self._check_at_least(1, "batch_size")
         in_parts = objective.plus.divisible and objective.minus.divisible
         if self._size(objective) < objective.n_examples and not in_parts:
             raise InputError(
                 f"batch_size is {show(self.batch_size)}, but this objective knows the sum over all "
                 f"{objective.n_examples} examples only: give batch_size={objective.n_examples}, or use solver='bundle'"
             )
-
-    def _start(self, objective: Objective, attempt: int) -> Vector:
-        return initial_weights(objective, attempt)
 
     def _size(self, objective: Objective) -> int:
         """Return how many examples a step asks about."""
@@ -177,6 +171,9 @@ class Perceptron(BaseSolver):
     average: bool = True
     tol: float = 1e-12
     random_state: int = 0
+
+    def _start(self, objective: Objective, attempt: int) -> Vector:
+        return np.zeros(objective.n_features)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         weights = objective.plus.weights
