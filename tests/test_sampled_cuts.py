@@ -128,7 +128,8 @@ def test_sampled_cuts_go_on_from_a_state():
     task.learn(unit, Y)
     objective = build_objective(task, task.prepare(unit, Y), np.ones(len(X)), Temperature())
     solver = SampledCuts(FeatureRows(X, Kernel("rbf", 0.5)), 10)
-    function, result = solver.descend(objective)
+    result = solver.minimize(objective)
+    function = result.state
     assert result.objective == pytest.approx(
         function.half_square + objective.value(result.w) - 0.5 * result.w @ result.w
     )
@@ -139,4 +140,4 @@ def test_sampled_cuts_go_on_from_a_state():
         solver.minimize(objective, result.w)
     for bad in ({"sample": 0}, {"proximity": -1.0}, {"tol": 0.0}):
         with pytest.raises(InputError, match=next(iter(bad))):
-            clone(solver).set_params(**bad).descend(objective)
+            clone(solver).set_params(**bad).minimize(objective)

@@ -34,7 +34,8 @@ from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector
 from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver
-from latentstruct.solvers.sampled_cuts import SampledCuts, descend_latent
+from latentstruct.solvers.cccp import CCCP
+from latentstruct.solvers.sampled_cuts import SampledCuts
 from latentstruct.solvers.starts import LatentStarts
 from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.inputs import InputRows, check_matrix, is_finite_number, with_own_indices
@@ -360,7 +361,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         task, objective, settle = self._score_objective(layout, given)
         objective = objective.in_threads(n_jobs)
         biased = task.biased_
-        solver = SampledCuts(
+        solver: BaseSolver = SampledCuts(
             rows,
             SAMPLE if self.cuts == "auto" else int(self.cuts),
             float(task.bias) ** 2 if biased else 0.0,
@@ -370,11 +371,10 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         solver.set_params(**{name: value for name, value in limits.items() if value is not None})
         callback = self._callback(given)
         if task.latent:
-            # There are many convex problems, each with a clock of its own, so how long they take is not foretold.
-            function, result = descend_latent(solver, objective, self.restarts or 1, callback=callback)
-        else:
-            begin_callback(callback, solver, objective, several=True)
-            function, result = solver.descend(objective, callback=callback)
+            solver = CCCP(solver, solver.tol, max_seconds=solver.max_seconds, restarts=self.restarts or 1)
+        begin_callback(callback, solver, objective, several=True)
+        result = solver.minimize(objective, callback=callback)
+        function = result.state
         self.task_ = settle(result.w)
         self._store_result(result)
         self.sampled_, self.kernel_error_ = True, 0.0

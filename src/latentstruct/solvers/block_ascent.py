@@ -1,7 +1,8 @@
 """Multi-plane block-coordinate dual ascent."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,9 +11,7 @@ from scipy.linalg.blas import daxpy
 from latentstruct.core.objective import Objective
 from latentstruct.ragged import Vector, Weights
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.caches import in_bytes
-from latentstruct.solvers.dual import DualPoint, StoredPoint
-from latentstruct.state_trees import state_dict
+from latentstruct.solvers.dual import DualPoint
 
 # Passes over the data in this many parts before the first iteration: the first planes are poor unless w follows.
 FIRST_PASSES, PARTS = 2, 8
@@ -25,17 +24,18 @@ REFRESH_EVERY = 10
 ORACLE_VISITS = 1.0
 # Examples with less than this share of the mean gap are left out of the next sweep.
 LEAST_SHARE = 0.1
-# Over the planes of an earlier call: sweeps at most, and the share of the tolerance to which they are solved.
+# Where the problem over the kept planes is solved: sweeps at most, and the share of the tolerance or of the gap.
 SETTLING_SWEEPS, SETTLED = 100, 0.3
 
 
 @dataclass
-class Stored:
-    """The state of `BlockAscent`."""
+class Ascent(DualPoint):
+    """The state of `BlockAscent`: a dual point, and the average of the iterates at which the oracle is queried."""
 
-    point: StoredPoint
-    rng: np.random.Generator
-    average: Weights
+    rng: np.random.Generator = field(init=False)
+    average: Weights = field(init=False)
+    warm: bool = False
+    """Whether it begins at given weights."""
 
 
 @dataclass(eq=False, repr=False)
@@ -46,7 +46,8 @@ class BlockAscent(BaseSolver):
     examples, for as long as a sweep gains more per visit than the oracle call did. Then the oracle is queried
     for all examples at an average of the recent w, which gives the exact objective there and new planes. The dual value
     is a lower bound at any time, so every iteration ends with a certified gap. Before the first iteration two passes
-    over the data query the oracle in parts.
+    over the data query the oracle in parts. From given weights there are no such passes; the problem over the kept
+    planes is solved in each iteration, and the oracle is queried halfway between its solution and the best weights.
 
     Parameters
     ----------
@@ -98,51 +99,57 @@ class BlockAscent(BaseSolver):
         state: Any,
         gives_up: Callable[[], bool] = lambda: False,
     ) -> None:
-        saved = monitor.resumed_state(Stored)
-        if saved is None:
-            rng = np.random.default_rng(self.random_state)
-            point = DualPoint(objective, monitor, w, state, self.max_planes, in_bytes(self.cache_mb))
-            if state is not None:
-                self._settle(point, rng)
-            average = point.w.copy()
-        else:
-            point, rng, average = DualPoint.restored(objective, monitor, saved.point), saved.rng, saved.average
+        point = Ascent(objective, monitor, w, state, self.max_planes, self.cache_mb)
         # The best weights so far are always known.
         monitor.closing = None
-        monitor.snapshot = lambda: state_dict(Stored(point.state(), rng, average))
-        if saved is None:
-            point.query(average)
-            if state is not None and monitor.is_small(monitor.gap):
-                monitor.close_round()
-            elif state is None:
-                self._make_first_passes(point, rng)
+        if not monitor.resumed:
+            self._begin(point, w, state is not None)
         while not monitor.reason and not gives_up():
             point.store.tick()
-            self._sweep(point, rng)
-            rounds = len(monitor.history) + 1
-            share = max(AVERAGE, 2.0 / (rounds + 1))
-            average = daxpy(point.w, (1.0 - share) * average, a=share)
+            rounds, share = len(monitor.history) + 1, AVERAGE
+            if point.warm:
+                # The objective is low at the best weights, but the planes that are active near them are missing.
+                self._settle(point)
+                assert monitor.best is not None
+                point.average = monitor.best
+            else:
+                self._sweep(point)
+                share = max(AVERAGE, 2.0 / (rounds + 1))
+            point.average = daxpy(point.w, (1.0 - share) * point.average, a=share)
             if rounds % REFRESH_EVERY == 0:
                 point.refresh()
-            point.query(average)
+            point.query(point.average)
             monitor.close_round()
 
-    def _make_first_passes(self, point: DualPoint, rng: np.random.Generator) -> None:
-        """Query the oracle for one part of the examples after the other, each at the w that the earlier ones led to."""
-        for _ in range(FIRST_PASSES):
-            for rows in point.shuffled_parts(rng, PARTS):
-                point.ask(rows)
-                point.ascend(rows, steps=self.steps)
+    def _begin(self, point: Ascent, w: Vector, has_planes: bool) -> None:
+        """Query the oracle at the first weights, and for one part of the examples after the other if these are zero."""
+        point.rng, monitor = np.random.default_rng(self.random_state), point.monitor
+        point.warm = not has_planes and bool(w.any())
+        if point.warm:
+            point.average = w
+            return
+        if has_planes:
+            self._settle(point)
+        point.average = point.w.copy()
+        point.query(point.average)
+        if not has_planes:
+            for _ in range(FIRST_PASSES):
+                # Each part is queried at the w that the earlier ones led to.
+                for rows in point.shuffled_parts(point.rng, PARTS):
+                    point.ask(rows)
+                    point.ascend(rows, steps=self.steps)
+        elif monitor.is_small(monitor.gap):
+            monitor.close_round()
 
-    def _sweep(self, point: DualPoint, rng: np.random.Generator) -> None:
+    def _sweep(self, point: Ascent) -> None:
         """Raise the dual over the kept planes while that gains more per visit than new planes did."""
-        rows = rng.permutation(point.every)
+        rows = point.rng.permutation(point.every)
         gaps, gain = point.ascend(rows, steps=self.steps)
         least = gain / ((1.0 + ORACLE_VISITS) * len(rows))
         for _ in range(self.max_sweeps):
             # Examples with little left are not visited again before they get new planes. The order stays random:
             # neighbors in the data are often alike, and in sequence they undo each other's steps.
-            rows = rng.permutation(rows[gaps >= LEAST_SHARE * gaps.mean()])
+            rows = point.rng.permutation(rows[gaps >= LEAST_SHARE * gaps.mean()])
             if len(rows) == 0:
                 # The gaps are not finite, which the next query reports.
                 return
@@ -150,23 +157,23 @@ class BlockAscent(BaseSolver):
             if gain <= least * len(rows):
                 return
 
-    def _settle(self, point: DualPoint, rng: np.random.Generator) -> None:
-        """Solve the problem over the planes of an earlier call, which costs no oracle calls.
+    def _settle(self, point: Ascent) -> None:
+        """Solve the problem over the kept planes, which costs no oracle calls.
 
-        The earlier masses belong to another linear part or other weights, so w is far from anywhere sensible. Most of
-        the gap soon lies in a few examples: these are visited ten times for each time that all are.
+        The masses of an earlier call belong to another linear part or other weights, so w is far from anywhere
+        sensible. Most of the gap soon lies in a few examples: these are visited ten times for each time that all are.
         """
-        target = SETTLED * self.tol
-        visits = SETTLING_SWEEPS * len(point.every)
+        visits, objective = SETTLING_SWEEPS * len(point.every), point.monitor.objective
         while visits > 0:
-            rows = rng.permutation(point.every)
+            rows = point.rng.permutation(point.every)
             gaps, _ = point.ascend(rows, steps=self.steps)
             visits -= len(rows)
-            goal = target * abs(point.value)
+            value = point.value
+            goal = SETTLED * max(self.tol * abs(value), objective - value if math.isfinite(objective) else 0.0)
             if gaps.sum() <= goal:
                 return
             for _ in range(10):
-                rows = rng.permutation(rows[gaps > 0.3 * gaps.mean()])
+                rows = point.rng.permutation(rows[gaps > 0.3 * gaps.mean()])
                 gaps, _ = point.ascend(rows, steps=self.steps)
                 visits -= len(rows)
                 if gaps.sum() <= 0.3 * goal:

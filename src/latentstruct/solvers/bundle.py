@@ -6,8 +6,8 @@ from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from latentstruct.checkpoints import task_errors
 from latentstruct.checks import check_flag
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Oracle
@@ -20,15 +20,11 @@ from latentstruct.solvers import solver_state  # noqa: F401 - registers how plan
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import Shares, dense_planes, in_bytes, shared_out
 from latentstruct.state_trees import (
-    CODECS,
     CONTEXT,
-    Codec,
     Counts,
     Numbers,
     PerExample,
     Range,
-    Tree,
-    from_state_dict,
     load_state_dict,
     state_dict,
 )
@@ -61,173 +57,117 @@ class Progress:
 
 
 @dataclass
-class Multipliers:
-    """Masses α in the simplex over the planes of a bundle, kept from one QP to the next."""
-
-    alpha: Vector
-    proximity: float
-
-
-@dataclass
-class StoredBundle:
-    """A `PlaneBundle` as a state."""
-
-    most: Annotated[int, Range(2)]
-    weights: PerExample
-    slopes: Annotated[Any, Array(("k", "d"))]
-    offsets: Numbers
-    idle: Counts
-    gram: Annotated[Any, Array(("k", "k"))]
-    far: Numbers
-    near: Numbers
-    proximity: float
-    remembered: PlaneStore | None
-
-
 class PlaneBundle:
     """Total planes (g_k, b_k) of the plus side, their Gram matrix, and multipliers of the model's minimum.
 
-    The model is ½‖w‖² + max_k (b_k + g_k·w) − l·w − m. Its minimiser near a centre v, with the term
+    The model is ½‖w‖² + max_k (b_k + g_k·w) − l·w − m. Its minimizer near a centre v, with the term
     ρ/2‖w − v‖² added, is w = (l + ρv − Σ α_k g_k)/(1 + ρ) for the α in the simplex that solves a small QP. The
-    minimum without that term (ρ = 0) is the best bound the planes give, so both are kept.
+    minimum without that term (ρ = 0) is the best bound the planes give, so both are kept, as `near` and `far`.
     """
 
-    def __init__(self, linear: Plane, proximity: float, most: int, weights: Vector) -> None:
-        self.linear, self.most, self.weights = linear, most, weights
-        size = min(8, most)
-        self.slopes = np.empty((size, len(linear.slope)))
-        self.offsets, self.idle = np.empty(size), np.zeros(size, dtype=np.int64)
-        self.gram = np.empty((size, size))
-        self.remembered: PlaneStore | None = None
-        """Planes of single examples, if the solver keeps these too."""
-        self.below = True
-        """Whether all planes are known to be below the plus side."""
-        self.far = Multipliers(np.zeros(0), 0.0)
-        self.near = Multipliers(np.zeros(0), proximity)
+    most: Annotated[int, Range(2)]
+    weights: PerExample
+    proximity: float
+    slopes: Annotated[NDArray[np.float64], Array(("k", "d"))]
+    offsets: Numbers = field(default_factory=lambda: np.zeros(0))
+    idle: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    gram: Annotated[NDArray[np.float64], Array(("k", "k"))] = field(default_factory=lambda: np.zeros((0, 0)))
+    far: Numbers = field(default_factory=lambda: np.zeros(0))
+    near: Numbers = field(default_factory=lambda: np.zeros(0))
+    remembered: PlaneStore | None = None
+    """Planes of single examples, if the solver keeps these too."""
+    below: bool = True
+    """Whether all planes are known to be below the plus side."""
+    linear: Plane = field(default=None, metadata=CONTEXT)  # type: ignore[assignment]
+    """l and m, set by each run."""
+
+    def __post_init__(self) -> None:
+        if self.most < self.size:
+            raise ValueError(f"there are {self.size} planes, more than {self.most}")
+        if self.remembered is not None:
+            self.remembered.weights = self.weights
 
     @property
     def size(self) -> int:
         """Number of planes."""
-        return len(self.far.alpha)
-
-    def state_dict(self) -> Tree:
-        """Return all planes and multipliers, and the planes of single examples if there are any."""
-        k = self.size
-        planes = self.slopes[:k], self.offsets[:k], self.idle[:k], self.gram[:k, :k]
-        multipliers = self.far.alpha, self.near.alpha, self.near.proximity
-        return state_dict(StoredBundle(self.most, self.weights, *planes, *multipliers, self.remembered))
-
-    @classmethod
-    def from_state_dict(cls, tree: Tree, objective: Objective) -> "PlaneBundle":
-        """Return the bundle that `state_dict` was taken from, for a convex objective."""
-        found = from_state_dict(StoredBundle, tree, objective)
-        k = len(found.far)
-        if found.most < k:
-            raise ValueError(f"there are {k} planes, more than {found.most}")
-        with task_errors():
-            linear = objective.minus.total(np.zeros(objective.n_features))
-        bundle = cls(linear, found.proximity, found.most, found.weights)
-        while len(bundle.offsets) < k:
-            bundle._grow()
-        bundle.slopes[:k], bundle.offsets[:k], bundle.idle[:k] = found.slopes, found.offsets, found.idle
-        bundle.gram[:k, :k], bundle.far.alpha, bundle.near.alpha = found.gram, found.far, found.near
-        bundle.remembered = found.remembered
-        if bundle.remembered is not None:
-            bundle.remembered.weights = found.weights
-        return bundle
+        return len(self.offsets)
 
     def rescale(self, weights: Vector) -> bool:
         """Follow weights c_i that are a multiple of the earlier ones; tell whether they are."""
         factor = weights.sum() / self.weights.sum()
         if not np.allclose(weights, factor * self.weights, rtol=1e-12, atol=0.0):
             return False
-        # The room beyond the planes holds anything, which may overflow.
-        used = slice(self.size)
-        self.slopes[used] *= factor
-        self.offsets[used] *= factor
-        self.gram[used, used] *= factor * factor
+        self.slopes *= factor
+        self.offsets *= factor
+        self.gram *= factor * factor
         self.weights = weights
         return True
 
     def add(self, plane: Plane) -> None:
         """Add a plane; when the bundle is full the one idle for longest goes."""
         self.below = self.below and plane.below
-        if self.size == self.most and self.idle[: self.size].max() == 0:
+        if self.size == self.most and self.idle.max() == 0:
             self._aggregate()
         if self.size < self.most:
-            k = self.size
-            if k == len(self.offsets):
-                self._grow()
-            first = 1.0 if k == 0 else 0.0
-            for multipliers in (self.far, self.near):
-                multipliers.alpha = np.append(multipliers.alpha, first)
+            k, first = self.size, float(self.size == 0)
+            self._resize(k + 1)
+            self.far[k] = self.near[k] = first
         else:
-            k = int(self.idle[: self.size].argmax())
+            k = int(self.idle.argmax())
         self.slopes[k], self.offsets[k], self.idle[k] = plane.slope, plane.offset, 0
-        products = self.slopes[: self.size] @ plane.slope
-        self.gram[k, : self.size] = products
-        self.gram[: self.size, k] = products
+        self.gram[k] = self.gram[:, k] = self.slopes @ plane.slope
 
-    def _grow(self) -> None:
-        new = min(2 * len(self.offsets), self.most)
-        # In place: the slopes take most of the memory, and there is no room for them twice.
-        self.slopes.resize((new, self.slopes.shape[1]), refcheck=False)
-        for name in ("offsets", "idle", "gram"):
-            array = getattr(self, name)
-            shape = (new, new) if name == "gram" else (new, *array.shape[1:])
-            wider = np.zeros(shape, dtype=array.dtype)
-            wider[tuple(slice(n) for n in array.shape)] = array
-            setattr(self, name, wider)
+    def _resize(self, k: int) -> None:
+        """Keep the first k planes, or make space for as many."""
+        # In place: the slopes take most of the memory, and there is no space for them twice.
+        self.slopes.resize((k, self.slopes.shape[1]), refcheck=False)
+        for name in ("offsets", "idle", "far", "near"):
+            setattr(self, name, np.resize(getattr(self, name), k))
+        gram, kept = np.zeros((k, k)), min(k, len(self.gram))
+        gram[:kept, :kept] = self.gram[:kept, :kept]
+        self.gram = gram
 
     def _aggregate(self) -> None:
         """Replace all planes by their combinations: the near one for the steps, the far one for the bound."""
-        chosen = [self.near, self.far] if self.near.proximity > 0 and self.most > 2 else [self.near]
-        combined = [self.combination(multipliers) for multipliers in chosen]
+        chosen = [self.near, self.far] if self.proximity > 0 and self.most > 2 else [self.near]
+        combined = [self.combination(alpha) for alpha in chosen]
         k = len(combined)
-        self.slopes[:k] = [plane.slope for plane in combined]
-        self.offsets[:k] = [plane.offset for plane in combined]
-        self.gram[:k, :k] = self.slopes[:k] @ self.slopes[:k].T
-        self.near.alpha, self.far.alpha = np.eye(k)[0], np.eye(k)[-1]
+        self._resize(k)
+        self.slopes[:] = [plane.slope for plane in combined]
+        self.offsets[:] = [plane.offset for plane in combined]
+        self.gram = self.slopes @ self.slopes.T
+        self.near, self.far = np.eye(k)[0], np.eye(k)[-1]
 
     def solve(self, centre: Vector, precision: float) -> None:
         """Find the multipliers of the model's minimum to a precision, anywhere and near the centre."""
-        self._solve(self.far, centre, precision)
-        if self.near.proximity == 0:
-            self.near.alpha = self.far.alpha
-        else:
-            self._solve(self.near, centre, precision)
-        used = (self.far.alpha > 0) | (self.near.alpha > 0)
-        self.idle[: self.size] = np.where(used, 0, self.idle[: self.size] + 1)
+        self.far = self._solved(self.far, 0.0, centre, precision)
+        self.near = self._solved(self.near, self.proximity, centre, precision) if self.proximity else self.far
+        self.idle = np.where((self.far > 0) | (self.near > 0), 0, self.idle + 1)
 
-    def _solve(self, multipliers: Multipliers, centre: Vector, precision: float) -> None:
-        k, proximity = self.size, multipliers.proximity
+    def _solved(self, alpha: Vector, proximity: float, centre: Vector, precision: float) -> Vector:
         pull = (self.linear.slope + proximity * centre) / (1.0 + proximity)
-        gram = self.gram[:k, :k] / (1.0 + proximity)
-        gains = self.offsets[:k] + self.slopes[:k] @ pull
-        alpha = multipliers.alpha.copy()
+        gram, gains = self.gram / (1.0 + proximity), self.offsets + self.slopes @ pull
+        alpha = alpha.copy()
         scale = max(np.abs(gains).max(), np.diag(gram).max(), 1e-300)
-        solve_simplex_qp(gram, gains, alpha, min(1e-10 * scale, precision), 100 * k + 1000)
-        multipliers.alpha = alpha
+        solve_simplex_qp(gram, gains, alpha, min(1e-10 * scale, precision), 100 * self.size + 1000)
+        return alpha
 
     def adapt(self, promise: float, kept: bool) -> None:
         """Change the proximal term by the share of the gap that a step promised, and whether it kept that promise."""
         lowest, highest = PROXIMITY_RANGE
-        proximity = self.near.proximity
-        if promise < LEAST_PROMISE and proximity > lowest:
-            self.near.proximity = max(proximity / PROXIMITY_FACTOR, lowest)
-        elif promise > MOST_PROMISE and not kept and 0.0 < proximity < highest:
-            self.near.proximity = min(proximity * PROXIMITY_FACTOR, highest)
+        if promise < LEAST_PROMISE and self.proximity > lowest:
+            self.proximity = max(self.proximity / PROXIMITY_FACTOR, lowest)
+        elif promise > MOST_PROMISE and not kept and 0.0 < self.proximity < highest:
+            self.proximity = min(self.proximity * PROXIMITY_FACTOR, highest)
 
-    def combination(self, multipliers: Multipliers) -> Plane:
+    def combination(self, alpha: Vector) -> Plane:
         """Return Σ α_k (b_k + g_k·w) as one plane."""
-        k = self.size
-        return Plane(multipliers.alpha @ self.slopes[:k], float(multipliers.alpha @ self.offsets[:k]))
+        return Plane(alpha @ self.slopes, float(alpha @ self.offsets))
 
     def point(self, centre: Vector) -> Vector:
-        """Return the model's minimiser near the centre."""
-        proximity = self.near.proximity
-        pull = self.linear.slope + proximity * centre
-        return (pull - self.combination(self.near).slope) / (1.0 + proximity)
+        """Return the model's minimizer near the centre."""
+        pull = self.linear.slope + self.proximity * centre
+        return (pull - self.combination(self.near).slope) / (1.0 + self.proximity)
 
     def bound(self) -> float:
         """Return the minimum of the model, which is below the objective."""
@@ -237,12 +177,8 @@ class PlaneBundle:
 
     def model(self, w: Vector) -> float:
         """Return the model's value at w."""
-        k = self.size
-        top = float((self.offsets[:k] + self.slopes[:k] @ w).max())
+        top = float((self.offsets + self.slopes @ w).max())
         return 0.5 * float(w @ w) + top - self.linear(w)
-
-
-CODECS[PlaneBundle] = Codec(PlaneBundle.state_dict, PlaneBundle.from_state_dict)
 
 
 @dataclass(eq=False, repr=False)
@@ -326,7 +262,7 @@ class Bundle(BaseSolver):
         weights = objective.plus.weights
         most = self._shares(objective).planes
         if state is None or state.most > most or not state.rescale(weights):
-            state = PlaneBundle(linear, self.proximity, most, weights)
+            state = PlaneBundle(most, weights, self.proximity, np.empty((0, objective.n_features)))
         state.linear = linear
         return state
 
@@ -364,8 +300,10 @@ class _Descent:
         settings, objective, monitor = self.settings, self.objective, self.monitor
         self.adaptive = objective.n_examples == 1 if settings.adaptive is None else settings.adaptive
         if monitor.resumed:
+            linear = self.bundle.linear
             with monitor.restoring():
                 load_state_dict(self, monitor.solver, objective)
+            self.bundle.linear = linear
         monitor.state, monitor.snapshot, monitor.model = self.bundle, partial(state_dict, self), self._model
         most, bundle = settings.cached_planes, self.bundle
         if most:

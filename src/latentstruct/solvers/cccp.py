@@ -1,7 +1,7 @@
 """The concave-convex procedure: a non-convex difference as a sequence of convex problems."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from latentstruct.solvers import solver_state  # noqa: F401 - registers how iter
 from latentstruct.solvers.base import BaseSolver, least_scale
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.outer_loop import OuterLoop
+from latentstruct.state_trees import CONTEXT
 
 
 @dataclass
@@ -26,6 +27,8 @@ class Iterate:
     w: Weights
     value: float
     convex: Objective
+    state: Any = field(default=None, metadata=CONTEXT)
+    """What the inner solver that found them returned."""
 
 
 @dataclass(eq=False, repr=False)
@@ -160,7 +163,7 @@ class _Descent(OuterLoop):
             return Result(w, self.objective.value(w), -math.inf, 0, self.rounds, reason, False, [])
         # The bound is that of the convex problem, which lies above the objective.
         bound = -math.inf if reason == "interrupted" else self.bound
-        return Result(at.w, at.value, bound, 0, self.rounds, reason, False, [])
+        return Result(at.w, at.value, bound, 0, self.rounds, reason, False, [], at.state)
 
     def _round(self) -> None:
         at, final = self.at, self.settings.tol
@@ -208,7 +211,7 @@ class _Descent(OuterLoop):
         touching = self.objective.linearized_at(w)
         # Both functions have the same regularizer and plus side at w.
         value = solved.objective + at.convex.minus.total(w)(w) - touching.minus.total(w)(w)
-        return solved, Iterate(w, value, touching)
+        return solved, Iterate(w, value, touching, solved.state)
 
     def _shown(self, line: Round, at: Iterate) -> Round:
         return replace(self._estimate(line, min(at.value, line.objective), line.lower_bound), gap=line.gap)

@@ -8,17 +8,14 @@ import numpy as np
 from latentstruct.core.objective import Objective
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.caches import in_bytes
-from latentstruct.solvers.dual import DualPoint, StoredPoint
-from latentstruct.state_trees import state_dict
+from latentstruct.solvers.dual import DualPoint
 
 
 @dataclass
-class Stored:
+class WorkingSets(DualPoint):
     """The state of `CuttingPlane`: a dual point and its gap."""
 
-    point: StoredPoint
-    gap: float
+    gap: float = 0.0
 
 
 @dataclass(eq=False, repr=False)
@@ -59,19 +56,14 @@ class CuttingPlane(BaseSolver):
     cache_mb: float | None = None
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        saved = monitor.resumed_state(Stored)
-        if saved is None:
-            point, gap = DualPoint(objective, monitor, w, state, self.max_planes, in_bytes(self.cache_mb)), 0.0
-        else:
-            point, gap = DualPoint.restored(objective, monitor, saved.point), saved.gap
-        monitor.snapshot = lambda: state_dict(Stored(point.state(), gap))
-        if saved is None:
-            gap = float(point.certify().sum())
+        point = WorkingSets(objective, monitor, w, state, self.max_planes, self.cache_mb)
+        if not monitor.resumed:
+            point.gap = float(point.certify().sum())
             monitor.close_round()
         while not monitor.reason:
-            violated = np.flatnonzero(point.oracle.weights > 0)
+            violated = np.flatnonzero(objective.weights > 0)
             for _ in range(self.max_sweeps):
-                if point.ascend(violated, steps=100)[0].sum() <= self.inner_tol * gap:
+                if point.ascend(violated, steps=100)[0].sum() <= self.inner_tol * point.gap:
                     break
-            gap = float(point.certify().sum())
+            point.gap = float(point.certify().sum())
             monitor.close_round()

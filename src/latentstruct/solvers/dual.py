@@ -5,7 +5,8 @@ w(α) = l − Σ c_i α_ip g_ip, D(α) = −½‖w(α)‖² + Σ c_i α_ip b_ip 
 P(w) − D(α) = Σ_i c_i [f_i(w) − Σ_p α_ip (b_ip + g_ip·w)].
 """
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -15,76 +16,61 @@ from latentstruct.planes import Planes
 from latentstruct.ragged import Indices, Vector, Weights
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
 from latentstruct.solvers.base import Monitor
+from latentstruct.solvers.caches import in_bytes
+from latentstruct.state_trees import CONTEXT, load_state_dict, state_dict
 
 
 @dataclass
-class StoredPoint:
-    """The state of a `DualPoint`."""
-
-    store: PlaneStore
-    w: Weights
-    offset: float
-
-
 class DualPoint:
-    """A dual point over the planes found so far, and the oracle that finds more.
+    """A dual point over the planes found so far, and the oracle that finds more; the state of block solvers.
 
     Parameters
     ----------
     objective : Objective
         A convex objective with L2.
     monitor : Monitor
-        Told of objective and bound.
+        Receives objective and bound. If it continues an earlier run, the state is read from it.
     w0 : ndarray of shape (d,)
-        If not zero, planes at w0 are added at once, unless an earlier store is given.
-    store : PlaneStore, optional
+        Initial weights, where the oracle is queried unless they are zero or `kept` is given.
+    kept : PlaneStore, optional
         Planes and masses of an earlier call on the same data; they hold for any linear part and any weights c_i.
     most : int, optional
         Planes kept for an example; see `PlaneStore`.
-    most_bytes : float, optional
-        Bytes that all of them may take. An earlier store with another bound is left aside.
+    cache_mb : float, optional
+        Megabytes that all of them may take. An earlier store with another bound is left aside.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        monitor: Monitor,
-        w0: Vector,
-        store: PlaneStore | None,
-        most: int | None = None,
-        most_bytes: float | None = None,
-    ) -> None:
-        self.oracle = objective.plus
-        self.monitor = monitor
+    objective: Objective = field(metadata=CONTEXT)
+    monitor: Monitor = field(metadata=CONTEXT)
+    w0: InitVar[Vector]
+    kept: InitVar[PlaneStore | None]
+    most: InitVar[int | None] = None
+    cache_mb: InitVar[float | None] = None
+    store: PlaneStore = field(init=False)
+    w: Weights = field(init=False)
+    offset: float = field(init=False)
+
+    def __post_init__(self, w0: Vector, kept: PlaneStore | None, most: int | None, cache_mb: float | None) -> None:
+        objective, monitor, most_bytes = self.objective, self.monitor, in_bytes(cache_mb)
+        self.oracle, self.linear = objective.plus, objective.minus.total(w0)
         self.every = np.arange(objective.n_examples)
-        self.linear = objective.minus.total(w0)
-        if store is not None and store.most_bytes != most_bytes:
-            store = None
-        ask_at_start = store is None and bool(w0.any())
-        if store is None:
-            # A plane of the clamped side is below the augmented side too, and starts at w = 0 when it is linear.
-            store = PlaneStore(objective.minus.planes(w0), self.oracle.weights, most, most_bytes=most_bytes)
+        fresh = False
+        if monitor.resumed:
+            with monitor.restoring():
+                load_state_dict(self, monitor.solver, objective)
+            monitor.current = self.w
         else:
-            store.weights = self.oracle.weights
-        self.store = monitor.state = store
-        self.w = np.empty(0)
-        self.refresh()
-        monitor.closing, monitor.model = self.certify, self.model
-        if ask_at_start:
-            self.ask(self.every, w0)
-
-    def state(self) -> StoredPoint:
-        """Return the state, with w as many small updates have left it."""
-        return StoredPoint(self.store, self.w, self.offset)
-
-    @classmethod
-    def restored(cls, objective: Objective, monitor: Monitor, saved: StoredPoint) -> "DualPoint":
-        """Return the point that `state` was taken from."""
-        nothing, store = np.zeros(objective.n_features), saved.store
-        point = cls(objective, monitor, nothing, store, store.most, store.most_bytes)
-        point.w, point.offset = saved.w, saved.offset
-        monitor.current = point.w
-        return point
+            # A plane of the clamped side is below the augmented side too, and starts at w = 0 when it is linear.
+            fresh = kept is None or kept.most_bytes != most_bytes
+            if fresh:
+                kept = PlaneStore(objective.minus.planes(w0), objective.weights, most, most_bytes=most_bytes)
+            assert kept is not None
+            self.store, kept.weights = kept, objective.weights
+            self.refresh()
+        monitor.state, monitor.closing, monitor.model = self.store, self.certify, self.model
+        monitor.snapshot = partial(state_dict, self)
+        if fresh and w0.any():
+            self.query(w0)
 
     def refresh(self) -> None:
         """Compute w and Σ c α b afresh from the masses, clearing the rounding of many small updates."""
@@ -120,19 +106,17 @@ class DualPoint:
 
         `w` must not be changed afterwards.
         """
-        size = 0.5 * float(w @ w)
-        self.monitor.require_finite(size)
+        monitor, size = self.monitor, 0.5 * float(w @ w)
+        monitor.require_finite(size)
         planes = self.ask(self.every, w)
         total = float(self.oracle.weights @ planes.values)
-        self.monitor.offer(w, size + (total - self.linear(w)), planes.all_exact, copy=False)
-        value = self.value
-        if self.monitor.is_small(self.monitor.objective - value):
+        monitor.offer(w, size + (total - self.linear(w)), planes.all_exact, copy=False)
+        if monitor.is_small(monitor.objective - self.value):
             self.refresh()
-            value = self.value
-        self.monitor.bound(value, self.store.below)
+        monitor.bound(self.value, self.store.below)
 
     def certify(self) -> Vector:
-        """Ask all examples at one w: true objective and bound; return the examples' weighted gaps."""
+        """Query all examples at one w: true objective and bound; return the examples' weighted gaps."""
         self.refresh()
         bound, heights = self.value, self.store.mean_heights(self.every, self.w)
         w = self.w.copy()
@@ -145,5 +129,4 @@ class DualPoint:
 
     def shuffled_parts(self, rng: np.random.Generator, parts: int) -> list[Indices]:
         """Split the examples into random parts of nearly equal size."""
-        order = rng.permutation(len(self.every))
-        return [part for part in np.array_split(order, min(parts, len(order))) if len(part)]
+        return np.array_split(rng.permutation(len(self.every)), min(parts, len(self.every)))

@@ -1,6 +1,6 @@
 """Block-coordinate Frank-Wolfe."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -8,25 +8,22 @@ import numpy as np
 from latentstruct.core.objective import Objective
 from latentstruct.ragged import Array, Indices, Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.caches import in_bytes
-from latentstruct.solvers.dual import DualPoint, StoredPoint
-from latentstruct.state_trees import state_dict
+from latentstruct.solvers.dual import DualPoint
 
 
 @dataclass
-class Stored:
+class Blocks(DualPoint):
     """The state of `FrankWolfe`: dual point, gaps of the examples, and the average of the iterates.
 
     `due` tells whether the last iteration ended with a certificate.
     """
 
-    point: StoredPoint
-    rng: np.random.Generator
-    gaps: Annotated[Vector, Array(("n",), finite=False)]
-    due: bool
-    mean_w: Annotated[Vector, Array(("d",), finite=False)]
-    mean_offset: float
-    steps: int
+    rng: np.random.Generator = field(init=False)
+    gaps: Annotated[Vector, Array(("n",), finite=False)] = field(init=False)
+    due: bool = True
+    mean_w: Annotated[Vector, Array(("d",), finite=False)] = field(init=False)
+    mean_offset: float = 0.0
+    steps: int = 0
 
 
 @dataclass(eq=False, repr=False)
@@ -77,44 +74,41 @@ class FrankWolfe(BaseSolver):
     cache_mb: float | None = None
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        saved = monitor.resumed_state(Stored)
-        if saved is None:
-            point = DualPoint(objective, monitor, w, state, self.max_planes, in_bytes(self.cache_mb))
-            gaps, rng = point.certify(), np.random.default_rng(self.random_state)
-            run = Stored(point.state(), rng, gaps, True, point.w.copy(), point.offset, 0)
-        else:
-            run, point = saved, DualPoint.restored(objective, monitor, saved.point)
-        gaps, rng = run.gaps, run.rng
-        monitor.snapshot = lambda: state_dict(replace(run, point=point.state()))
+        point = Blocks(objective, monitor, w, state, self.max_planes, self.cache_mb)
+        if not monitor.resumed:
+            point.gaps, point.rng = point.certify(), np.random.default_rng(self.random_state)
+            point.mean_w, point.mean_offset = point.w.copy(), point.offset
         while not monitor.reason:
             point.store.tick()
-            for rows in self._parts(point, rng, gaps):
+            for rows in self._parts(point):
                 point.ask(rows)
-                gaps[rows], _ = point.ascend(rows, self.step)
-                run.steps += 1
+                point.gaps[rows], _ = point.ascend(rows, self.step)
+                point.steps += 1
                 if self.average:
-                    share = 2.0 / (run.steps + 1)
-                    run.mean_w += share * (point.w - run.mean_w)
-                    run.mean_offset += share * (point.offset - run.mean_offset)
-            gap = float(gaps.sum())
+                    share = 2.0 / (point.steps + 1)
+                    point.mean_w += share * (point.w - point.mean_w)
+                    point.mean_offset += share * (point.offset - point.mean_offset)
+            gap = float(point.gaps.sum())
             monitor.bound(point.value, point.store.below)
-            run.due = (len(monitor.history) + 1) % self.certify_every == 0 or gap <= self.tol * abs(point.value + gap)
-            if run.due:
-                self._certify(objective, monitor, point, run)
+            certified = (len(monitor.history) + 1) % self.certify_every == 0
+            point.due = certified or gap <= self.tol * abs(point.value + gap)
+            if point.due:
+                self._certify(point)
             monitor.close_round()
-        if not run.due:
-            self._certify(objective, monitor, point, run)
+        if not point.due:
+            self._certify(point)
 
-    def _certify(self, objective: Objective, monitor: Monitor, point: DualPoint, run: Stored) -> None:
-        run.gaps[:] = point.certify()
+    def _certify(self, point: Blocks) -> None:
+        point.gaps[:] = point.certify()
         if self.average:
             # An average of dual points is a dual point, and w is linear in it.
-            w = run.mean_w
-            monitor.bound(-0.5 * float(w @ w) + run.mean_offset - point.linear.offset, point.store.below)
-            monitor.offer(w, *objective.evaluate(w))
+            w, monitor = point.mean_w, point.monitor
+            monitor.bound(-0.5 * float(w @ w) + point.mean_offset - point.linear.offset, point.store.below)
+            monitor.offer(w, *point.objective.evaluate(w))
             point.refresh()
 
-    def _parts(self, point: DualPoint, rng: np.random.Generator, gaps: Vector) -> list[Indices]:
+    def _parts(self, point: Blocks) -> list[Indices]:
+        gaps, rng = point.gaps, point.rng
         if not self.gap_sampling or not np.isfinite(gaps).all() or gaps.sum() <= 0:
             return point.shuffled_parts(rng, self.batches)
         size = max(1, len(gaps) // self.batches)

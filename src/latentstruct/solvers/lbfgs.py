@@ -22,7 +22,7 @@ PATIENT_TRIALS, FAR_APART = 12, 1e3
 # Share of the objective that a gradient may still promise where annealing is said to have converged.
 HOPELESS = 1e6
 # Below it the smoothed objective is as hard for L-BFGS as the hinge itself.
-SMALLEST_TEMPERATURE = 1e-5
+SMALLEST_TEMPERATURE = 4e-6
 # Rounds between two looks at the hard objective, where no bound says how far a stage has come.
 LOOKS = 5
 # Without a bound it ends when so many iterations lower the objective by less than this share of the tolerance.
@@ -127,13 +127,17 @@ class Descent:
         Pairs kept.
     pairs : deque of Pair
         Curvature along the last steps.
+    values : deque of float
+        The last values, as far as the stopping rule of smooth objectives needs them.
     """
 
     point: Point
     memory: int
     pairs: Pairs = field(default_factory=deque)
+    values: deque[float] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
+        self.values = deque(self.values, maxlen=SPAN)
         if len(self.pairs) > self.memory:
             raise ValueError(f"there are {len(self.pairs)} pairs, more than {self.memory}")
         if not all(pair.inverse * float(pair.y @ pair.y) > 0 for pair in self.pairs):
@@ -156,17 +160,6 @@ class Descent:
             pairs.append(Pair(s, y, 1.0 / curvature))
         self.point = new
         return True
-
-
-@dataclass
-class Smooth:
-    """A descent of a smooth objective, and its last values."""
-
-    descent: Descent
-    recent: deque[float] = field(default_factory=deque)
-
-    def __post_init__(self) -> None:
-        self.recent = deque(self.recent, maxlen=SPAN)
 
 
 @dataclass
@@ -245,126 +238,85 @@ class LBFGS(BaseSolver):
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         if "smooth" in objective.properties:
-            self._descend_smooth(objective, monitor, w)
-        elif "convex" in objective.properties:
-            self._certify_hard(objective, monitor, w)
+            self._descend(objective, monitor, w)
         else:
-            self._anneal(objective, monitor, w)
+            self._cool(objective, monitor, w)
 
-    def _descend_smooth(self, objective: Objective, monitor: Monitor, w: Vector) -> None:
-        run = monitor.resumed_state(Smooth)
-        resumed = run is not None
-        if run is None:
-            run = Smooth(Descent(evaluate(objective, w), self.memory))
-        descent, recent = run.descent, run.recent
-        monitor.snapshot = partial(state_dict, run)
-        if not resumed:
-            self._close_smooth(objective, monitor, descent.point, recent)
+    def _descend(self, objective: Objective, monitor: Monitor, w: Vector) -> None:
+        """Descend a smooth objective."""
+        descent, convex = monitor.resumed_state(Descent), "convex" in objective.properties
+        begun = descent is not None
+        descent = Descent(evaluate(objective, w), self.memory) if descent is None else descent
+        monitor.snapshot = partial(state_dict, descent)
         while not monitor.reason:
-            if not descent.advance(objective):
+            if begun and not descent.advance(objective):
                 # With approximate answers, whose values and slopes need not agree, a search may also fail far from any
                 # minimum.
-                point, convex = descent.point, "convex" in objective.properties
-                least = monitor.least
-                flat = point.value - point.bound <= self.tol * max(abs(point.value), least)
+                point = descent.point
+                flat = point.value - point.bound <= self.tol * max(abs(point.value), monitor.least)
                 monitor.finish("converged" if not convex and point.exact and flat else "stalled")
                 return
-            self._close_smooth(objective, monitor, descent.point, recent)
+            begun, point, values = True, descent.point, descent.values
+            monitor.current = point.w
+            monitor.offer(point.w, point.value, point.exact, copy=False)
+            if convex:
+                monitor.bound(point.bound, point.exact)
+            elif len(values) == SPAN and values[0] - point.value <= FALL * self.tol * abs(point.value):
+                monitor.reason = "converged"
+            values.append(point.value)
+            monitor.close_round()
 
-    def _close_smooth(self, objective: Objective, monitor: Monitor, point: Point, recent: deque[float]) -> None:
-        monitor.current = point.w
-        monitor.offer(point.w, point.value, point.exact, copy=False)
-        if "convex" in objective.properties:
-            monitor.bound(point.bound, point.exact)
-        elif len(recent) == SPAN and recent[0] - point.value <= FALL * self.tol * abs(point.value):
-            monitor.reason = "converged"
-        recent.append(point.value)
-        monitor.close_round()
+    def _cool(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
+        """Descend soft forms of a hard objective at falling temperatures.
 
-    def _begin_stage(
-        self, hard: Objective, monitor: Monitor, w: Vector, temperature: float, pairs: Pairs | None = None
-    ) -> Stage:
-        point = evaluate(hard.smoothed(temperature), w)
-        stage = Stage(temperature, Descent(point, self.memory, deque() if pairs is None else pairs))
-        monitor.snapshot = partial(state_dict, stage)
-        return stage
-
-    def _certify_hard(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
-        """Lower the temperature until the gap of a convex objective with a hard max is certified.
-
-        The soft objective is above the hard one, and without its entropy the soft dual point is a hard one. A stage
-        ends when what is left to gain in it is small against the entropy, the price of its smoothness.
+        The soft objective is above the hard one; their difference is the price of smoothness. A stage ends when what
+        is left to gain in it is small against that price. If the objective is convex, the temperature falls until the
+        gap is certified: without its entropy the soft dual point is a hard one. Otherwise it falls until the price is
+        within `tol`.
         """
-        stage = monitor.resumed_state(Stage)
+        convex, stage = "convex" in hard.properties, monitor.resumed_state(Stage)
+        close = self._close_bounded if convex else self._close_priced
+        pairs: Pairs = deque() if stage is None else stage.descent.pairs
         temperature = self.smoothing if stage is None else stage.temperature
+        if stage is None and not convex:
+            monitor.offer(w, *hard.evaluate(w))
         while stage is not None or (not monitor.reason and temperature > SMALLEST_TEMPERATURE):
+            soft = hard.smoothed(temperature)
+            begun = stage is not None
             if stage is None:
-                stage = self._begin_stage(hard, monitor, w, temperature)
-                self._close_bounded(hard, monitor, stage)
-            monitor.snapshot, soft = partial(state_dict, stage), hard.smoothed(stage.temperature)
+                descent = Descent(evaluate(soft, w), self.memory, deque() if convex else pairs)
+                stage = Stage(temperature, descent)
+            monitor.snapshot = partial(state_dict, stage)
+            if not begun:
+                close(hard, monitor, stage)
             while not (monitor.reason or stage.finished) and stage.descent.advance(soft):
-                self._close_bounded(hard, monitor, stage)
-            w = stage.descent.point.w
+                close(hard, monitor, stage)
+            point = stage.descent.point
             if not stage.looked:
-                monitor.offer(w, *hard.evaluate(w))
-                stage.looked = True
-            temperature /= 3.0
-            stage = None
+                self._look(hard, monitor, stage)
+            if not convex:
+                if point.value - point.bound > HOPELESS * max(abs(point.value), monitor.least):
+                    # No step of any length led down from so steep a place: rounding hides where the minimum lies.
+                    break
+                if abs(stage.price) <= self.tol * abs(monitor.objective) and not monitor.reason:
+                    monitor.finish("converged")
+            w, stage, temperature = point.w, None, temperature / 3.0
         if not monitor.reason:
             monitor.finish("stalled")
 
-    @staticmethod
-    def _close_bounded(hard: Objective, monitor: Monitor, stage: Stage) -> None:
-        """Close a round of a stage whose points give bounds."""
+    def _close_bounded(self, hard: Objective, monitor: Monitor, stage: Stage) -> None:
+        """Close an iteration of a stage whose points give bounds."""
         point = stage.descent.point
         monitor.current = point.w
         monitor.bound(point.bound - point.entropy, point.exact)
         stage.finished = point.value - point.bound <= 0.1 * point.entropy
         stage.looked = stage.finished or monitor.is_small(point.value - monitor.lower_bound)
         if stage.looked:
-            monitor.offer(point.w, *hard.evaluate(point.w))
+            self._look(hard, monitor, stage)
         monitor.close_round(None if stage.looked else (point.value, monitor.lower_bound))
 
-    def _anneal(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
-        """Lower the temperature until the soft objective of a non-convex one is within `tol` of it.
-
-        The difference of the two is the price of smoothness. A stage ends when `LOOKS` rounds bring little against it.
-        """
-        self._lower_price(hard, monitor, w)
-        if not monitor.reason:
-            monitor.finish("stalled")
-
-    def _lower_price(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
-        """Make the stages of annealing that are left."""
-        stage = monitor.resumed_state(Stage)
-        pairs: Pairs = deque() if stage is None else stage.descent.pairs
-        temperature = self.smoothing if stage is None else stage.temperature
-        if stage is None:
-            monitor.offer(w, *hard.evaluate(w))
-        while stage is not None or not monitor.reason:
-            if stage is None:
-                stage = self._begin_stage(hard, monitor, w, temperature, pairs)
-                self._close_priced(hard, monitor, stage)
-            monitor.snapshot, soft = partial(state_dict, stage), hard.smoothed(stage.temperature)
-            while not (monitor.reason or stage.finished) and stage.descent.advance(soft):
-                self._close_priced(hard, monitor, stage)
-            w = stage.descent.point.w
-            if not stage.looked:
-                self._look(hard, monitor, stage)
-            point = stage.descent.point
-            if point.value - point.bound > HOPELESS * max(abs(point.value), monitor.least):
-                # No step of any length led down from so steep a place: rounding hides where the minimum lies.
-                return
-            if abs(stage.price) <= self.tol * abs(monitor.objective):
-                if not monitor.reason:
-                    monitor.finish("converged")
-            elif temperature <= SMALLEST_TEMPERATURE:
-                return
-            temperature /= 3.0
-            stage = None
-
     def _close_priced(self, hard: Objective, monitor: Monitor, stage: Stage) -> None:
-        """Close a round of a stage; each few rounds the hard objective is looked at."""
+        """Close an iteration of a stage; the hard objective is evaluated after each few of them."""
         stage.number += 1
         point = stage.descent.point
         monitor.current = point.w
@@ -379,7 +331,7 @@ class LBFGS(BaseSolver):
 
     @staticmethod
     def _look(hard: Objective, monitor: Monitor, stage: Stage) -> None:
-        """Ask for the hard objective, and note what smoothness costs."""
+        """Evaluate the hard objective, and note what smoothness costs."""
         point = stage.descent.point
         value, exact = hard.evaluate(point.w)
         monitor.offer(point.w, value, exact)

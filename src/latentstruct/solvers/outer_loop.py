@@ -16,6 +16,8 @@ from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.plane_model import PlaneModel
 from latentstruct.state_trees import CONTEXT, Tree, from_state_dict, load_state_dict, state_dict
 
+PLANES = (PlaneStore, PlaneBundle, PlaneModel)
+
 
 @dataclass
 class SolverState:
@@ -105,12 +107,14 @@ class OuterLoop:
             if ended in LAST:
                 break
         assert self.best is not None
+        # Planes serve all starts; any other state belongs to the weights it was found with.
+        state = self.state if self.state is None or isinstance(self.state, PLANES) else self.best.state
         return replace(
             self.best,
             reason=ended if ended in LAST else self.best.reason,
             oracle_calls=self.calls,
             history=self.history,
-            state=self.state,
+            state=state,
             start_objectives=self.reached,
         )
 
@@ -222,7 +226,7 @@ class OuterLoop:
         reason = self._reason()
         # An inner problem that was cut short was stored as it was then.
         cut_short = self.solved in LAST and reason in LAST
-        known = self.state is None or isinstance(self.state, PlaneStore | PlaneBundle | PlaneModel)
+        known = self.state is None or isinstance(self.state, PLANES)
         if self.checkpointer is not None and known and not cut_short:
             last = reason in LAST or self.start + 1 == self.n_starts
             self.checkpointer.save(lambda: self._state_dict(self.state, None), reason if last else "")

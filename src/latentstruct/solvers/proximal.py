@@ -17,7 +17,7 @@ from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import dense_planes
 from latentstruct.solvers.plane_model import PlaneModel
-from latentstruct.solvers.spectral import SPAN, Descent, Point, Stage
+from latentstruct.solvers.spectral import SPAN, Descent, Stage
 from latentstruct.state_trees import CONTEXT, Range, load_state_dict, state_dict
 
 # Share of the temperature that remains after each stage, and where the hard objective takes over.
@@ -118,28 +118,23 @@ class Proximal(BaseSolver):
 
     def _descend_smooth(self, objective: Objective, monitor: Monitor, w: Vector) -> None:
         run = monitor.resumed_state(Smooth)
-        resumed = run is not None
+        begun = run is not None
         run = Smooth(Descent.begun(objective, w)) if run is None else run
-        descent, recent = run.descent, run.recent
         monitor.snapshot = partial(state_dict, run)
-        if not resumed:
-            self._close_smooth(objective, monitor, descent.point, recent)
         while not monitor.reason:
-            if not descent.advance(objective):
+            if begun and not run.descent.advance(objective):
                 monitor.finish("converged" if not math.isfinite(monitor.lower_bound) else "stalled")
                 return
-            self._close_smooth(objective, monitor, descent.point, recent)
-
-    def _close_smooth(self, objective: Objective, monitor: Monitor, point: Point, recent: deque[float]) -> None:
-        monitor.current = point.w
-        monitor.offer(point.w, point.value, point.exact, copy=False)
-        height = point.value - objective.regularizer.value(point.w) - float(point.gradient @ point.w)
-        self._bound(objective, monitor, point.gradient, height, point.exact)
-        recent.append(monitor.objective)
-        unbounded = not math.isfinite(monitor.lower_bound)
-        if unbounded and len(recent) == SPAN and recent[0] - recent[-1] <= 0.01 * self.tol * abs(recent[-1]):
-            monitor.reason = "converged"
-        monitor.close_round()
+            begun, point, recent = True, run.descent.point, run.recent
+            monitor.current = point.w
+            monitor.offer(point.w, point.value, point.exact, copy=False)
+            height = point.value - objective.regularizer.value(point.w) - float(point.gradient @ point.w)
+            self._bound(objective, monitor, point.gradient, height, point.exact)
+            recent.append(monitor.objective)
+            unbounded = not math.isfinite(monitor.lower_bound)
+            if unbounded and len(recent) == SPAN and recent[0] - recent[-1] <= 0.01 * self.tol * abs(recent[-1]):
+                monitor.reason = "converged"
+            monitor.close_round()
 
 
 @dataclass
@@ -197,33 +192,30 @@ class _Run:
 
     def _cool(self, temperature: float) -> Vector | None:
         """Descend soft objectives of falling temperature; None if the task has no soft inference."""
-        hard, monitor, w, stiffness = self.objective, self.monitor, self.w, None
+        hard, monitor, w, tol, stiffness = self.objective, self.monitor, self.w, self.settings.tol, None
         if self.stage is not None:
             temperature = self.stage.temperature
         elif monitor.best is None:
             monitor.offer(w, *hard.evaluate(w))
         while temperature > COLDEST and (self.stage is not None or not monitor.reason):
+            minus = hard.minus if hard.minus.linear else hard.minus.smoothed(temperature)
+            soft = replace(hard.smoothed(temperature), minus=minus)
             if self.stage is None:
-                soft = softened(hard, temperature)
-                if soft is None:
+                try:
+                    minus.total(np.zeros(hard.n_features))
+                except InputError:
                     return None
                 descent = Descent.begun(soft, w, stiffness)
                 self.stage = Stage(temperature, descent, descent.point)
-                self.stage.close_round(hard, monitor, self.settings.tol)
-            w, stiffness = self._descend_softly(self.stage)
+                self.stage.close_round(hard, monitor, tol)
+            # Until ten iterations bring little.
+            while not (monitor.reason or self.stage.finished) and self.stage.descent.advance(soft):
+                self.stage.close_round(hard, monitor, tol)
+            w, stiffness = self.stage.best.w, self.stage.descent.point.stiffness / COOLING
+            monitor.offer(w, *hard.evaluate(w))
             self.stage = None
             temperature *= COOLING
-            stiffness /= COOLING
         return w
-
-    def _descend_softly(self, stage: Stage) -> tuple[Vector, float]:
-        """Descend at one temperature until ten rounds bring little; return the lowest point and the last curvature."""
-        hard, monitor = self.objective, self.monitor
-        soft = soft_form(hard, stage.temperature)
-        while not (monitor.reason or stage.finished) and stage.descent.advance(soft):
-            stage.close_round(hard, monitor, self.settings.tol)
-        monitor.offer(stage.best.w, *hard.evaluate(stage.best.w))
-        return stage.best.w, stage.descent.point.stiffness
 
     def _descend_hard(self, w: Vector | None) -> None:
         """Descend the objective itself by a proximal bundle, until the model promises little."""
@@ -234,27 +226,6 @@ class _Run:
             self.bundle.begin(w)
         self.bundle.run()
         self.bundle = None
-
-
-def wants_proximal(objective: Objective) -> bool:
-    """Tell whether Ω is one that the solvers for ½‖w‖² cannot serve."""
-    return not objective.regularizer.smooth
-
-
-def softened(objective: Objective, temperature: float) -> Objective | None:
-    """Take hard maxima of both sides at this temperature; None if the task cannot."""
-    soft = soft_form(objective, temperature)
-    try:
-        soft.minus.total(np.zeros(objective.n_features))
-    except InputError:
-        return None
-    return soft
-
-
-def soft_form(objective: Objective, temperature: float) -> Objective:
-    """Take hard maxima of both sides at this temperature, whether the task can or not."""
-    minus = objective.minus if objective.minus.linear else objective.minus.smoothed(temperature)
-    return replace(objective.smoothed(temperature), minus=minus)
 
 
 @dataclass
@@ -301,7 +272,8 @@ class _BundleDescent:
         """Begin at w."""
         self.value, self.minus, self.exact = self._ask(w)
         self._watch()
-        self.proximity = self.first = max(self._first_proximity(w, self.value, self.minus), 1e-12)
+        slope, _ = self._combined(self.minus)
+        self.proximity = self.first = max(float(slope @ slope) / max(abs(self.value), 1e-300), 1e-12)
 
     def run(self) -> None:
         """Go down until there is a reason to stop, or the model promises little."""
@@ -311,8 +283,12 @@ class _BundleDescent:
             if not self.exact:
                 self.value = max(self.value, self._modelled(self.centre, self.minus))
             value = self.value
-            w, promised = self._promise(self.centre, value, self.minus, self.proximity, 0.1 * tol * abs(value))
-            if self._bound_closes(self.minus):
+            gap = 0.1 * tol * abs(value)
+            w = self.model.step(self.objective.regularizer, self.minus.slope, self.centre, self.proximity, gap)
+            promised = value - self._modelled(w, self.minus)
+            slope, offset = self._combined(self.minus)
+            self.settings._bound(self.objective, self.monitor, slope, offset, self.model.below)
+            if self.monitor.is_small(self.monitor.gap) and self.monitor.close_round():
                 return
             if promised <= tol * abs(value):
                 if self.proximity > LOOSEST * self.first:
@@ -338,22 +314,7 @@ class _BundleDescent:
         if reached - self.value > 2.0 * promised or self.nulls >= NULL_STEPS:
             self.proximity *= 2.0
 
-    def _first_proximity(self, centre: Vector, value: float, minus: Plane) -> float:
+    def _combined(self, minus: Plane) -> tuple[Vector, float]:
+        """Return slope and offset of the combination of the planes of f⁺, less a plane of f⁻."""
         combined = self.model.combination()
-        slope = combined.slope - minus.slope
-        return float(slope @ slope) / max(abs(value), 1e-300)
-
-    def _promise(
-        self, centre: Vector, value: float, minus: Plane, proximity: float, gap: float
-    ) -> tuple[Vector, float]:
-        """Return the next point and how much lower than the present value the model is there."""
-        regularizer = self.objective.regularizer
-        w = self.model.step(regularizer, minus.slope, centre, proximity, gap)
-        return w, value - self._modelled(w, minus)
-
-    def _bound_closes(self, minus: Plane) -> bool:
-        combined = self.model.combination()
-        slope, offset = combined.slope - minus.slope, combined.offset - minus.offset
-        self.settings._bound(self.objective, self.monitor, slope, offset, self.model.below)
-        closed = self.monitor.is_small(self.monitor.gap)
-        return closed and self.monitor.close_round()
+        return combined.slope - minus.slope, combined.offset - minus.offset

@@ -1,23 +1,19 @@
 """Cutting planes for kernels whose cuts are made of few sampled rows, so that no N × N matrix is needed."""
 
 import math
-import time
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from latentstruct.checks import is_real
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Checkpointer, Result
+from latentstruct.core.protocols import Result
 from latentstruct.exceptions import InputError
 from latentstruct.kernel_maps import KernelRows
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
 from latentstruct.ragged import Indices, Vector
-from latentstruct.short_repr import show
-from latentstruct.solvers.base import LAST, BaseSolver, Monitor, solving
+from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.bundle import Progress
 
 Table = NDArray[np.float64]
@@ -205,6 +201,8 @@ class SampledCuts(BaseSolver):
     """
 
     needs = frozenset({"convex", "l2"})
+    least: ClassVar = {"sample": 1, "max_rounds": 1}
+    ranges: ClassVar = {"proximity": (-5e-324, math.inf, "finite and ≥ 0")}
 
     rows: KernelRows
     sample: int = 500
@@ -215,71 +213,18 @@ class SampledCuts(BaseSolver):
     proximity: float = 30.0
     random_state: int | None = 0
 
-    def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters fit."""
-        super().check(objective)
-        self._check_at_least(1, "sample", "max_rounds")
-        if not (is_real(self.proximity) and self.proximity >= 0):
-            raise InputError(f"proximity must be ≥ 0, found {show(self.proximity)}: choose 0 for none")
-        if self.random_state is not None:
-            self._check_at_least(0, "random_state")
-
-    def minimize(
-        self,
-        objective: Objective,
-        w0: Vector | None = None,
-        *,
-        state: Any = None,
-        callback: Callback | None = None,
-        checkpointer: Checkpointer | None = None,
+    def _minimize(
+        self, objective: Objective, w0: Vector | None, state: Any, callback: Any, checkpointer: Any
     ) -> Result:
-        """Minimise a function of the scores, from the `Function` that is an earlier result's state; see `descend`.
+        """Minimize a function of the scores (N · V) of all rows, from the `Function` that is an earlier result's state.
 
-        Scores w0 alone do not tell the coefficients that they come from, and are refused.
+        The regularizer of the objective is not used. Scores w0 alone do not tell the coefficients that they come from.
         """
-        if w0 is not None:
-            raise InputError("w0 is given, but sampled cuts go on from a state only: leave it out")
         if checkpointer is not None:
             raise InputError("a checkpoint is given, but sampled cuts cannot keep their state: leave it out")
-        return self.descend(objective, state, callback)[1]
-
-    def descend(
-        self, objective: Objective, start: Function | None = None, callback: Callback | None = None
-    ) -> tuple[Function, Result]:
-        """Minimise ½‖w‖² + Σ_i c_i [f⁺_i − f⁻_i] of the scores (N · V) of all rows.
-
-        Parameters
-        ----------
-        objective : Objective
-            Convex, a function of the scores; its own regulariser is not looked at.
-        start : Function, optional
-            Where to begin, by default at zero.
-        callback : callable, optional
-            Called with a `Round` after each round; a true answer stops.
-
-        Returns
-        -------
-        function : Function
-            The best weights.
-        result : Result
-            Its `w` are the scores; `lower_bound` is an estimate, and it is not certified.
-        """
-        self.check(objective)
-        counted = objective.counted()
-        monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback)
-        monitor.bounded = False
-        n_vectors = objective.n_features // self.rows.n_rows
-        nothing = np.zeros((self.rows.n_rows, n_vectors))
-        self.best = Function(nothing, nothing.copy()) if start is None else start
-        try:
-            with solving():
-                self._rounds(counted, monitor)
-        except KeyboardInterrupt:
-            monitor.reason = "interrupted"
-        if monitor.best is None:
-            monitor.offer(self.best.scores.ravel(), self.best.half_square + self._loss(counted, self.best)[0], True)
-        monitor.state = self.best
-        return self.best, monitor.result()
+        if w0 is not None and w0.any() and state is None:
+            raise InputError("w0 is given, but sampled cuts go on from a state only: leave it out")
+        return super()._minimize(objective, None, state if w0 is None or w0.any() else None, callback, None)
 
     @staticmethod
     def _loss(objective: Objective, at: Function) -> tuple[float, Table]:
@@ -294,11 +239,15 @@ class SampledCuts(BaseSolver):
         scores = self.rows.products(rows, coefficients) + self.constant * coefficients.sum(axis=0)
         return Cut(rows, coefficients, scores)
 
-    def _rounds(self, objective: Objective, monitor: Monitor) -> None:
+    def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Function | None) -> None:
         """Build models until a fresh one, which owes nothing to earlier samples, finds nothing better."""
         rng = np.random.default_rng(self.random_state)
-        loss, slope = self._loss(objective, self.best)
-        monitor.offer(self.best.scores.ravel(), self.best.half_square + loss, True)
+        monitor.bounded = False
+        nothing = np.zeros((self.rows.n_rows, objective.n_features // self.rows.n_rows))
+        best = Function(nothing, nothing.copy()) if state is None else state
+        loss, slope = self._loss(objective, best)
+        monitor.state = best
+        monitor.offer(best.scores.ravel(), best.half_square + loss, True)
         while not monitor.reason:
             before = monitor.objective
             loss, slope = self._one_model(objective, monitor, rng, loss, slope)
@@ -311,10 +260,11 @@ class SampledCuts(BaseSolver):
         """Go down from the best weights, whose loss and slope are given, with a model of its own; return theirs."""
         affordable = int(min(MOST_CUTS, max(FEWEST_CUTS, CUT_BYTES / (8 * objective.n_features))))
         model, progress = CutModel(self.proximity, affordable), Progress()
-        at, at_loss, at_slope = self.best, loss, slope
+        best: Function = monitor.state
+        at, at_loss, at_slope = best, loss, slope
         while True:
             cut = self._cut(at_slope, rng)
-            at_centre = cut.product(self.best.scores)
+            at_centre = cut.product(best.scores)
             # Tight where it was asked, unless that would be above the true loss at the centre.
             model.add(cut, min(at_loss - cut.product(at.scores), loss - at_centre), at_centre)
             model.solve(QP_SHARE * self.tol * abs(monitor.objective))
@@ -324,91 +274,12 @@ class SampledCuts(BaseSolver):
             if progress.stalled(monitor.gap):
                 monitor.reason = "stalled"
                 return loss, slope
-            at, products = model.point(self.best), model.at_point()
+            at, products = model.point(best), model.at_point()
             promised = at.half_square + float((model.offsets + products).max())
             at_loss, at_slope = self._loss(objective, at)
             model.lower_to(at_loss)
             found, reached = at.half_square + at_loss, monitor.objective
             if found < reached and reached - found >= 0.1 * (reached - promised):
-                self.best, loss, slope, model.at_centre = at, at_loss, at_slope, products
+                best, loss, slope, model.at_centre = at, at_loss, at_slope, products
+                monitor.state = best
                 monitor.offer(at.scores.ravel(), found, True)
-
-
-def descend_latent(
-    solver: SampledCuts,
-    objective: Objective,
-    restarts: int = 1,
-    max_rounds: int = 200,
-    callback: Callback | None = None,
-) -> tuple[Function, Result]:
-    """Minimise a difference of convex functions of the scores by CCCP with sampled cuts.
-
-    Parameters
-    ----------
-    solver : SampledCuts
-        Solves the convex problems; its `max_seconds` is the limit of all of them together.
-    objective : Objective
-        With first planes of its minus side for each start.
-    restarts : int
-        Starts; the best is kept.
-    max_rounds : int
-        Convex problems of one start at most.
-    callback : callable, optional
-        Called with the rounds of the convex problems.
-
-    Returns
-    -------
-    function : Function
-        The best weights.
-    result : Result
-        As `SampledCuts.descend` returns it, of all starts.
-    """
-    ends = time.perf_counter() + solver.max_seconds
-    starts = []
-    for number in range(restarts):
-        starts.append(_one_start(solver, objective, number, max_rounds, ends, callback))
-        if starts[-1][1].reason in LAST:
-            break
-    values = [result.objective for _, result in starts]
-    function, best = starts[int(np.argmin(values))]
-    history = [line for _, result in starts for line in result.history]
-    result = replace(
-        best,
-        reason=starts[-1][1].reason if starts[-1][1].reason in LAST else best.reason,
-        history=history,
-        n_rounds=len(history),
-        oracle_calls=sum(result.oracle_calls for _, result in starts),
-        start_objectives=values,
-    )
-    return function, result
-
-
-def _one_start(
-    solver: SampledCuts,
-    objective: Objective,
-    start: int,
-    max_rounds: int,
-    ends: float,
-    callback: Callback | None,
-) -> tuple[Function, Result]:
-    """Go down from one start until a convex problem lowers the objective by no more than the tolerance."""
-    assert objective.starts is not None
-    planes, best, history, calls = objective.starts.planes(start), None, [], 0
-    for _ in range(max_rounds):
-        inner = clone(solver).set_params(max_seconds=max(ends - time.perf_counter(), 1e-3))
-        convex = objective.linearized_with(planes)
-        function, solved = inner.descend(convex, None if best is None else best[0], callback)
-        planes = objective.minus.planes(solved.w)
-        # Both functions have the same regulariser and plus side at w.
-        completed = float(objective.minus.weights @ planes.values)
-        value = solved.objective + convex.minus.total(solved.w)(solved.w) - completed
-        history += [replace(line, start=start) for line in solved.history]
-        calls += solved.oracle_calls
-        decrease = math.inf if best is None else best[1].objective - value
-        solved = replace(solved, objective=value, lower_bound=min(solved.lower_bound, value))
-        best = function, solved
-        if decrease <= solver.tol * abs(value) or solved.reason in LAST:
-            break
-    else:
-        solved = replace(solved, reason="max_rounds")
-    return function, replace(solved, history=history, oracle_calls=calls)
