@@ -97,14 +97,14 @@ class BlockAscent(BaseSolver):
         monitor: Monitor,
         w: Vector,
         state: Any,
-        gives_up: Callable[[], bool] = lambda: False,
+        gives_up: Callable[[Ascent], bool] = lambda point: False,
     ) -> None:
         point = Ascent(objective, monitor, w, state, self.max_planes, self.cache_mb)
         # The best weights so far are always known.
         monitor.closing = None
         if not monitor.resumed:
             self._begin(point, w, state is not None)
-        while not monitor.reason and not gives_up():
+        while not monitor.reason and not gives_up(point):
             point.store.tick()
             rounds, share = len(monitor.history) + 1, AVERAGE
             if point.warm:

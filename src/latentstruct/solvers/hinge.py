@@ -8,7 +8,7 @@ from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Round
 from latentstruct.ragged import Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.block_ascent import BlockAscent
+from latentstruct.solvers.block_ascent import Ascent, BlockAscent
 from latentstruct.solvers.bundle import Bundle, PlaneBundle
 from latentstruct.solvers.caches import shared_out
 
@@ -18,6 +18,8 @@ CACHED_PLANES = 50
 MOST_SPELLS = 5
 # Times the patience with more weights than examples, where a bundle may need as many planes as there are weights.
 MORE_PATIENCE = 10
+# Share of the patience with given weights, from which few iterations suffice where blocks make progress.
+LESS = 4
 # Iterations of block ascent in one of many similar problems, and where the dense planes of the bundle are long.
 PATIENCE, LONG_PATIENCE = 40, 1000
 LONG = 50_000
@@ -81,9 +83,11 @@ class HingeSolver(BaseSolver):
             store_mb = shared_out(self.cache_mb, objective.n_features, most).store_mb
             patience = self.patience * (1 if objective.n_features <= objective.n_examples else MORE_PATIENCE)
             fits = affordable_planes(objective) == MOST_PLANES
-            BlockAscent(self.tol, cache_mb=store_mb)._run(
-                objective, monitor, w, state, lambda: fits and self._crawls(monitor.history, patience)
-            )
+
+            def gives_up(point: Ascent) -> bool:
+                return fits and self._crawls(monitor.history, max(1, patience // LESS) if point.warm else patience)
+
+            BlockAscent(self.tol, cache_mb=store_mb)._run(objective, monitor, w, state, gives_up)
             if monitor.reason:
                 return
             assert monitor.best is not None
