@@ -8,8 +8,8 @@ from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result
 from latentstruct.core.regularizers import GroupNorm
 from latentstruct.datasets import load_mnist
-from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.solvers.proximal import Proximal
+from latentstruct.solvers.stochastic import AlternatingSubgradient
 from latentstruct_papers.digit_pairs import PAIRS, DigitPair, make_pair
 
 # Passes over the data after which objectives are compared, by C.

@@ -53,8 +53,8 @@ from latentstruct.core.protocols import Round, Temperature
 from latentstruct.digests import digest
 from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError
 from latentstruct.ragged import Weights
-from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.solvers.lbfgs import Descent, evaluate
+from latentstruct.solvers.stochastic import AlternatingSubgradient
 from latentstruct.state_trees import CONTEXT, Range, from_state_dict, join_tree, split_tree, state_dict
 
 RNG = np.random.default_rng(0)

@@ -27,11 +27,11 @@ from latentstruct import (
 )
 from latentstruct.core.regularizers import L2, GroupNorm
 from latentstruct.planes import Plane
-from latentstruct.solvers.alternating import AlternatingSubgradient
 from latentstruct.solvers.base import initial_weights
 from latentstruct.solvers.plane_model import PlaneModel, project_to_simplex
 from latentstruct.solvers.proximal import Proximal
 from latentstruct.solvers.starts import LatentStarts
+from latentstruct.solvers.stochastic import AlternatingSubgradient
 from latentstruct.tasks.base import BaseTask
 from latentstruct.testing import check_solver
 

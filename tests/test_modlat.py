@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import latentstruct.solvers.alternation as alternation_solver
-import latentstruct.solvers.dissimilarity as dissimilarity_solver
+import latentstruct.solvers.alternation as dissimilarity_solver
 import reference
 from latentstruct import (
     CCCP,
@@ -545,14 +545,13 @@ def test_an_interrupt_before_a_start_has_begun_keeps_the_starts_before(monkeypat
 @pytest.mark.parametrize("make", [ModLat, IterativeLSVM])
 def test_the_reason_is_that_of_the_best_start(monkeypatch, make):
     X, y, _ = planted(n=30)
-    starts, original = [], alternation_solver._Run._one_start
+    starts, original = [], alternation_solver._Run._found
 
-    def remembered(run):
-        found, _ = original(run)
-        starts.append(replace(found, reason=f"reason {run.start}"))
-        return starts[-1], ""
+    def remembered(run, reason):
+        starts.append(replace(original(run, reason), reason=f"reason {run.start}"))
+        return starts[-1]
 
-    monkeypatch.setattr(alternation_solver._Run, "_one_start", remembered)
+    monkeypatch.setattr(alternation_solver._Run, "_found", remembered)
     for seed in range(30):
         starts.clear()
         model = make(comparing(), C=0.3, restarts=3, random_state=seed).fit(X, y)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latentstruct.core.regularizers import GroupNorm
 from latentstruct.digit_views import ANGLES
 from latentstruct.estimators import LatentSSVM
-from latentstruct.solvers.alternating import AlternatingSubgradient
+from latentstruct.solvers.stochastic import AlternatingSubgradient
 from latentstruct.tasks import LatentMulticlass
 from latentstruct.time_left import Steps
 from latentstruct_papers import groupnorm_tables as tables

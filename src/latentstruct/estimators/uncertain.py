@@ -17,9 +17,8 @@ from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import InputError
 from latentstruct.ragged import Vector
 from latentstruct.short_repr import show
-from latentstruct.solvers.alternation import Alternation, Kept
+from latentstruct.solvers.alternation import Alternation, Dissimilarity, Imputation, Kept
 from latentstruct.solvers.base import BaseSolver
-from latentstruct.solvers.dissimilarity import Dissimilarity, Imputation
 from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.inputs import check_matrix
 

@@ -1,17 +1,16 @@
 """Minimizers of objectives: one module each."""
 
-from latentstruct.solvers.alternating import AlternatingSubgradient
+from latentstruct.solvers.alternation import Dissimilarity, Imputation
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.bundle import Bundle
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.cutting_plane import CuttingPlane
-from latentstruct.solvers.dissimilarity import Dissimilarity, Imputation
 from latentstruct.solvers.frank_wolfe import FrankWolfe
 from latentstruct.solvers.hinge import HingeSolver
 from latentstruct.solvers.lbfgs import LBFGS
 from latentstruct.solvers.proximal import Proximal
 from latentstruct.solvers.self_paced import SelfPaced
-from latentstruct.solvers.stochastic import Perceptron, Subgradient
+from latentstruct.solvers.stochastic import AlternatingSubgradient, Perceptron, Subgradient
 
 __all__ = [
     "CCCP",

@@ -1,16 +1,18 @@
-"""The frame of training with a belief about unknown latents: the weights and the belief are improved in turn."""
+"""Training with a belief about unknown latents: the weights and the belief are improved in turn."""
 
 import math
+import time
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize as minimize_smooth
 from sklearn.base import clone
 
 from latentstruct.checkpoints import task_errors
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result, Round, Starts
-from latentstruct.dissimilarity import DissimilarityObjective
+from latentstruct.dissimilarity import DissimilarityObjective, Function, latent_risk
 from latentstruct.exceptions import InputError
 from latentstruct.plane_store import PlaneStore
 from latentstruct.ragged import Array, Vector, Weights
@@ -20,7 +22,9 @@ from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.outer_loop import OuterLoop
+from latentstruct.solvers.selection import choose_solver
 from latentstruct.solvers.self_paced import SelfPaced
+from latentstruct.solvers.starts import GivenPlanes, OneStart
 from latentstruct.state_trees import CONTEXT, Numbers, Tree
 
 
@@ -239,3 +243,220 @@ class _Run(OuterLoop):
     def _offer(self, at: Reached) -> None:
         if self.lowest is None or at.value < self.lowest.value:
             self.lowest = at
+
+
+# The share of the tolerance at which L-BFGS stops.
+LATENT_PRECISION = 1e-2
+# Steps of L-BFGS in one block, and passes over the data of the stochastic subgradient.
+LATENT_STEPS, LATENT_PASSES = 100, 10
+# Multiples of w that θ may begin with: the distribution then favours the latents that w does.
+FIRST_MULTIPLES = (1.0, 4.0, 16.0, 64.0)
+
+
+class OutOfTime(Exception):
+    """Ends a block whose time is over."""
+
+
+class Search:
+    """A function of θ divided by Σ_i c_i, which remembers the best θ it was asked at."""
+
+    def __init__(self, function: Function, theta: Vector, scale: float, seconds: float) -> None:
+        self.function, self.scale = function, scale
+        self.ends = time.perf_counter() + seconds
+        self.theta, self.value = theta, function(theta)[0] / scale
+
+    def consider(self, theta: Vector) -> None:
+        """Go on from these weights if they are better."""
+        value = self.function(theta)[0] / self.scale
+        if value < self.value:
+            self.theta, self.value = theta, value
+
+    def __call__(self, theta: Vector) -> tuple[float, Vector]:
+        """Return the function and its gradient at θ; raise OutOfTime once the time is over."""
+        value, gradient = self.function(theta)
+        if value / self.scale < self.value:
+            self.value, self.theta = value / self.scale, theta.copy()
+        if time.perf_counter() >= self.ends:
+            raise OutOfTime
+        return value / self.scale, gradient / self.scale
+
+
+def first_theta(objective: DissimilarityObjective, w: Vector) -> Vector:
+    """Return the multiple of w, 0 included, that makes the objective lowest as θ; 0 if Φ are features of their own."""
+    nothing = np.zeros(objective.model.n_weights)
+    if objective.model.features is not None or not w.any():
+        return nothing
+    function = objective.of_theta(w)
+    return min((nothing, *(multiple * w for multiple in FIRST_MULTIPLES)), key=lambda theta: function(theta)[0])
+
+
+def descend_by_lbfgs(search: Search, precision: float) -> None:
+    """Go down by L-BFGS until a step lowers the function by less than the precision."""
+    options = {"maxiter": LATENT_STEPS, "ftol": precision, "gtol": 1e-9}
+    minimize_smooth(search, search.theta, jac=True, method="L-BFGS-B", options=options)
+
+
+def descend_by_subgradient(
+    search: Search, objective: DissimilarityObjective, w: Vector, rng: np.random.Generator
+) -> None:
+    """Go down by stochastic subgradients of λ/2‖θ‖² + E_i[ξ_i − β H_i], the example i drawn in proportion to c_i.
+
+    λ = J/Σ_i c_i and the step is 1/(λt); the whole function is asked after each pass over the data.
+    """
+    risks = [latent_risk(model, np.ones(1), objective.beta, w) for model in objective.singles]
+    rate, shares = objective.J / search.scale, objective.weights / search.scale
+    theta, t = search.theta.copy(), 0
+    for _ in range(LATENT_PASSES):
+        for i in rng.choice(len(risks), size=len(risks), p=shares / shares.sum()):
+            t += 1
+            _, gradient = risks[i](theta)
+            theta = (1.0 - 1.0 / t) * theta - gradient / (rate * t)
+        search(theta)
+
+
+@dataclass(eq=False, repr=False)
+class Dissimilarity(Alternation):
+    """Block coordinate descent over w and θ, as `ModLat` needs it.
+
+    A round improves w by `CCCP` at fixed θ, then θ at fixed w; either is taken only if it lowers the objective, which
+    therefore never rises (exact inference). It stops when a round lowers the objective by less than tol·Σ_i c_i, or
+    leaves θ as it was. Where the task tells the losses of planes (`plane_losses`), these are kept from round to round.
+
+    A start without weights first finds w by the loss of the outputs alone. θ begins with the multiple of w (0 among
+    them) that makes the objective lowest, if both have the same features.
+
+    Parameters
+    ----------
+    solver : CCCP or SelfPaced, optional
+        Solver for w; its tol, max_seconds and restarts are replaced by those given here.
+    latent_solver : {"lbfgs", "subgradient"}, default="lbfgs"
+        Solver for θ: L-BFGS, or the stochastic subgradient with steps 1/(λt), λ = J/Σ_i c_i.
+    tol : float, default=1e-3
+        Decrease of a round at which to stop, as a share of Σ_i c_i, and the relative precision of CCCP.
+    max_rounds, max_seconds : number
+        Limits: rounds of each start, seconds of all together.
+    restarts : int, default=1
+        Number of starts; the best objective is kept.
+    random_state : int or None, default=0
+        Seed of the order of examples for the stochastic subgradient.
+    cache_mb : float, optional
+        Megabytes that the solver for w may keep planes in; by default its own bound.
+
+    Notes
+    -----
+    Kumar, Packer & Koller (2012). The objective is descended as written there in (11); the subgradient that the paper
+    prints for θ has another sign and no β at its last term.
+    """
+
+    choices: ClassVar = {"latent_solver": ("lbfgs", "subgradient")}
+
+    solver: Any = None
+    latent_solver: str = "lbfgs"
+    tol: float = 1e-3
+    max_rounds: int = 100
+    max_seconds: float = float("inf")
+    restarts: int = 1
+    random_state: int | None = 0
+    cache_mb: float | None = None
+
+    def _begin(
+        self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None
+    ) -> tuple[Belief, Starts | None]:
+        if theta is None or len(theta) != objective.model.n_weights:
+            theta = np.zeros(objective.model.n_weights) if w is None else first_theta(objective, w)
+        starts = objective.starts
+        return self._belief(objective, theta), None if starts is None else OneStart(starts, attempt)
+
+    @staticmethod
+    def _belief(objective: DissimilarityObjective, theta: Vector) -> Belief:
+        P = objective.model.distribution(theta)
+        return Belief(P, theta, objective.price(P, theta))
+
+    def _improve(self, objective: DissimilarityObjective, at: Reached, seconds: float) -> Reached:
+        search = Search(objective.of_theta(at.w), at.belief.theta, float(objective.weights.sum()), seconds)
+        before = search.value
+        if not at.belief.theta.any():
+            search.consider(first_theta(objective, at.w))
+        try:
+            if self.latent_solver == "lbfgs":
+                descend_by_lbfgs(search, LATENT_PRECISION * self.tol)
+            else:
+                descend_by_subgradient(search, objective, at.w, np.random.default_rng(self.random_state))
+        except OutOfTime:
+            pass
+        if search.value >= before:
+            return at
+        value = search.value * search.scale + 0.5 * float(at.w @ at.w)
+        # The bound was that of a problem with another belief.
+        return Reached(at.w, self._belief(objective, search.theta), value)
+
+
+@dataclass(eq=False, repr=False)
+class Imputation(Alternation):
+    """Iterative LSVM: impute the latents, then train with a loss measured against them, and so on.
+
+    The belief is one latent for certain: argmax_h s(y_i, h). As imputing may raise the objective, the best of all
+    rounds is kept. It stops when the latents stay as they are or a round is not below the best one by tol·Σ_i c_i.
+
+    Parameters
+    ----------
+    solver : solver, optional
+        `CCCP` or `SelfPaced`, or a convex solver for inner "convex".
+    inner : {"cccp", "convex"}, default="cccp"
+        Whether training is a latent SVM, whose right output may have any latent, or a convex problem in which it has
+        the imputed one.
+    tol, max_rounds, max_seconds, restarts, cache_mb
+        See `Dissimilarity`.
+    """
+
+    choices: ClassVar = {"inner": ("cccp", "convex")}
+
+    solver: Any = None
+    inner: str = "cccp"
+    tol: float = 1e-3
+    max_rounds: int = 100
+    max_seconds: float = float("inf")
+    restarts: int = 1
+    cache_mb: float | None = None
+
+    def check(self, objective: Any) -> None:
+        """Raise unless the parameters make sense."""
+        if self.inner != "convex":
+            super().check(objective)
+            return
+        BaseSolver.check(self, objective)
+        wrong = not isinstance(self.solver, BaseSolver) or "convex" not in self.solver.needs
+        if self.solver is not None and wrong:
+            raise InputError(
+                f"solver must be a convex solver such as Bundle(), or None, found {show(self.solver)}: give one of "
+                "these"
+            )
+
+    def _begin(
+        self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None
+    ) -> tuple[Belief, Starts | None]:
+        task, batch, nothing = objective.model.task, objective.model.batch, np.zeros(0)
+        if w is not None or objective.starts is None:
+            begins = np.zeros(objective.n_features) if w is None else w
+            return Belief(objective.model.imputed(begins), nothing, 0.0), None
+        latents = objective.starts.latents(attempt)
+        planes = GivenPlanes(objective.starts.complete(latents))
+        return Belief(task.point_distribution(batch, latents), nothing, 0.0), planes
+
+    def _prepared(self, problem: Objective, at: Reached) -> tuple[Any, Objective, Vector | None]:
+        if self.inner == "cccp":
+            return super()._prepared(problem, at)
+        starts = problem.starts if math.isinf(at.value) else None
+        convex = problem.linearized_at(at.w) if starts is None else problem.linearized_with(starts.planes(0))
+        solver = choose_solver(convex) if self.solver is None else clone(self.solver)
+        return bounded(solver, self.cache_mb), convex, at.w
+
+    def _keeps(self) -> bool:
+        return self.solver is None if self.inner == "convex" else super()._keeps()
+
+    def _improve(self, objective: DissimilarityObjective, at: Reached, seconds: float) -> Reached:
+        P = objective.model.imputed(at.w)
+        if np.array_equal(P, at.belief.P):
+            return at
+        value = objective.given(P).value(at.w)
+        return Reached(at.w, Belief(P, at.belief.theta, 0.0), value)

@@ -94,27 +94,22 @@ class CCCP(BaseSolver):
     def _minimize(self, objective: Objective, w0: Vector | None, *given: Any) -> Result:
         """Minimize from w0, or from the initial planes; an objective that is convex is passed to the inner solver."""
         if "convex" in objective.properties:
-            inner = self._convex_solver(objective).set_params(tol=self.tol, max_seconds=self.max_seconds)
-            inner.check(objective)
-            return inner._minimize(objective, w0, *given)
+            inner = self._convex_solver(objective, False).set_params(tol=self.tol, max_seconds=self.max_seconds)
+            state, callback, checkpointer = given
+            return inner.minimize(objective, w0, state=state, callback=callback, checkpointer=checkpointer)
         return _Descent(self, objective, *given).run(w0)
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return by which rule a run ends."""
         return super().ending(objective) if "convex" in objective.properties else ("round", self.tol, 1)
 
-    def _convex_solver(self, convex: Objective) -> Any:
+    def _convex_solver(self, convex: Objective, repeated: bool) -> Any:
+        """Return the solver of a convex problem, or of one of many similar ones."""
         # The module that knows all solvers knows this one too.
         from latentstruct.solvers.selection import choose_solver
 
-        return bounded(choose_solver(convex) if self.inner is None else clone(self.inner), self.cache_mb)
-
-    def _inner(self, convex: Objective) -> Any:
-        inner = self._convex_solver(convex)
-        if self.inner is None:
-            inner = inner.repeated(convex)
-        inner.check(convex)
-        return inner
+        inner = bounded(choose_solver(convex) if self.inner is None else clone(self.inner), self.cache_mb)
+        return inner.repeated(convex) if repeated and self.inner is None else inner
 
 
 @dataclass
@@ -166,52 +161,37 @@ class _Descent(OuterLoop):
         return Result(at.w, at.value, bound, 0, self.rounds, reason, False, [], at.state)
 
     def _round(self) -> None:
-        at, final = self.at, self.settings.tol
+        at, final, objective = self.at, self.settings.tol, self.objective
         assert at is not None
-        solved, reached = self._reach(at)
-        decrease = at.value - reached.value
-        little = math.isfinite(at.value) and decrease <= final * max(abs(at.value), self.least)
+        known, least = math.isfinite(at.value), least_scale(objective.plus.weights)
+        # The first convex problem is solved until it is known to say more than w = 0. There all latents are equally
+        # good, so what the initial ones tell would be lost.
+        while True:
+            inner = self.settings._convex_solver(at.convex, True)
+            inner.set_params(tol=self.precision if known else self.sharper)
+            solved = self._solve(inner, at.convex, at.w, partial(self._shown, at=at), self.settings.keep_planes)
+            self.state, w = solved.state, solved.w
+            tells = known or self.at_zero - solved.objective >= solved.gap
+            if tells or self.sharper <= final or solved.reason != "converged":
+                break
+            self.sharper = max(final, 0.3 * self.sharper)
+        touching = objective.linearized_at(w)
+        # Both functions have the same regularizer and plus side at w.
+        value = solved.objective + at.convex.minus.total(w)(w) - touching.minus.total(w)(w)
+        decrease = at.value - value
+        little = known and decrease <= final * max(abs(at.value), least)
         # A loosely solved problem may end above where it began: then the same one is solved more precisely. A problem
         # that its solver gave up is not.
         self.small = little and (self.precision <= final or solved.reason != "converged")
-        self.at = at = reached if decrease > 0 else at
+        self.at = at = Iterate(w, value, touching, solved.state) if decrease > 0 else at
         self.bound = min(solved.lower_bound, at.value)
-        self.precision = self._next_precision(self.precision, final, decrease / max(abs(at.value), self.least))
+        # Follow the decrease of the last iteration; one that brought little asks for a third of the gap.
+        share = decrease / max(abs(at.value), least)
+        wanted = min(self.precision, 0.3 * self.precision if share <= self.precision else 0.5 * share)
+        # A precision a little above the final one would cost nearly as much, and have to be followed by it.
+        self.precision = final if wanted < 2.0 * final else wanted
         self._close(at.value, self.bound, at.w)
         self.solved = solved.reason
-
-    @property
-    def least(self) -> float:
-        """Size below which the objective is taken for 0."""
-        return least_scale(self.objective.plus.weights)
-
-    @staticmethod
-    def _next_precision(precision: float, final: float, share: float) -> float:
-        """Follow the decrease of the last iteration; one that brought little asks for a third of the gap."""
-        wanted = min(precision, 0.3 * precision if share <= precision else 0.5 * share)
-        # A precision a little above the final one would cost nearly as much, and have to be followed by it.
-        return final if wanted < 2.0 * final else wanted
-
-    def _reach(self, at: Iterate) -> tuple[Result, Iterate]:
-        """Solve the convex problem of an iteration.
-
-        The first one is solved until it is known to say more than w = 0. There all latents are equally good, so what
-        the initial ones tell would be lost.
-        """
-        while True:
-            precision = self.precision if math.isfinite(at.value) else self.sharper
-            inner = self.settings._inner(at.convex).set_params(tol=precision)
-            solved = self._solve(inner, at.convex, at.w, partial(self._shown, at=at), self.settings.keep_planes)
-            self.state = solved.state
-            tells = math.isfinite(at.value) or self.at_zero - solved.objective >= solved.gap
-            if tells or self.sharper <= self.settings.tol or solved.reason != "converged":
-                break
-            self.sharper = max(self.settings.tol, 0.3 * self.sharper)
-        w = solved.w
-        touching = self.objective.linearized_at(w)
-        # Both functions have the same regularizer and plus side at w.
-        value = solved.objective + at.convex.minus.total(w)(w) - touching.minus.total(w)(w)
-        return solved, Iterate(w, value, touching, solved.state)
 
     def _shown(self, line: Round, at: Iterate) -> Round:
         return replace(self._estimate(line, min(at.value, line.objective), line.lower_bound), gap=line.gap)

@@ -108,7 +108,8 @@ class DualPoint:
         """
         monitor, size = self.monitor, 0.5 * float(w @ w)
         monitor.require_finite(size)
-        planes = self.ask(self.every, w)
+        planes = self.oracle.planes(w)
+        self.offset += self.store.append(self.every, planes, self.w)
         total = float(self.oracle.weights @ planes.values)
         monitor.offer(w, size + (total - self.linear(w)), planes.all_exact, copy=False)
         if monitor.is_small(monitor.objective - self.value):

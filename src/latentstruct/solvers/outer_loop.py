@@ -95,46 +95,41 @@ class OuterLoop:
         """Make all starts that are left, and return the best result."""
         self.w0, several = w0, w0 is None and self.objective.starts is not None
         self.n_starts = self.settings.n_starts if several else 1
-        ended, first = "", self.start
+        reason, first = "", self.start
         for start in range(first, self.n_starts):
             if start > first:
                 self.start, self.rounds, self.solved, self._under_way, self._answer = start, 0, "", False, None
-            found, ended = self._one_start()
+            try:
+                if not self._under_way:
+                    self._begin()
+                    self._under_way = True
+                while True:
+                    if not self.solved:
+                        self._round()
+                        self._save_round()
+                    reason = self._reason()
+                    if reason:
+                        break
+                    self.solved = ""
+            except KeyboardInterrupt:
+                reason = "interrupted"
+            found = self._found(reason)
             if found is not None:
                 self.reached.append(found.objective)
                 if self.best is None or found.objective < self.best.objective:
                     self.best = found
-            if ended in LAST:
+            if reason in LAST:
                 break
         assert self.best is not None
-        # Planes serve all starts; any other state belongs to the weights it was found with.
-        state = self.state if self.state is None or isinstance(self.state, PLANES) else self.best.state
         return replace(
             self.best,
-            reason=ended if ended in LAST else self.best.reason,
+            reason=reason if reason in LAST else self.best.reason,
             oracle_calls=self.calls,
             history=self.history,
-            state=state,
+            # Planes serve all starts; any other state belongs to the weights it was found with.
+            state=self.state if isinstance(self.state, PLANES) else self.best.state,
             start_objectives=self.reached,
         )
-
-    def _one_start(self) -> tuple[Result | None, str]:
-        """Go down from one start; return what it reached, and why it ended."""
-        try:
-            if not self._under_way:
-                self._begin()
-                self._under_way = True
-            while True:
-                if not self.solved:
-                    self._round()
-                    self._save_round()
-                reason = self._reason()
-                if reason:
-                    break
-                self.solved = ""
-        except KeyboardInterrupt:
-            reason = "interrupted"
-        return self._found(reason), reason
 
     def _reason(self) -> str:
         """Return why the present start ends with the iteration that is over; nothing if it does not."""
