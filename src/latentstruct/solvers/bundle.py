@@ -234,7 +234,7 @@ class Bundle(BaseSolver):
         if self.adaptive is not None:
             check_flag(self.adaptive, "adaptive")
         if self.cached_planes == 1:
-            raise InputError("cached_planes must be 0 or at least 2, found 1: choose such a number")
+            raise InputError(f"cached_planes must be 0 or at least 2, found {self.cached_planes}: choose such a number")
         if self.cached_planes and "planes" not in objective.properties:
             raise InputError(
                 f"cached_planes is {self.cached_planes}, but this objective has no planes of single examples "
