@@ -79,9 +79,9 @@ def test_solvers_of_nested_problems_hand_the_bound_on(watch):
     assert watch.peak > 3.6e4
     # CCCP ends in one of several minima.
     assert model.objective_ <= 1.2 * free.objective_
-    inner = CCCP(Bundle(), cache_mb=7.0)._convex_solver(None)
+    inner = CCCP(Bundle(), cache_mb=7.0)._convex_solver(None, repeated=False)
     assert inner.cache_mb == 7.0
-    assert CCCP(Bundle(cache_mb=3.0))._convex_solver(None).cache_mb == 3.0
+    assert CCCP(Bundle(cache_mb=3.0))._convex_solver(None, repeated=False).cache_mb == 3.0
 
 
 def test_bounds_that_leave_too_little_are_refused_before_training():
