@@ -578,7 +578,11 @@ def test_interrupted_while_modules_are_loaded(module, tmp_path):
     )
     args = [sys.executable, "-c", code, "train", "chain", "missing", "-o", tmp_path / "model"]
     result = subprocess.run(args, capture_output=True, text=True, timeout=HANGS)
-    assert (result.returncode, result.stdout, result.stderr) == (130, "", "interrupted: nothing was written\n")
+    assert (result.returncode, result.stdout) == (130, "")
+    # A slow machine may report that it is still at work before.
+    assert [line for line in result.stderr.splitlines() if not line.startswith("still at work")] == [
+        "interrupted: nothing was written"
+    ]
 
 
 def test_second_interrupt_does_not_spoil_the_saving(chains, tmp_path, monkeypatch):
