@@ -5,8 +5,8 @@ import re
 import pytest
 
 from command import fail, run
-from latentstruct.cli.kinds import HeldOut
 from latentstruct.cli.motif import MotifKind
+from latentstruct.cli.options import HeldOut
 from latentstruct.exceptions import InputError
 
 TWICE = {

@@ -9,7 +9,7 @@ from matplotlib import pyplot
 from command import run
 from latentstruct.cli.coreference import restore_features
 from latentstruct.cli.detect import restore_features as restore_boxes
-from latentstruct.cli.kinds import HeldOut
+from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import KINDS, load_trained
 from latentstruct.cli.reports import clusterings, detect, segment
 from latentstruct.cli.reports.clusterings import ITEMS_SHOWN, Clustering

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import run
-from latentstruct.cli.kinds import HeldOut
+from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import load_trained
 from latentstruct.cli.reports.align import align_columns
 from latentstruct.cli.reports.chain import show_feature

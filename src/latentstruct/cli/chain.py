@@ -29,8 +29,8 @@ from latentstruct.cli.chain_options import (
 )
 from latentstruct.cli.common import reported_errors
 from latentstruct.cli.description import show_weights, strongest_transitions, strongest_weights
-from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
-from latentstruct.cli.options import (
+from latentstruct.cli.old_kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.old_options import (
     Choices,
     COption,
     JsonOption,
@@ -237,10 +237,15 @@ class ChainKind(Kind):
         others = set(range(record.n_columns)) - {record.label_column}
         return isinstance(model.estimator.task_, Chain) and bool(record.columns) and others >= set(record.columns)
 
-    def predict(self, model: Trained, data: str, output: str) -> None:
+    predict_flags = frozenset({"confidence"})
+
+    def predict(self, model: Trained, data: str, output: str, confidence: bool = False) -> None:
         """Write the columns of the file and one more with the predicted labels."""
         from latentstruct.formats import write_conll
 
+        if confidence:
+            self.predict_with_confidence(model, data, output)
+            return
         sentences, X = self._read_to_predict(model, data)
         write_conll(output, sentences, [labels.tolist() for labels in model.estimator.predict(X)])
         sys.stdout.flush()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from latentstruct.cli.chain_columns import ChainRecord, choose_columns, count_columns, parse_columns
 from latentstruct.cli.common import unknown_label
 from latentstruct.cli.half_labels import EMPTY, labelled_runs, mark_unknown, warn_of_marks
-from latentstruct.cli.kinds import Trained
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.cli.prepared import PreparedData, refuse_options, refuse_prepared
 from latentstruct.exceptions import FormatError
 from latentstruct.progress import Progress

@@ -10,8 +10,8 @@ import typer
 
 from latentstruct.cli.common import reported_errors, unknown_label, write_lines
 from latentstruct.cli.description import show_weights, strongest_weights
-from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
-from latentstruct.cli.options import (
+from latentstruct.cli.old_kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.old_options import (
     Choices,
     COption,
     JsonOption,

@@ -1,6 +1,8 @@
 """The commands: train, predict, evaluate, info, report, infer, reproduce and demo."""
 
+import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +20,8 @@ from latentstruct.cli.common import (
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
 from latentstruct.cli.grammar import App, TrainCommand
 from latentstruct.cli.infer import infer
-from latentstruct.cli.kinds import HeldOut
-from latentstruct.cli.options import (
+from latentstruct.cli.old_kinds import Kind
+from latentstruct.cli.old_options import (
     JsonOption,
     ModelArgument,
     NegativeOption,
@@ -30,11 +32,13 @@ from latentstruct.cli.options import (
     SkipBadOption,
     UnknownOption,
 )
+from latentstruct.cli.options import HeldOut, command_of
 from latentstruct.cli.prepare import prepare_app
 from latentstruct.cli.prepared import is_prepared, tell_prepared
 from latentstruct.cli.registry import KINDS, find_kind, load_trained, restore_trained
 from latentstruct.cli.report import report
 from latentstruct.cli.reproduce import reproduce
+from latentstruct.cli.run import train
 from latentstruct.cli.tasks import example, tasks
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, print_facts, print_json, show_percent
@@ -46,7 +50,10 @@ app.add_typer(
     prepare_app, name="prepare", help="Prepare data that need not fit into memory, for training or for a trained model."
 )
 for _name, _kind in KINDS.items():
-    train_app.command(_name, cls=TrainCommand)(_kind.train)
+    if isinstance(_kind, Kind):
+        train_app.command(_name, cls=TrainCommand)(_kind.train)
+    else:
+        train_app.command(_name)(command_of(_kind.options, partial(train, _kind)))
 
 
 def print_version(asked: bool) -> None:
@@ -126,8 +133,13 @@ def predict(
         raise InputError(
             "--confidence and --skip-bad are given; expected the one for chains, the other for images: leave one out"
         )
-    how = kind.predict_usable if skip_bad else kind.predict_with_confidence if confidence else kind.predict
-    how(trained, data, output)
+    flags = {name: True for name, given in (("confidence", confidence), ("skip_bad", skip_bad)) if given}
+    if confidence and "confidence" not in kind.predict_flags:
+        raise InputError(f"--confidence is given, but {model} is a {kind.name} model; expected chain: leave it out")
+    if skip_bad and "skip_bad" not in kind.predict_flags:
+        raise InputError(f"a {kind.name} model does not leave anything out: leave --skip-bad out")
+    kind.predict(trained, data, output, **flags)
+    sys.stdout.flush()
 
 
 @reported_errors()

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from latentstruct.cli.kinds import Kind
-from latentstruct.cli.training import describe_fit
+from latentstruct.cli.kind import KindSpec
+from latentstruct.cli.run import describe_fit
 from latentstruct.progress import fit_facts, print_facts, print_table
 
 LABELS_SHOWN = 30
@@ -84,7 +84,7 @@ def show_weights(result: dict[str, Any]) -> None:
         print_table("strongest weights", ("feature", "label", "weight"), rows, n_text=2)
 
 
-def show_info(kind: Kind | None, result: dict[str, Any]) -> None:
+def show_info(kind: KindSpec | None, result: dict[str, Any]) -> None:
     """Print what a model is."""
     params = {key: value for key, value in result["params"].items() if value not in (None, False)}
     facts = [

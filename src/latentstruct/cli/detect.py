@@ -21,8 +21,8 @@ from latentstruct.cli.found_boxes import (
     picture_name,
     write_cases,
 )
-from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
-from latentstruct.cli.options import (
+from latentstruct.cli.old_kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.old_options import (
     JsonOption,
     LatentChoices,
     OutputOption,
@@ -312,13 +312,11 @@ class DetectKind(Kind):
         """Return nothing: what is written is a folder, which `predict` checks."""
         return []
 
-    def predict(self, model: Trained, data: str, output: str) -> None:
-        """Write label and box of each image as JSON and as COCO, and pictures of them."""
-        self._predict(model, data, output, skip_bad=False)
+    predict_flags = frozenset({"skip_bad"})
 
-    def predict_usable(self, model: Trained, data: str, output: str) -> None:
-        """Do so for the images that can be read."""
-        self._predict(model, data, output, skip_bad=True)
+    def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
+        """Write label and box of each image as JSON and as COCO, and pictures of them."""
+        self._predict(model, data, output, skip_bad)
 
     def _predict(self, model: Trained, data: str, output: str, skip_bad: bool) -> None:
         from latentstruct.formats.boxes import ImageAnnotation, write_coco

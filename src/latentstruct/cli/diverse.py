@@ -11,8 +11,8 @@ import typer
 
 from latentstruct.cli.common import reported_errors
 from latentstruct.cli.description import show_features, strongest_features
-from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
-from latentstruct.cli.options import (
+from latentstruct.cli.old_kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.old_options import (
     JsonOption,
     LatentChoices,
     OutputOption,

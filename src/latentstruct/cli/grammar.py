@@ -16,8 +16,8 @@ from typer.core import TyperCommand, TyperGroup
 from latentstruct.at_work import Remarks
 from latentstruct.cli.common import reported_errors
 from latentstruct.cli.config import check_saving, read_options, suggest, write_options
+from latentstruct.cli.old_running import declare, running
 from latentstruct.cli.parameters import Parameter, list_parameters, walk_commands
-from latentstruct.cli.running import declare, running
 from latentstruct.cli.usage import usage_error
 from latentstruct.exceptions import InputError
 from latentstruct.progress import say

@@ -23,8 +23,8 @@ from latentstruct.cli.graph_files import (
     warn_of_unlabelled_types,
 )
 from latentstruct.cli.graph_weights import states_of, strongest_edge_weights, strongest_node_weights
-from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
-from latentstruct.cli.options import (
+from latentstruct.cli.old_kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.old_options import (
     JsonOption,
     OutputOption,
     QuietOption,

@@ -12,7 +12,7 @@ import typer
 
 from latentstruct.at_work import each
 from latentstruct.cli.common import STANDARD_STREAM, check_one_stream, check_output, reported_errors
-from latentstruct.cli.options import JsonOption
+from latentstruct.cli.old_options import JsonOption
 from latentstruct.exceptions import InputError
 from latentstruct.progress import print_json, say
 

@@ -18,8 +18,8 @@ from latentstruct.cli.classes import (
 )
 from latentstruct.cli.common import list_labels, reported_errors, write_lines
 from latentstruct.cli.description import show_features, strongest_features
-from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
-from latentstruct.cli.options import (
+from latentstruct.cli.old_kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.old_options import (
     JsonOption,
     LatentChoices,
     OutputOption,

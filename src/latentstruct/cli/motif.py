@@ -10,7 +10,6 @@ import typer
 
 from latentstruct.cli.common import reported_errors, say_warnings
 from latentstruct.cli.found_motif import LOGO_FILE, MEME_FILE, PARTS, SITES_FILE, MotifOutcome, MotifRecord
-from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.motif_files import (
     JudgedSequences,
     MotifData,
@@ -24,7 +23,8 @@ from latentstruct.cli.motif_files import (
     share_of_sites_hit,
 )
 from latentstruct.cli.motif_folders import StoredMotifs, judge_stored
-from latentstruct.cli.options import (
+from latentstruct.cli.old_kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.old_options import (
     JsonOption,
     LatentChoices,
     OutputOption,

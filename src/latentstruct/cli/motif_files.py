@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from latentstruct.cli.kinds import HeldOut
+from latentstruct.cli.old_kinds import HeldOut
 from latentstruct.cli.prepared import refuse_prepared
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, show_percent

@@ -6,7 +6,6 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from latentstruct.cli.kinds import HeldOut
 from latentstruct.cli.motif_files import (
     KnownSites,
     MotifFiles,
@@ -17,6 +16,7 @@ from latentstruct.cli.motif_files import (
     too_narrow,
     warn_of_twice,
 )
+from latentstruct.cli.old_kinds import HeldOut
 from latentstruct.cli.prepared import open_prepared, require_labelled
 from latentstruct.exceptions import FormatError, InputError
 

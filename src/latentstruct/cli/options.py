@@ -1,20 +1,29 @@
-"""Options that several commands have."""
+"""The options of commands: dataclasses whose annotated fields declare flags, types, limits, defaults and help."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
+from typer import Argument, Option
 
 from latentstruct.cli.common import check_folder, check_one_stream, reported_errors
-from latentstruct.cli.running import PRESENT
+from latentstruct.cli.running import RunOptions
 from latentstruct.exceptions import InputError
+
+if TYPE_CHECKING:
+    from latentstruct.cli.kind import KindSpec
+
+PAGE_SUFFIXES = (".html", ".htm")
+PAGE_BEGINNINGS = (b"<!doctype html", b"<html")
 
 
 class Model(StrEnum):
-    """What to train."""
+    """What to train where all labels are known."""
 
     svm = "svm"
     crf = "crf"
@@ -41,60 +50,34 @@ class Rescaling(StrEnum):
     slack = "slack"
 
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a trained model.")]
-OutputOption = Annotated[
-    Path,
-    typer.Option("-o", "--output", metavar="MODEL", help="Folder to write; replaces an earlier model."),
-]
-ModelOption = Annotated[Model, typer.Option("--model", metavar="NAME", help="What to train: svm, crf or perceptron.")]
-COption = Annotated[
-    float | None,
-    typer.Option(
-        "-C",
-        metavar="NUMBER",
-        show_default="that of the estimator, 0.1 or 1",
-        help="Weight of each example against ½‖w‖².",
-    ),
-]
-SolverOption = Annotated[
-    SolverName,
-    typer.Option(metavar="NAME", help=f"How to train: {', '.join(SolverName)}; auto is the fastest."),
-]
-TolOption = Annotated[
-    float | None,
-    typer.Option(
-        show_default="0.001, of some solvers another",
-        help="Relative gap to certify; latent: stop when a round lowers the objective by a smaller share.",
-    ),
-]
-RoundsOption = Annotated[
-    int | None, typer.Option(show_default="the solver's own", help="Stop each start after so many rounds.")
-]
-SecondsOption = Annotated[
-    float | None, typer.Option(help="Stop after so many seconds; checked between rounds.", show_default="no limit")
-]
-RescalingOption = Annotated[Rescaling, typer.Option(help="How the loss enters an SVM.")]
-ValidOption = Annotated[
-    str | None,
-    typer.Option("--valid", metavar="FILE", help="Held-out data to evaluate on afterwards."),
-]
-ValidLabelsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--valid-labels", metavar="FILE", show_default="in the data of --valid", help="Labels of the images of --valid."
-    ),
-]
-UnknownOption = Annotated[bool, typer.Option("--allow-unknown", help="Count labels the model does not know as wrong.")]
+ModelArgument = Annotated[Path, Argument(metavar="MODEL", help="Folder of a trained model.")]
+UnknownOption = Annotated[bool, Option("--allow-unknown", help="Count labels the model does not know as wrong.")]
 SkipBadOption = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out images and labels that cannot be used, having told which.")
+    bool, Option("--skip-bad", help="Leave out images and labels that cannot be used, having told which.")
 ]
-SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
-QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+SeedOption = Annotated[int, Option(min=0, help="Seed of everything random.")]
+QuietOption = Annotated[bool, Option("-q", "--quiet", help="Show no progress.")]
+JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+OutputFileOption = Annotated[str, Option("-o", "--output", metavar="FILE", help="File to write; - is standard output.")]
+PositiveOption = Annotated[
+    str | None, Option(metavar="FASTA", help="Motifs: sequences that hold the motif, in a file of their own.")
+]
+NegativeOption = Annotated[
+    str | None, Option(metavar="FASTA", help="Motifs: sequences that do not, in a file of their own.")
+]
+SitesOption = Annotated[
+    str | None,
+    Option(
+        metavar="TSV",
+        help="Motifs: known sites of positive sequences, a table whose header line names the columns sequence, "
+        "start (from 0) and end (exclusive).",
+    ),
+]
 
 
-PAGE_SUFFIXES = (".html", ".htm")
-PAGE_BEGINNINGS = (b"<!doctype html", b"<html")
+def weight_of(what: str, show_default: str | bool = True) -> Any:
+    """Return the option -C of trainings whose examples are called `what`."""
+    return Option("-C", metavar="NUMBER", show_default=show_default, help=f"Weight of each {what} against ½‖w‖².")
 
 
 def check_report(path: Path) -> None:
@@ -127,43 +110,6 @@ def checked_report(path: Path | None) -> Path | None:
     return path
 
 
-PositiveOption = Annotated[
-    str | None, typer.Option(metavar="FASTA", help="Motifs: sequences that hold the motif, in a file of their own.")
-]
-NegativeOption = Annotated[
-    str | None, typer.Option(metavar="FASTA", help="Motifs: sequences that do not, in a file of their own.")
-]
-SitesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TSV",
-        help="Motifs: known sites of positive sequences, a table whose header line names the columns sequence, "
-        "start (from 0) and end (exclusive).",
-    ),
-]
-ReportOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--report",
-        metavar="FILE.html",
-        callback=checked_report,
-        show_default="no page is written",
-        help="Page to write: the training, the weights, and predictions for the data of --valid or those trained on.",
-    ),
-]
-
-
-RestartsOption = Annotated[int, typer.Option(min=1, help="Number of starts; the best objective is kept.")]
-
-
-def check_valid_labels(valid: str | None, valid_labels: str | None) -> None:
-    """Raise if there are labels of held-out images, but not the images."""
-    if valid is None and valid_labels is not None:
-        raise InputError(
-            f"--valid-labels is {valid_labels}, but --valid is missing; expected both: give the images with --valid"
-        )
-
-
 def check_model_folder(folder: Path) -> None:
     """Raise unless a model can be written to the folder: it is new, empty, or holds one of this library."""
     if folder.is_dir() and any(folder.iterdir()):
@@ -173,34 +119,187 @@ def check_model_folder(folder: Path) -> None:
     check_folder(folder, None, "a model is a folder")
 
 
-def check_numbers(C: float | None, tol: float | None, max_rounds: int | None, max_seconds: float | None) -> None:
-    """Raise if a number that is given makes no sense for training."""
-    if C is not None and not 0 < C < math.inf:
-        raise InputError(f"-C must be a finite number above 0, found {C}: leave it out for the usual one")
-    for name, value in {"--tol": tol, "--max-rounds": max_rounds, "--max-seconds": max_seconds}.items():
-        if value is not None and not value > 0:
-            raise InputError(f"{name} must be a number above 0, found {value}: leave it out for the usual one")
+def command_of(options: type[Any], run: Callable[[Any], None]) -> Callable[..., None]:
+    """Return the function of a command from the dataclass of its options, whose docstring is the help.
+
+    Arguments come first, then --output, then the fields of the most derived class, last those of its bases.
+    """
+    hints = get_type_hints(options, include_extras=True)
+
+    def place(name: str) -> int:
+        is_argument = isinstance(hints[name].__metadata__[0], typer.models.ArgumentInfo)
+        return 0 if is_argument else 1 if name == "output" else 2
+
+    known = {one.name: one for one in fields(options) if one.init}
+    derived_first = dict.fromkeys(name for base in options.__mro__ for name in vars(base).get("__annotations__", ()))
+    names = sorted((name for name in derived_first if name in known and name != "given"), key=place)
+    parameters = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    for name in names:
+        default = Parameter.empty if known[name].default is MISSING else known[name].default
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name]))
+
+    @reported_errors()
+    def call(ctx: typer.Context, **values: Any) -> None:
+        sources = {name: ctx.get_parameter_source(name) for name in values}
+        given = frozenset(name for name, source in sources.items() if source is not None and source.name != "DEFAULT")
+        run(options(**values, given=given))
+
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {"ctx": typer.Context, **{name: hints[name] for name in names}}
+    call.__doc__ = options.__doc__
+    return call
 
 
 @dataclass(frozen=True)
-class Choices:
-    """The options that trainings of classes and sequences share."""
+class HeldOut:
+    """Labelled data to judge a model by; None or False is an option that was not given."""
 
-    output: Path
-    model: Model
-    C: float | None
-    solver: SolverName
-    tol: float | None
-    max_rounds: int | None
-    max_seconds: float | None
-    rescaling: Rescaling
-    seed: int
+    data: str | None = None
+    labels: str | None = None
+    positive: str | None = None
+    negative: str | None = None
+    sites: str | None = None
+    allow_unknown: bool = False
+    pictures: str | None = None
+    skip_bad: bool = False
 
-    def check(self, *files: str | None) -> None:
-        """Raise before `files` are read if the options do not fit together or the model cannot be written."""
-        check_one_stream(*files)
-        check_numbers(self.C, self.tol, self.max_rounds, self.max_seconds)
+    @property
+    def files(self) -> list[str]:
+        """The files that are read."""
+        named = (self.data, self.labels, self.positive, self.negative, self.sites)
+        return [name for name in named if name is not None]
+
+    def check(self, kind: "KindSpec", by_name: bool = False) -> None:
+        """Raise if the kind of model needs other options, or more than one file is standard input.
+
+        `by_name` says that data and labels are options too, as in `latentstruct report`.
+        """
+        check_one_stream(*self.files)
+        hint = kind.evaluation_hint
+        if by_name:
+            hint = hint.replace("latentstruct evaluate MODEL", "latentstruct report MODEL")
+            hint = hint.replace("MODEL DATA LABELS", "MODEL --data DATA --labels LABELS")
+            hint = hint.replace("MODEL DATA", "MODEL --data DATA")
+        given = {one.name: getattr(self, one.name) not in (None, False) for one in fields(self)}
+
+        def shown(name: str) -> str:
+            argument = name in ("data", "labels") and not by_name
+            return name.upper() if argument else "--" + name.replace("_", "-")
+
+        for name, is_given in given.items():
+            if is_given and name not in kind.judged_on:
+                raise InputError(f"a {kind.name} model is not evaluated with {shown(name)}: {hint}")
+        for name, is_given in given.items():
+            if name in kind.judged_on_always and not is_given:
+                raise InputError(f"{shown(name)} is missing: {hint}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(RunOptions):
+    """The options of every training; `files` names those that are read, `given` those that were given."""
+
+    files: ClassVar[tuple[str, ...]] = ("data", "valid")
+
+    data: str | None
+    output: Annotated[
+        Path, Option("-o", "--output", metavar="MODEL", help="Folder to write; replaces an earlier model.")
+    ] = Path("model")
+    C: Annotated[float | None, weight_of("example", "that of the estimator, 0.1 or 1")] = None
+    tol: Annotated[
+        float | None,
+        Option(
+            show_default="0.001, of some solvers another",
+            help="Relative gap to certify; latent: stop when a round lowers the objective by a smaller share.",
+        ),
+    ] = None
+    max_rounds: Annotated[
+        int | None, Option(show_default="the solver's own", help="Stop each start after so many rounds.")
+    ] = None
+    max_seconds: Annotated[
+        float | None, Option(help="Stop after so many seconds; checked between rounds.", show_default="no limit")
+    ] = None
+    valid: Annotated[str | None, Option("--valid", metavar="FILE", help="Held-out data to evaluate on afterwards.")] = (
+        None
+    )
+    report: Annotated[
+        Path | None,
+        Option(
+            "--report",
+            metavar="FILE.html",
+            callback=checked_report,
+            show_default="no page is written",
+            help="Page to write: the training, the weights, and predictions for the data of --valid or those trained "
+            "on.",
+        ),
+    ] = None
+    seed: SeedOption = 0
+    quiet: QuietOption = False
+    json: JsonOption = False
+    given: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def source(self) -> str:
+        """The file that is trained on."""
+        return self.data or ""
+
+    def held_out(self) -> HeldOut:
+        """Return the data to evaluate on."""
+        return HeldOut(self.valid)
+
+    def check(self) -> None:
+        """Raise before anything is read if the options do not fit together or the model cannot be written."""
+        self.check_run(self.valid)
+        check_one_stream(*(getattr(self, name) for name in self.files))
+        if self.C is not None and not 0 < self.C < math.inf:
+            raise InputError(f"-C must be a finite number above 0, found {self.C}: leave it out for the usual one")
+        limits = {"--tol": self.tol, "--max-rounds": self.max_rounds, "--max-seconds": self.max_seconds}
+        for name, value in limits.items():
+            if value is not None and not value > 0:
+                raise InputError(f"{name} must be a number above 0, found {value}: leave it out for the usual one")
         check_model_folder(self.output)
+
+    def build(self, estimator: str, task: Any, **parameters: Any) -> Any:
+        """Return an untrained estimator with the limits of the training; what is None keeps its default."""
+        from latentstruct import estimators
+
+        limits = {"C": self.C, "tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
+        wanted = {name: value for name, value in {**limits, **parameters}.items() if value is not None}
+        return getattr(estimators, estimator)(task, **wanted)
+
+    def latent_svm(self, task: Any, **parameters: Any) -> Any:
+        """Return a latent SSVM, or an SSVM if nothing is latent."""
+        if not task.latent:
+            return self.build("StructuralSVM", task, C=parameters.get("C", self.C))
+        return self.build("LatentSSVM", task, **{"restarts": 1, "random_state": self.seed, **parameters})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions(TrainOptions):
+    """The options of trainings whose held-out data may have labels that the model does not know."""
+
+    allow_unknown: UnknownOption = False
+
+    def held_out(self) -> HeldOut:
+        """Return the data to evaluate on."""
+        return HeldOut(self.valid, allow_unknown=self.allow_unknown)
+
+
+RestartsOption = Annotated[int, Option(min=1, help="Number of starts; the best objective is kept.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvexOptions(TrainOptions):
+    """The options of trainings with a choice of SVM, CRF and perceptron, and of the solver."""
+
+    model: Annotated[Model, Option(metavar="NAME", help="What to train: svm, crf or perceptron.")] = Model.svm
+    solver: Annotated[
+        SolverName, Option(metavar="NAME", help=f"How to train: {', '.join(SolverName)}; auto is the fastest.")
+    ] = SolverName.auto
+    rescaling: Annotated[Rescaling, Option(help="How the loss enters an SVM.")] = Rescaling.margin
+
+    def check(self) -> None:
+        """Raise before anything is read if the options do not fit together or the model cannot be written."""
+        super().check()
         if self.model is not Model.svm and self.rescaling is not Rescaling.margin:
             raise InputError(
                 f"--rescaling is {self.rescaling}, but --model {self.model} has none; expected svm: leave it out"
@@ -214,10 +313,8 @@ class Choices:
                         "choose another --model"
                     )
 
-    def estimator(self, task: Any, n_examples: int, latent: bool = False) -> Any:
-        """Return the untrained estimator, one that sums latents out if there are some."""
-        from latentstruct.estimators import CRF, HiddenCRF, MarginalSSVM, StructuralSVM, StructuredPerceptron
-
+    def estimator(self, task: Any, n_examples: int, latent: bool = False, stored: bool = False) -> Any:
+        """Return the untrained estimator, which sums latents out if there are some; `stored` examples are in files."""
         if latent and self.model is Model.perceptron:
             raise InputError(
                 "--model is perceptron, which needs all labels; expected crf or svm with --unknown: choose one of these"
@@ -227,61 +324,53 @@ class Choices:
                 "--rescaling is slack, which needs all labels; expected margin with --unknown: leave one of them out"
             )
         if self.model is Model.perceptron:
-            estimator = StructuredPerceptron(task, max_seconds=self.max_seconds, random_state=self.seed)
-            return estimator if self.max_rounds is None else estimator.set_params(max_rounds=self.max_rounds)
-        common = {
-            **({} if self.C is None else {"C": self.C}),
-            "solver": self._solver(n_examples),
-            "tol": self.tol,
-            "max_rounds": self.max_rounds,
-            "max_seconds": self.max_seconds,
-        }
+            return self.build("StructuredPerceptron", task, random_state=self.seed)
+        # The solver for examples in files sums over them, which no seed has a part in.
+        fixed = stored and self.solver is SolverName.auto and self.model is Model.svm and not latent
+        solver = self._solver(n_examples, 0 if fixed else self.seed)
         if latent:
-            return (HiddenCRF if self.model is Model.crf else MarginalSSVM)(task, random_state=self.seed, **common)
+            name = "HiddenCRF" if self.model is Model.crf else "MarginalSSVM"
+            return self.build(name, task, random_state=self.seed, solver=solver)
         if self.model is Model.crf:
-            return CRF(task, **common)
-        return StructuralSVM(task, rescaling=self.rescaling.value, **common)
+            return self.build("CRF", task, solver=solver)
+        return self.build("StructuralSVM", task, rescaling=self.rescaling.value, solver=solver)
 
-    def _solver(self, n_examples: int) -> Any:
+    def _solver(self, n_examples: int, seed: int) -> Any:
         """Return the solver with the seed; by name where the seed changes nothing."""
         from latentstruct.estimators import SOLVERS
 
         name = self.solver.value
-        # On a cluster there are sums over examples only, which no seed has a part in.
-        whole = PRESENT.get().executor is None
-        if self.seed and name == "auto" and self.model is Model.svm and n_examples > 1 and whole:
+        # Workers of a cluster return sums over examples, which no seed has a part in.
+        if seed and name == "auto" and self.model is Model.svm and n_examples > 1 and self.executor is None:
             name = "block_ascent"
-        if not self.seed or name == "auto":
+        if not seed or name == "auto":
             return name
         solver = SOLVERS[name]()
-        return solver.set_params(random_state=self.seed) if "random_state" in solver.get_params() else name
+        return solver.set_params(random_state=seed) if "random_state" in solver.get_params() else name
 
 
-@dataclass(frozen=True)
-class LatentChoices:
-    """The options that trainings with latent variables share."""
+@dataclass(frozen=True, kw_only=True)
+class ImageOptions(LabelOptions):
+    """The options of trainings on images."""
 
-    output: Path
-    C: float
-    tol: float | None
-    max_rounds: int | None
-    max_seconds: float | None
-    seed: int
-    restarts: int = 1
-    init: str = "task"
+    files: ClassVar[tuple[str, ...]] = ("data", "labels", "valid", "valid_labels")
 
-    def check(self, *files: str | None) -> None:
-        """Raise before `files` are read if a number makes no sense or the model cannot be written."""
-        check_one_stream(*files)
-        check_numbers(self.C, self.tol, self.max_rounds, self.max_seconds)
-        check_model_folder(self.output)
+    data: Annotated[str, Argument(metavar="DATA", help="Folder or zip archive of images; - is one on standard input.")]
+    C: Annotated[float, weight_of("image")] = 1.0
+    valid_labels: Annotated[
+        str | None,
+        Option(metavar="FILE", show_default="in the data of --valid", help="Labels of the images of --valid."),
+    ] = None
 
-    def estimator(self, task: Any) -> Any:
-        """Return the untrained estimator: a latent SSVM, or an SSVM if nothing is hidden."""
-        from latentstruct.estimators import LatentSSVM, StructuralSVM
+    def check(self) -> None:
+        """Raise before anything is read if the options do not fit together or the model cannot be written."""
+        super().check()
+        if self.valid is None and self.valid_labels is not None:
+            raise InputError(
+                f"--valid-labels is {self.valid_labels}, but --valid is missing; expected both: give the images with "
+                "--valid"
+            )
 
-        limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
-        common: dict[str, Any] = {"C": self.C, **limits}
-        if not task.latent:
-            return StructuralSVM(task, **common)
-        return LatentSSVM(task, init=self.init, restarts=self.restarts, random_state=self.seed, **common)
+    def held_out(self) -> HeldOut:
+        """Return the data to evaluate on."""
+        return HeldOut(self.valid, self.valid_labels, allow_unknown=self.allow_unknown)

@@ -11,8 +11,8 @@ import typer
 
 from latentstruct.cli.common import reported_errors, say_warnings
 from latentstruct.cli.description import largest
-from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
-from latentstruct.cli.options import (
+from latentstruct.cli.old_kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.old_options import (
     JsonOption,
     LatentChoices,
     OutputOption,

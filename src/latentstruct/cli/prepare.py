@@ -28,7 +28,7 @@ from latentstruct.cli.half_labels import EMPTY, check_mark, warn_of_counts
 from latentstruct.cli.motif import BackgroundOption, NegativesOption, PositivesOption
 from latentstruct.cli.motif_files import MotifFiles
 from latentstruct.cli.motif_folders import MotifReading, mixed_kinds
-from latentstruct.cli.options import JsonOption, QuietOption
+from latentstruct.cli.old_options import JsonOption, QuietOption
 from latentstruct.cli.prepare_like import (
     ChainLike,
     LikeOption,

@@ -12,7 +12,7 @@ from latentstruct.cli.chain_columns import ChainRecord, count_columns
 from latentstruct.cli.chain_files import restore_features
 from latentstruct.cli.classes import ClassesRecord, as_known, read_samples, row_blocks
 from latentstruct.cli.common import list_labels
-from latentstruct.cli.kinds import Trained
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.cli.prepared import is_prepared
 from latentstruct.cli.registry import load_trained
 from latentstruct.exceptions import FormatError, InputError

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latentstruct.cli.common import check_folder
-from latentstruct.cli.kinds import Kind, Trained
-from latentstruct.cli.options import Choices, Model, SolverName
+from latentstruct.cli.old_kinds import Kind, Trained
+from latentstruct.cli.old_options import Choices, Model, SolverName
 from latentstruct.cli.training import Training, source_of
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.progress import Progress, print_facts, print_json

@@ -1,5 +1,6 @@
 """The kinds of models the command knows."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,25 +12,26 @@ from latentstruct.cli.coreference import CoreferenceKind
 from latentstruct.cli.detect import DetectKind
 from latentstruct.cli.diverse import DiverseKind
 from latentstruct.cli.graph import GraphKind
-from latentstruct.cli.kinds import Kind, Trained
+from latentstruct.cli.kind import KindSpec, Trained
+from latentstruct.cli.kinds.rank.command import KIND as RANK
 from latentstruct.cli.measure import MeasureKind
 from latentstruct.cli.motif import MotifKind
+from latentstruct.cli.old_kinds import Kind
 from latentstruct.cli.parse import ParseKind
-from latentstruct.cli.rank import RankKind
 from latentstruct.cli.segment import SegmentKind
 from latentstruct.exceptions import FormatError, InputError
 
 if TYPE_CHECKING:
     from latentstruct.persistence import ModelFiles
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, KindSpec] = {
     kind.name: kind
     for kind in (
         ChainKind(),
         ClassesKind(),
         MotifKind(),
         CoreferenceKind(),
-        RankKind(),
+        RANK,
         SegmentKind(),
         DetectKind(),
         GraphKind(),
@@ -42,19 +44,19 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def find_kind(extra: Any) -> Kind | None:
+def find_kind(extra: Any) -> KindSpec | None:
     """Return the kind of model a record beside it names, None if there is no such record."""
     return KINDS.get(str(extra.get("kind"))) if isinstance(extra, dict) else None
 
 
-def load_trained(path: Path) -> tuple[Kind, Trained]:
+def load_trained(path: Path) -> tuple[KindSpec, Trained]:
     """Read a model that `latentstruct train` wrote."""
     from latentstruct.persistence import read_files
 
     return restore_trained(read_files(path))
 
 
-def restore_trained(files: "ModelFiles") -> tuple[Kind, Trained]:
+def restore_trained(files: "ModelFiles") -> tuple[KindSpec, Trained]:
     """Return a model that `latentstruct train` wrote and whose files are read."""
     import msgspec
 
@@ -72,6 +74,13 @@ def restore_trained(files: "ModelFiles") -> tuple[Kind, Trained]:
     except msgspec.ValidationError as error:
         raise FormatError(f"{path} is damaged ({error}): copy the model again or train again") from error
     model = Trained(path, restore_model(files), record)
-    if not kind.fits(model):
+    if not _fits(kind, model):
         raise model.damaged("its parts do not belong together")
-    return kind, model
+    return kind, replace(model, features=kind.restore(model), labels=kind.known_labels(model.estimator))
+
+
+def _fits(kind: KindSpec, model: Trained) -> bool:
+    """Tell whether estimator and record belong together."""
+    if isinstance(kind, Kind):
+        return kind.fits(model)
+    return type(model.estimator.task_).__name__ in kind.tasks and kind.fits(model)

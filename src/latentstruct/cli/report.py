@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from latentstruct.cli.common import STANDARD_STREAM, reported_errors, say_warnings
-from latentstruct.cli.kinds import HeldOut, Kind, Trained
-from latentstruct.cli.options import (
+from latentstruct.cli.kind import KindSpec, Trained
+from latentstruct.cli.old_options import (
     JsonOption,
     ModelArgument,
     NegativeOption,
@@ -18,6 +18,7 @@ from latentstruct.cli.options import (
     UnknownOption,
     check_report,
 )
+from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import find_kind, restore_trained
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, print_facts, print_json
@@ -57,7 +58,7 @@ def report(
         if kind is not None and held_out != HeldOut():
             held_out.check(kind, by_name=True)
             progress.say(f"predicting for {shown_source(held_out)}")
-            examples = kind.examples(trained, kind.read_held_out(trained, held_out), shown_source(held_out))
+            examples = kind.examples(trained, kind.read(trained, held_out), shown_source(held_out))
         progress.say("drawing")
         result = {"report": str(output), "model": str(model), **draw_page(kind, trained, examples, output)}
     if not quiet:
@@ -69,7 +70,7 @@ def report(
     print_facts([("report", str(output)), ("sections", ", ".join(result["sections"])), ("shows", shown)])
 
 
-def load_any(path: Path, held_out: HeldOut) -> tuple[Kind | None, Trained]:
+def load_any(path: Path, held_out: HeldOut) -> tuple[KindSpec | None, Trained]:
     """Read a model that the command trained or, if no data are given, that was saved from Python."""
     from latentstruct.persistence import read_files, restore_model
 
@@ -90,7 +91,7 @@ def shown_source(held_out: HeldOut) -> str:
     return ", ".join("standard input" if name == STANDARD_STREAM else name for name in names if name is not None)
 
 
-def draw_page(kind: Kind | None, trained: Trained, examples: Any, output: Path) -> dict[str, Any]:
+def draw_page(kind: KindSpec | None, trained: Trained, examples: Any, output: Path) -> dict[str, Any]:
     """Write the page; return what it holds."""
     from latentstruct.report.model import model_page
     from latentstruct.report.page import write_page

@@ -1,96 +1,79 @@
-"""How a training is run: threads, memory, checkpoints, other machines. The same options for every kind."""
+"""How a training is run: threads, memory, checkpoints, early stopping and other machines."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from latentstruct.exceptions import InputError
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
 USUAL_PATIENCE = 5
+PARAMETERS = {"n_jobs": "--jobs", "cache_mb": "--cache-mb", "executor": "--executor"}
+"""Parameters of estimators that options set."""
 
 
 class ExecutorName(StrEnum):
-    """Where examples are put to the oracle."""
+    """Where the oracle is evaluated."""
 
     dask = "dask"
 
 
-JobsOption = Annotated[
-    int | None,
-    typer.Option("--jobs", show_default="one for each core", help="Threads; results do not depend on their number."),
-]
-CacheOption = Annotated[
-    float | None,
-    typer.Option("--cache-mb", show_default="the solver's own", help="Megabytes that planes may be kept in."),
-]
-CheckpointOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="FILE",
-        show_default="none is written",
-        help="File to go on from if it is there, and to write the state of the training to.",
-    ),
-]
-EveryOption = Annotated[
-    float | None,
-    typer.Option(
-        "--checkpoint-every",
-        show_default=f"{SECONDS_BETWEEN_CHECKPOINTS:g}",
-        help="Seconds between two checkpoints; 0 for one after each round.",
-    ),
-]
-ExecutorOption = Annotated[
-    ExecutorName | None,
-    typer.Option(
-        "--executor",
-        metavar="NAME",
-        show_default="threads of this process",
-        help="dask trains on its workers, of this machine unless --scheduler names others.",
-    ),
-]
-EarlyStoppingOption = Annotated[
-    bool,
-    typer.Option(
-        "--early-stopping", help="Stop when the score on --valid no longer improves, and keep the best model seen."
-    ),
-]
-PatienceOption = Annotated[
-    int | None,
-    typer.Option(
-        "--patience",
-        show_default=f"{USUAL_PATIENCE}",
-        help="Evaluations without improvement after which --early-stopping stops.",
-    ),
-]
-SchedulerOption = Annotated[
-    str | None,
-    typer.Option("--scheduler", metavar="ADDRESS", help="Dask scheduler such as tcp://host:8786, for --executor dask."),
-]
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of every training that say how it is run; `valid` is the held-out data, which a subclass declares."""
 
+    jobs: Annotated[
+        int | None, Option(show_default="one for each core", help="Threads; results do not depend on their number.")
+    ] = None
+    cache_mb: Annotated[
+        float | None, Option(show_default="the solver's own", help="Megabytes that planes may be kept in.")
+    ] = None
+    checkpoint: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            show_default="none is written",
+            help="File to go on from if it is there, and to write the state of the training to.",
+        ),
+    ] = None
+    checkpoint_every: Annotated[
+        float | None,
+        Option(
+            show_default=f"{SECONDS_BETWEEN_CHECKPOINTS:g}",
+            help="Seconds between two checkpoints; 0 for one after each round.",
+        ),
+    ] = None
+    executor: Annotated[
+        ExecutorName | None,
+        Option(
+            metavar="NAME",
+            show_default="threads of this process",
+            help="dask trains on its workers, of this machine unless --scheduler names others.",
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None, Option(metavar="ADDRESS", help="Dask scheduler such as tcp://host:8786, for --executor dask.")
+    ] = None
+    early_stopping: Annotated[
+        bool,
+        Option(
+            "--early-stopping", help="Stop when the score on --valid no longer improves, and keep the best model seen."
+        ),
+    ] = False
+    patience: Annotated[
+        int | None,
+        Option(
+            show_default=f"{USUAL_PATIENCE}", help="Evaluations without improvement after which --early-stopping stops."
+        ),
+    ] = None
 
-@dataclass(frozen=True)
-class Running:
-    """What the options say."""
-
-    jobs: int | None = None
-    cache_mb: float | None = None
-    checkpoint: Path | None = None
-    checkpoint_every: float | None = None
-    executor: ExecutorName | None = None
-    scheduler: str | None = None
-    early_stopping: bool = False
-    patience: int | None = None
-
-    def check(self, valid: str | None) -> None:
+    def check_run(self, valid: str | None) -> None:
         """Raise before anything is read if the options do not fit together; `valid` is the held-out data."""
         self._check_stopping(valid)
         if self.jobs is not None and not (self.jobs == -1 or self.jobs >= 1):
@@ -127,39 +110,23 @@ class Running:
                 "leave one out"
             )
 
-    def stopping(self, estimator: Any, score: Callable[[Any], float]) -> dict[str, Any]:
-        """Return what fit is to be given for early stopping by a score of a fitted model."""
-        if not self.early_stopping:
-            return {}
-        from latentstruct.estimators import EarlyStopping
-
-        if "early_stopping" not in signature(estimator.fit).parameters:
-            raise InputError(
-                f"--early-stopping is given, but {type(estimator).__name__} does not support it: choose another "
-                "--model, or leave it out"
-            )
-        patience = USUAL_PATIENCE if self.patience is None else self.patience
-        return {"early_stopping": EarlyStopping(score, patience)}
-
     @contextmanager
-    def prepared(self, estimator: Any) -> Iterator[dict[str, Any]]:
-        """Set an estimator up, and yield what its fit is to be given besides."""
-        wanted = {"n_jobs": self.jobs, "cache_mb": self.cache_mb}
-        known = estimator.get_params(deep=False)
+    def configured(self, estimator: Any, score: Callable[[Any], float]) -> Iterator[dict[str, Any]]:
+        """Set the parameters of an estimator and yield further arguments of fit; `score` evaluates a fitted model."""
+        wanted = {"n_jobs": self.jobs, "cache_mb": self.cache_mb, "executor": self.executor}
         given = {name: value for name, value in wanted.items() if value is not None}
-        for name in [*given, *(["executor"] if self.executor else [])]:
-            if name not in known:
-                option = {"n_jobs": "--jobs", "cache_mb": "--cache-mb", "executor": "--executor"}[name]
-                raise InputError(
-                    f"{option} is given, but {type(estimator).__name__} has no use for it; expected another model: "
-                    "leave it out"
-                )
+        for name in given.keys() - estimator.get_params(deep=False).keys():
+            raise InputError(
+                f"{PARAMETERS[name]} is given, but {type(estimator).__name__} has no use for it; expected another "
+                "model: leave it out"
+            )
+        given.pop("executor", None)
         estimator.set_params(**given)
-        with self._executor(estimator):
-            yield self._fit_parameters()
+        with self._connected(estimator):
+            yield {**self._checkpoint(), **self._stopping(estimator, score)}
 
     @contextmanager
-    def _executor(self, estimator: Any) -> Iterator[None]:
+    def _connected(self, estimator: Any) -> Iterator[None]:
         if self.executor is None:
             yield
             return
@@ -173,7 +140,7 @@ class Running:
             if self.scheduler is not None:
                 found.close()
 
-    def _fit_parameters(self) -> dict[str, Any]:
+    def _checkpoint(self) -> dict[str, Any]:
         if self.checkpoint is None:
             return {}
         from latentstruct.checkpoints import Checkpoint
@@ -181,32 +148,14 @@ class Running:
         every = SECONDS_BETWEEN_CHECKPOINTS if self.checkpoint_every is None else self.checkpoint_every
         return {"checkpoint": Checkpoint(self.checkpoint, every)}
 
+    def _stopping(self, estimator: Any, score: Callable[[Any], float]) -> dict[str, Any]:
+        if not self.early_stopping:
+            return {}
+        from latentstruct.estimators import EarlyStopping
 
-AS_USUAL = Running()
-PRESENT: ContextVar[Running] = ContextVar("running", default=AS_USUAL)
-"""The options of the training that runs now."""
-
-
-def declare(
-    jobs: JobsOption = None,
-    cache_mb: CacheOption = None,
-    checkpoint: CheckpointOption = None,
-    checkpoint_every: EveryOption = None,
-    executor: ExecutorOption = None,
-    scheduler: SchedulerOption = None,
-    early_stopping: EarlyStoppingOption = False,
-    patience: PatienceOption = None,
-) -> None:
-    """Have the options that every training has."""
-
-
-@contextmanager
-def running(options: dict[str, Any], valid: str | None) -> Iterator[None]:
-    """Let trainings within the block run as the options say; `valid` is the held-out data."""
-    present = Running(**options)
-    present.check(valid)
-    token = PRESENT.set(present)
-    try:
-        yield
-    finally:
-        PRESENT.reset(token)
+        if "early_stopping" not in signature(estimator.fit).parameters:
+            raise InputError(
+                f"--early-stopping is given, but {type(estimator).__name__} does not support it: choose another "
+                "--model, or leave it out"
+            )
+        return {"early_stopping": EarlyStopping(score, USUAL_PATIENCE if self.patience is None else self.patience)}

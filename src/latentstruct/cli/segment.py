@@ -10,7 +10,6 @@ import typer
 
 from latentstruct.cli.common import STANDARD_STREAM, check_folder, reported_errors
 from latentstruct.cli.description import largest
-from latentstruct.cli.kinds import Facts, HeldOut, Kind, Trained
 from latentstruct.cli.label_images import (
     LabelledImages,
     check_held_out,
@@ -19,7 +18,8 @@ from latentstruct.cli.label_images import (
     read_patches,
     score_segments,
 )
-from latentstruct.cli.options import (
+from latentstruct.cli.old_kinds import Facts, HeldOut, Kind, Trained
+from latentstruct.cli.old_options import (
     JsonOption,
     LatentChoices,
     OutputOption,

@@ -12,7 +12,7 @@ import typer
 from latentstruct.atomic_files import write_output
 from latentstruct.cli.common import STANDARD_STREAM, reported_errors
 from latentstruct.cli.config import suggest
-from latentstruct.cli.options import JsonOption, SeedOption
+from latentstruct.cli.old_options import JsonOption, SeedOption
 from latentstruct.cli.registry import KINDS
 from latentstruct.exceptions import InputError
 from latentstruct.progress import print_facts, print_json

@@ -10,11 +10,12 @@ import typer
 
 from latentstruct.cli.common import STANDARD_STREAM, say_warnings
 from latentstruct.cli.interrupts import exit_code, interrupt, on_interrupt, remember
-from latentstruct.cli.kinds import Kind, Trained
-from latentstruct.cli.running import PRESENT
+from latentstruct.cli.old_kinds import Kind, Trained
+from latentstruct.cli.old_running import PRESENT
+from latentstruct.cli.run import describe_fit, files_beside, show_training
 from latentstruct.cli.wording import in_words_of_the_command
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, caught_warnings, fit_facts, print_facts, print_json, say
+from latentstruct.progress import Progress, caught_warnings, print_json, say
 
 if TYPE_CHECKING:
     from latentstruct.report.blocks import Examples
@@ -152,49 +153,3 @@ def source_of(valid: str | None, train: str) -> str:
     """Return what the data are that a report shows predictions for."""
     name, what = (train, "the training data") if valid is None else (valid, "held out from training")
     return f"{'standard input' if name == STANDARD_STREAM else name}, {what}"
-
-
-def files_beside(folder: Path) -> list[Path]:
-    """Return the files that an earlier training wrote into the folder with its model."""
-    from latentstruct.cli.registry import find_kind
-    from latentstruct.persistence import read_settings
-
-    try:
-        kind = find_kind(read_settings(folder).extra)
-    except InputError:
-        return []
-    return [] if kind is None else [folder / name for name in kind.files]
-
-
-def describe_fit(estimator: Any) -> dict[str, Any]:
-    """Return what training reached."""
-    return {
-        "objective": estimator.objective_,
-        "lower_bound": estimator.lower_bound_,
-        "relative_gap": estimator.relative_gap_,
-        "certified": estimator.certified_,
-        "oracle_calls": estimator.n_oracle_calls_,
-        "rounds": estimator.n_rounds_,
-        "stop_reason": estimator.stop_reason_,
-        "latent": bool(getattr(estimator.task_, "latent", False)),
-        "restart_objectives": list(estimator.restart_objectives_),
-    }
-
-
-def show_training(kind: Kind, result: dict[str, Any]) -> None:
-    """Print the result of a training as text."""
-    sizes = [f"{value} {name[2:]}" for name, value in result.items() if name.startswith("n_")]
-    facts = [
-        ("model", f"{result['model']} ({result['kind']}, {result['estimator']})"),
-        ("sizes", ", ".join(sizes)),
-        *fit_facts(result),
-        *kind.facts(result),
-    ]
-    if "validation_scores" in result:
-        scores = [score for _, score in result["validation_scores"]]
-        facts.append(("best validation score", f"{max(scores):.4f} of {len(scores)} evaluations"))
-    if "valid" in result:
-        facts += [(f"valid {name}", text) for name, text in kind.summarize(result["valid"])]
-    if "report" in result:
-        facts.append(("report", result["report"]))
-    print_facts(facts)

@@ -20,7 +20,7 @@ from latentstruct.short_repr import show
 from latentstruct.tasks import Motif
 
 if TYPE_CHECKING:
-    from latentstruct.cli.kinds import Kind, Trained
+    from latentstruct.cli.kind import KindSpec, Trained
 
 __all__ = ["estimator_page", "model_page"]
 
@@ -40,12 +40,12 @@ class _Subject:
     seconds: float | None = None
 
 
-def model_page(kind: "Kind | None", model: "Trained", examples: Examples | None) -> Page:
+def model_page(kind: "KindSpec | None", model: "Trained", examples: Examples | None) -> Page:
     """Return the page of a model that the command trained, or, if `kind` is None, that was saved from Python.
 
     Parameters
     ----------
-    kind : Kind or None
+    kind : KindSpec or None
         What kind of model it is.
     model : Trained
         The model; without a kind its record is not looked at.

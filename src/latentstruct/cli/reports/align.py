@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from latentstruct.cli.align import AlignKind, compare_alignments
-from latentstruct.cli.kinds import Trained
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.formats.alignments import SequencePairs
 from latentstruct.plots.features import shorten
 from latentstruct.plots.matrices import plot_substitutions

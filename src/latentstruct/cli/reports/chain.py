@@ -8,7 +8,7 @@ import numpy as np
 
 from latentstruct.cli.chain import ChainKind, compare_chains
 from latentstruct.cli.chain_files import LabelledChains, restore_features
-from latentstruct.cli.kinds import Trained
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.cli.reports.features import confusion_table, has_probabilities, label_table, label_weights
 from latentstruct.plots.features import can_write, shorten
 from latentstruct.plots.matrices import MOST_LABELS, plot_transitions, strongest_transition_rows

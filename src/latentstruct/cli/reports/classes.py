@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from latentstruct.cli.classes import ClassesKind, compare_classes, name_features
-from latentstruct.cli.kinds import Trained
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.cli.reports.features import (
     confusion_table,
     contribution_table,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from latentstruct.cli.cluster import ClusterKind, describe_pairs
 from latentstruct.cli.clusterings import compare_clusters
-from latentstruct.cli.kinds import Trained
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.cli.reports import clusterings
 from latentstruct.pairing import pair_feature_names
 from latentstruct.plots.features import shorten

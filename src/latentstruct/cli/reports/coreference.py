@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from latentstruct.cli.clusterings import compare_clusters
 from latentstruct.cli.coreference import CoreferenceKind, restore_features
-from latentstruct.cli.kinds import Trained
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.cli.reports import clusterings
 from latentstruct.plots.features import shorten
 from latentstruct.plots.forests import called_clusters, lettered_clusters

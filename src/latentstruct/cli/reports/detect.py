@@ -9,7 +9,7 @@ from latentstruct.box_features import N_GEOMETRY, ORIENTATIONS
 from latentstruct.box_pictures import draw_boxes, draw_chances
 from latentstruct.cli.detect import DetectKind, restore_features
 from latentstruct.cli.found_boxes import Finding, judge
-from latentstruct.cli.kinds import Trained
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.cli.photographs import Photographs
 from latentstruct.images import label_colours
 from latentstruct.plots.features import shorten

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.cli.diverse import DiverseKind, candidates, compare_choices
-from latentstruct.cli.kinds import Trained
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.metrics.diversity import subtopic_holders
 from latentstruct.plots.features import shorten
 from latentstruct.plots.rankings import plot_benefits

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from latentstruct.cli.graph import GraphKind, has_probabilities, restore_features
 from latentstruct.cli.graph_files import compare_graphs, is_known, named_graphs
 from latentstruct.cli.graph_weights import states_of, strongest_edge_weights, strongest_node_weights
-from latentstruct.cli.kinds import Trained
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.plots.features import can_write, plot_weights, shorten
 from latentstruct.plots.graphs import plot_graph
 from latentstruct.plots.matrices import plot_matrix

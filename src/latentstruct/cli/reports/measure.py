@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from latentstruct.cli.classes import name_features
-from latentstruct.cli.kinds import Trained
 from latentstruct.cli.measure import MeasureKind, name_measure, positive_scores, score_of_values, threshold_of
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.cli.reports.bars import strongest_bars
 from latentstruct.cli.reports.features import contribution_table, row_of
 from latentstruct.plots.features import plot_scores, shorten

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from latentstruct.cli.found_motif import MEME_FILE, SITES_FILE
-from latentstruct.cli.kinds import Trained
 from latentstruct.cli.motif import MotifKind, compare_scores
 from latentstruct.cli.motif_files import JudgedSequences, KnownSites, is_hit, share_of_sites_hit
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.formats.fasta import read_sites
 from latentstruct.formats.meme import read_meme
 from latentstruct.motifs import Site, find_sites

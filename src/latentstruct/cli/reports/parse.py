@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from latentstruct.cli.description import largest
-from latentstruct.cli.kinds import Trained
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.cli.parse import ParseKind, compare_trees, name_weight, parse
 from latentstruct.plots.features import can_write, shorten
 from latentstruct.plots.trees import plot_tree, tree_height

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.cli.kinds import Trained
 from latentstruct.cli.label_images import LabelledImages, predict_pixels, score_segments
+from latentstruct.cli.old_kinds import Trained
 from latentstruct.cli.reports.features import label_table
 from latentstruct.cli.segment import SegmentKind, SegmentRecord, restore_features
 from latentstruct.images import Colour, label_colours, label_name

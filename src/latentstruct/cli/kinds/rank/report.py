@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.cli.kinds import Trained
-from latentstruct.cli.rank import RankKind, compare_rankings, name_document
+from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.rank.command import KIND, compare_rankings, name_document
 from latentstruct.cli.reports.bars import strongest_bars
 from latentstruct.plots.features import shorten
 from latentstruct.plots.rankings import MOST_DOCUMENTS, plot_ranking
@@ -37,7 +37,7 @@ def examples(model: Trained, queries: "Queries", source: str) -> Examples:
         f"share of the first {k} places lost" if latent else "share of pairs in the wrong order",
         [_remark(found, grades, k) for found, grades in zip(scores, queries.Y, strict=True)],
         lambda i: _draw(model, queries, i, scores[i]),
-        RankKind().summarize(compare_rankings(queries, scores, k)),
+        KIND.summarize(compare_rankings(queries, scores, k)),
     )
 
 

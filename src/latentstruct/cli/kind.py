@@ -1,0 +1,256 @@
+"""What the commands know of a kind of model.
+
+A kind is a folder `latentstruct.cli.kinds.NAME` and its name in `latentstruct.cli.registry`. Its module `command`
+declares a subclass of `KindSpec`; `report` and `sample` are loaded when a page is drawn or example data are made.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from latentstruct.cli.options import HeldOut, TrainOptions
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.progress import Progress, print_table, show_percent
+
+if TYPE_CHECKING:
+    from latentstruct.report.blocks import Block, Examples
+
+Facts = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model of the command: its folder, estimator and record, its features, and the labels that it knows.
+
+    While the data of --valid are read, the estimator is not trained yet.
+    """
+
+    path: Path
+    estimator: Any
+    record: Any
+    features: Any = None
+    labels: frozenset[Any] = frozenset()
+
+    def damaged(self, why: str) -> FormatError:
+        """Return the error of a model whose parts contradict each other."""
+        # What went wrong inside may name the same cure.
+        return FormatError(f"{self.path} is damaged ({why.removesuffix(': train again')}): train again")
+
+    def restored(self, restore: Callable[[Any], Any], fits: Callable[[Any], bool] | None = None) -> Any:
+        """Return the features made from their record; raise if they do not fit the weights of the model."""
+        try:
+            features = restore(self.record.features)
+        except InputError as error:
+            raise self.damaged(str(error)) from error
+        except (LookupError, TypeError) as error:
+            raise self.damaged("the state of its features cannot be read") from error
+        if not (features.n_features_ == self.estimator.task_.n_inputs_ if fits is None else fits(features)):
+            raise self.damaged("its features do not belong to its weights")
+        return features
+
+
+@dataclass
+class Loaded:
+    """Data to train on, and the estimator to fit.
+
+    Parameters
+    ----------
+    X, Y : examples
+        As the task takes them.
+    estimator : estimator
+        Not trained yet.
+    sizes : dict of str to int
+        What is told of the data, with "n_examples".
+    record : dataclass
+        What is kept beside the model, with 0 seconds.
+    features, labels
+        As `Trained` has them.
+    shown : optional
+        The data in the form that `KindSpec.read` returns, for a report.
+    fit_params : dict
+        Further arguments of fit.
+    """
+
+    X: Any
+    Y: Any
+    estimator: Any
+    sizes: dict[str, int]
+    record: Any
+    features: Any = None
+    labels: frozenset[Any] = frozenset()
+    shown: Any = None
+    fit_params: dict[str, Any] = field(default_factory=dict)
+
+
+def value_at(scores: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a path such as "pairs.f1", None if there is none."""
+    value: Any = scores
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+class KindSpec(ABC):
+    """One kind of model: declarations, and the steps that differ from kind to kind.
+
+    Attributes
+    ----------
+    name : str
+        Stands in `latentstruct train NAME` and in the record beside a model.
+    summary, latent, reads : str
+        What `latentstruct tasks` tells: what it is for, what is latent, and the form of its files.
+    example_file, prediction_file : str
+        Names of example data and of predictions for them.
+    options : type
+        The dataclass of the options of its training, whose docstring is the help of the command.
+    record : type
+        The dataclass of what is kept beside a model, with the fields kind, n_examples and seconds.
+    tasks : tuple of str
+        The classes of tasks that its models have.
+    files : tuple of str
+        Files that `finish` writes into the folder of the model.
+    judged_on, judged_on_always : frozenset of str
+        Fields of `HeldOut` that evaluation reads, and those that it needs.
+    evaluation_hint : str
+        How to call evaluate.
+    predict_flags : frozenset of str
+        Options of predict that `predict` takes.
+    headline : tuple of (str, str)
+        Names and paths of the scores that are told after a training, as percentages; those that are None are left out.
+    main : tuple of str
+        Paths of the score that early stopping maximizes: the first that there is.
+    tables : dict
+        Keys of `describe` with the titles and columns of their tables.
+    expected_stops : tuple of str
+        Reasons for a stop that are no cause for a warning, as the command cannot do better.
+    misses_labels : bool
+        Whether its example data can leave labels out.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    latent: ClassVar[str] = "nothing"
+    reads: ClassVar[str]
+    example_file: ClassVar[str]
+    prediction_file: ClassVar[str] = "predicted.txt"
+    options: ClassVar[type[TrainOptions]]
+    record: ClassVar[type]
+    tasks: ClassVar[tuple[str, ...]]
+    files: ClassVar[tuple[str, ...]] = ()
+    judged_on: ClassVar[frozenset[str]] = frozenset({"data"})
+    judged_on_always: ClassVar[frozenset[str]] = frozenset({"data"})
+    evaluation_hint: ClassVar[str] = "give one labelled file, as latentstruct evaluate MODEL DATA"
+    predict_flags: ClassVar[frozenset[str]] = frozenset()
+    headline: ClassVar[tuple[tuple[str, str], ...]] = ()
+    main: ClassVar[tuple[str, ...]] = ()
+    tables: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"weights": ("strongest weights", ("feature", "weight"))}
+    expected_stops: ClassVar[tuple[str, ...]] = ()
+    misses_labels: ClassVar[bool] = False
+
+    @abstractmethod
+    def load(self, options: Any, progress: Progress) -> Loaded:
+        """Read the training data, learn features, and build the estimator."""
+
+    def encode(self, loaded: Loaded, progress: Progress) -> Loaded:
+        """Compute what takes long, once the held-out data have been checked."""
+        return loaded
+
+    def naming(self, data: str) -> AbstractContextManager[None]:
+        """Return a context in which errors name what the file holds instead of examples."""
+        return nullcontext()
+
+    def final_record(self, model: Trained, loaded: Loaded) -> Any:
+        """Return what is kept beside the trained model."""
+        return model.record
+
+    def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
+        """Write further files when the model is saved; return what is told of them."""
+        return {}
+
+    def fits(self, model: Trained) -> bool:
+        """Tell whether estimator and record belong together; the class of the task has been checked."""
+        return True
+
+    def restore(self, model: Trained) -> Any:
+        """Return the features of a trained model."""
+        return None
+
+    def known_labels(self, estimator: Any) -> frozenset[Any]:
+        """Return the labels that a trained model knows, if its files may have others."""
+        return frozenset()
+
+    @abstractmethod
+    def read(self, model: Trained, held_out: HeldOut) -> Any:
+        """Read labelled data, with the features and labels of a model."""
+
+    @abstractmethod
+    def score(self, model: Trained, data: Any) -> dict[str, Any]:
+        """Return the quality of predictions for what `read` returned."""
+
+    def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+        """Return the quality of predictions for labelled data."""
+        return self.score(model, self.read(model, held_out))
+
+    def input_files(self, data: str) -> Sequence[str | Path]:
+        """Return the files that `predict` reads."""
+        return [data]
+
+    @abstractmethod
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        """Predict for a file and write the result to another; `predict_flags` are further arguments."""
+
+    @abstractmethod
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        """Print what `score` returned."""
+
+    def summarize(self, scores: dict[str, Any]) -> Facts:
+        """Return the one or two figures of `score` that count most."""
+        found = ((name, value_at(scores, path)) for name, path in self.headline)
+        return [(name, show_percent(value)) for name, value in found if value is not None]
+
+    def main_score(self, scores: dict[str, Any]) -> float:
+        """Return the figure of `score` that early stopping maximizes."""
+        return float(next(value for path in self.main if (value := value_at(scores, path)) is not None))
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        """Return what `latentstruct info` tells of a model beside what all models have."""
+        return {}
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        """Return the lines to show of a training's result or of a description."""
+        return []
+
+    def show_details(self, result: dict[str, Any]) -> None:
+        """Print the tables of a description."""
+        for key, (title, columns) in self.tables.items():
+            rows = [
+                [f"{cell:+.4f}" if isinstance(cell, float) else str(cell) for cell in one.values()]
+                for one in result[key]
+            ]
+            if rows:
+                print_table(title, columns, rows, n_text=len(columns) - 1)
+
+    def _module(self, name: str) -> Any:
+        return import_module(f"latentstruct.cli.kinds.{self.name}.{name}")
+
+    def weight_blocks(self, model: Trained) -> "list[Block]":
+        """Return what a report shows of the weights."""
+        blocks: list[Block] = self._module("report").weight_blocks(model)
+        return blocks
+
+    def examples(self, model: Trained, data: Any, source: str) -> "Examples":
+        """Return predictions for what `read` returned, to be shown; `source` says what the data are."""
+        examples: Examples = self._module("report").examples(model, data, source)
+        return examples
+
+    def example(self, seed: int = 0, missing: float = 0.0) -> bytes:
+        """Return the file of a small data set; `missing` is the share of labels to leave out."""
+        if missing and not self.misses_labels:
+            raise InputError(f"--missing is {missing:g}, but an example of {self.name} has all labels: leave it out")
+        options = {"missing": missing} if missing else {}
+        made: bytes = self._module("sample").make_example(seed, **options)
+        return made

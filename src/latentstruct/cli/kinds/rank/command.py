@@ -1,0 +1,173 @@
+"""Models that rank the documents of queries."""
+
+import re
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, Option
+
+from latentstruct.cli.description import strongest_features
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Trained
+from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, print_facts, print_table
+
+if TYPE_CHECKING:
+    from latentstruct.formats import Queries
+
+CUTS = (1, 3, 5, 10)
+DOCUMENT_NAME = re.compile(r"\bdocid\s*=\s*(\S+)")
+
+
+class RankModel(StrEnum):
+    """What to train."""
+
+    precision = "precision"
+    pairwise = "pairwise"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankOptions(TrainOptions):
+    """Train on queries: a line for each document, as GRADE qid:QUERY 1:VALUE 2:VALUE …, above 0 is relevant.
+
+    The default makes the precision of the first k documents high, beginning with a weighted classifier.
+
+    Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train rank train.txt --k 5 -C 10 --valid vali.txt -o ranker
+    """
+
+    data: Annotated[str, Argument(metavar="DATA", help="Documents as svmlight lines with qid; - is standard input.")]
+    model: Annotated[
+        RankModel,
+        Option(metavar="NAME", help="precision: of the first k (latent SSVM); pairwise: all pairs (RankSVM)."),
+    ] = RankModel.precision
+    k: Annotated[int, Option("--k", min=1, help="How many documents count.")] = 5
+    C: Annotated[float, weight_of("query")] = 1.0
+
+
+@dataclass(frozen=True)
+class RankRecord:
+    """What is kept beside a ranking model: `k` of its precision, also if pairs were trained on."""
+
+    k: int
+    n_features: int
+    n_documents: int
+    n_examples: int
+    seconds: float = 0.0
+    kind: Literal["rank"] = "rank"
+
+
+class RankKind(KindSpec):
+    """Rankings of documents."""
+
+    name = "rank"
+    summary = "Put the relevant documents of a query first."
+    latent = "which of the relevant documents are to be the first k"
+    reads = (
+        "Svmlight lines, one for each document: grade, qid:QUERY, features such as 1:0.5, and perhaps a remark after #."
+    )
+    example_file = "rank.txt"
+    prediction_file = "predicted.tsv"
+    options = RankOptions
+    record = RankRecord
+    tasks = ("PrecisionAtK", "PairwiseRanking")
+
+    def load(self, options: RankOptions, progress: Progress) -> Loaded:
+        from latentstruct.formats import read_queries
+        from latentstruct.tasks import PairwiseRanking, PrecisionAtK
+
+        queries = read_queries(options.data)
+        n_features, n_documents = queries.X[0].shape[1], sum(map(len, queries.Y))
+        progress.say(f"read {len(queries.ids)} queries, {n_documents} documents from {options.data}")
+        task: Any = PairwiseRanking()
+        if options.model is RankModel.precision:
+            check_lists(queries, options, progress)
+            task = PrecisionAtK(options.k)
+        sizes = {"n_examples": len(queries.ids), "n_documents": n_documents, "n_features": n_features}
+        record = RankRecord(options.k, n_features, n_documents, len(queries.ids))
+        return Loaded(queries.X, queries.Y, options.latent_svm(task), sizes, record, shown=queries)
+
+    def fits(self, model: Trained) -> bool:
+        task, record = model.estimator.task_, model.record
+        same_k = type(task).__name__ == "PairwiseRanking" or record.k == task.k
+        return record.n_features == task.n_inputs_ and same_k and record.k > 0
+
+    def read(self, model: Trained, held_out: HeldOut) -> "Queries":
+        from latentstruct.formats import read_queries
+
+        return read_queries(held_out.data or "", n_features=model.record.n_features)
+
+    def score(self, model: Trained, data: "Queries") -> dict[str, Any]:
+        return compare_rankings(data, model.estimator.decision_function(data.X), model.record.k)
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        from latentstruct.formats import write_scores
+        from latentstruct.formats.text import extension, write_text
+
+        queries = self.read(model, HeldOut(data))
+        scores = model.estimator.decision_function(queries.X)
+        if extension(output) != ".tsv":
+            write_scores(output, scores)
+            return
+        lines = ["query\tdocument\tscore\n"]
+        for query, documents, one in zip(queries.ids, queries.documents, scores, strict=True):
+            shown = map(name_document, documents)
+            lines += [f"{query}\t{name}\t{score!r}\n" for name, score in zip(shown, one.tolist(), strict=True)]
+        write_text(output, "".join(lines))
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        nothing = scores["n_without_relevant"]
+        print_facts(
+            [
+                ("queries", f"{scores['n_examples']}, {nothing} without a relevant document (these count 0)"),
+                ("MAP", f"{scores['average_precision']:.4f}"),
+            ]
+        )
+        rows = [(str(k), f"{scores['precision'][k]:.4f}", f"{scores['ndcg'][k]:.4f}") for k in scores["precision"]]
+        print_table("", ("k", "P@k", "NDCG@k"), rows, n_text=0)
+
+    def summarize(self, scores: dict[str, Any]) -> Facts:
+        k = scores["k"]
+        return [(f"P@{k}", f"{scores['precision'][k]:.4f}"), (f"NDCG@{k}", f"{scores['ndcg'][k]:.4f}")]
+
+    def main_score(self, scores: dict[str, Any]) -> float:
+        return float(scores["precision"][scores["k"]])
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        strongest = strongest_features(model.estimator.coef_, lambda j: f"feature {j + 1}", top)
+        return {"k": model.record.k, "n_documents": model.record.n_documents, "weights": strongest}
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        return [("k", str(result["k"]))] if "k" in result else []
+
+
+def check_lists(queries: "Queries", options: RankOptions, progress: Progress) -> None:
+    """Raise if no query has more than k documents, for then there is nothing to choose."""
+    lengths, k = [len(y) for y in queries.Y], options.k
+    longest, n_short = max(lengths), sum(length <= k for length in lengths)
+    if longest <= k:
+        raise InputError(
+            f"--k is {k}, but no query of {options.data} has more than {longest} documents, so there is nothing to "
+            f"choose: choose a k below {longest}"
+        )
+    if n_short:
+        progress.say(f"{n_short} of {len(lengths)} queries have {k} documents at most and cannot teach anything")
+
+
+def compare_rankings(queries: "Queries", found: Any, k: int) -> dict[str, Any]:
+    """Return precision, NDCG and average precision of scores."""
+    from latentstruct.metrics import ranking_scores
+
+    scores = asdict(ranking_scores(queries.Y, found, sorted({*CUTS, k})))
+    return {"n_examples": scores.pop("n_queries"), "k": k, **scores}
+
+
+def name_document(remark: str) -> str:
+    """Return the name a document has in the remark behind its features, or else the remark on one line."""
+    named = DOCUMENT_NAME.search(remark)
+    return named[1] if named is not None else " ".join(remark.split())
+
+
+KIND = RankKind()

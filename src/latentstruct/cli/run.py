@@ -1,0 +1,184 @@
+"""Train a model of any kind: read, fit, save, evaluate and report."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from latentstruct.cli.common import STANDARD_STREAM, say_warnings
+from latentstruct.cli.interrupts import exit_code, interrupt, on_interrupt, remember
+from latentstruct.cli.kind import KindSpec, Loaded, Trained
+from latentstruct.cli.options import TrainOptions
+from latentstruct.cli.wording import in_words_of_the_command
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, caught_warnings, fit_facts, print_facts, print_json, say
+
+
+def train(kind: KindSpec, options: TrainOptions) -> None:
+    """Train as the options say."""
+    options.check()
+    progress = Progress(options.quiet)
+    loaded = kind.load(options, progress)
+    model = Trained(options.output, loaded.estimator, loaded.record, loaded.features, loaded.labels)
+    held_out = None if options.valid is None else kind.read(model, options.held_out())
+    with kind.naming(options.source):
+        loaded = kind.encode(loaded, progress)
+        Training(kind, options, loaded, replace(model, record=loaded.record), held_out, progress).run()
+
+
+@dataclass
+class Training:
+    """One training: what to fit, and the held-out data, None if there are none."""
+
+    kind: KindSpec
+    options: TrainOptions
+    loaded: Loaded
+    model: Trained
+    held_out: Any
+    progress: Progress
+
+    def run(self) -> None:
+        """Fit, save, evaluate and report; after Ctrl-C or SIGTERM too, then with the exit code of that signal."""
+        loaded, options, estimator = self.loaded, self.options, self.loaded.estimator
+        self.progress.say(f"training {type(estimator).__name__}: {sizes_in_words(loaded.sizes)}")
+        began = time.perf_counter()
+        # A signal stops training early; nothing but a failure keeps the best weights from being saved then.
+        with caught_warnings() as warned, on_interrupt(remember):
+            with on_interrupt(interrupt), self.progress, options.configured(estimator, self._main_score) as further:
+                further |= loaded.fit_params
+                estimator.fit(loaded.X, loaded.Y, callback=self.progress.callback, **further)
+            seconds = time.perf_counter() - began
+            interrupted = estimator.stop_reason_ == "interrupted"
+            if interrupted:
+                say(f"interrupted: saving the best weights so far to {options.output}")
+            told = self._save(seconds)
+        result = {
+            "model": str(options.output),
+            "kind": self.kind.name,
+            "estimator": type(estimator).__name__,
+            **describe_fit(estimator),
+            "seconds": seconds,
+            **loaded.sizes,
+            "n_weights": len(estimator.coef_),
+            **told,
+        }
+        if estimator.validation_scores_:
+            result["validation_scores"] = estimator.validation_scores_
+        if self.held_out is not None:
+            scored = self._afterwards(lambda: self.kind.score(self.model, self.held_out), "it was not evaluated")
+            result["valid"] = scored
+        if options.report is not None:
+            result["report"] = self._afterwards(self._write_report, "no report was written")
+        if options.json:
+            print_json(result)
+        else:
+            show_training(self.kind, result)
+        if interrupted:
+            raise typer.Exit(exit_code())
+        expected = tuple(f"training stopped early ({reason})" for reason in self.kind.expected_stops)
+        say_warnings(text for text in warned if not text.startswith(expected))
+
+    def _save(self, seconds: float) -> dict[str, Any]:
+        """Save the model and what belongs to it; return what is told of that."""
+        from latentstruct.persistence import save_model
+
+        record = replace(self.kind.final_record(self.model, self.loaded), seconds=seconds)
+        self.model = replace(self.model, record=record)
+        earlier = files_beside(self.options.output)
+        try:
+            save_model(self.options.output, self.loaded.estimator, asdict(record))
+        except InputError as error:
+            raise InputError(
+                f"training is over, but its model was not saved, as {error}; a run with --checkpoint FILE can be "
+                "repeated without training: give one"
+            ) from error
+        for file in earlier:
+            file.unlink(missing_ok=True)
+        return self.kind.finish(self.model, self.loaded)
+
+    def _main_score(self, estimator: Any) -> float:
+        return self.kind.main_score(self.kind.score(replace(self.model, estimator=estimator), self.held_out))
+
+    def _write_report(self) -> str:
+        from latentstruct.report.model import model_page
+        from latentstruct.report.page import write_page
+
+        assert self.options.report is not None
+        data, source = self.held_out, f"{shown_name(self.options.valid)}, held out from training"
+        if data is None:
+            data, source = self.loaded.shown, f"{shown_name(self.options.source)}, the training data"
+        with caught_warnings() as warned:
+            examples = None if data is None else self.kind.examples(self.model, data, source)
+            write_page(model_page(self.kind, self.model, examples), self.options.report)
+        say_warnings(warned)
+        return str(self.options.report)
+
+    def _afterwards(self, work: Callable[[], Any], undone: str) -> Any:
+        """Do what follows once the model is saved; what stops it says so."""
+        try:
+            with on_interrupt(interrupt):
+                return work()
+        except KeyboardInterrupt as error:
+            say(f"interrupted: the model is in {self.options.output}, but {undone}")
+            raise typer.Exit(exit_code()) from error
+        except (InputError, OSError) as error:
+            why = in_words_of_the_command(str(error))
+            raise InputError(f"the model is saved in {self.options.output}, but {undone}: {why}") from error
+
+
+def shown_name(name: str | None) -> str:
+    """Return what messages call a file."""
+    return "standard input" if name == STANDARD_STREAM else name or ""
+
+
+def sizes_in_words(result: dict[str, Any]) -> str:
+    """Return the counts of a result, such as "30 examples, 12 features"."""
+    return ", ".join(f"{value} {name[2:]}" for name, value in result.items() if name.startswith("n_"))
+
+
+def files_beside(folder: Path) -> list[Path]:
+    """Return the files that an earlier training wrote into the folder with its model."""
+    from latentstruct.cli.registry import find_kind
+    from latentstruct.persistence import read_settings
+
+    try:
+        kind = find_kind(read_settings(folder).extra)
+    except InputError:
+        return []
+    return [] if kind is None else [folder / name for name in kind.files]
+
+
+def describe_fit(estimator: Any) -> dict[str, Any]:
+    """Return what training reached."""
+    return {
+        "objective": estimator.objective_,
+        "lower_bound": estimator.lower_bound_,
+        "relative_gap": estimator.relative_gap_,
+        "certified": estimator.certified_,
+        "oracle_calls": estimator.n_oracle_calls_,
+        "rounds": estimator.n_rounds_,
+        "stop_reason": estimator.stop_reason_,
+        "latent": bool(getattr(estimator.task_, "latent", False)),
+        "restart_objectives": list(estimator.restart_objectives_),
+    }
+
+
+def show_training(kind: KindSpec, result: dict[str, Any]) -> None:
+    """Print the result of a training as text."""
+    facts = [
+        ("model", f"{result['model']} ({result['kind']}, {result['estimator']})"),
+        ("sizes", sizes_in_words(result)),
+        *fit_facts(result),
+        *kind.facts(result),
+    ]
+    if "validation_scores" in result:
+        scores = [score for _, score in result["validation_scores"]]
+        facts.append(("best validation score", f"{max(scores):.4f} of {len(scores)} evaluations"))
+    if "valid" in result:
+        facts += [(f"valid {name}", text) for name, text in kind.summarize(result["valid"])]
+    if "report" in result:
+        facts.append(("report", result["report"]))
+    print_facts(facts)
