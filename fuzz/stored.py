@@ -33,6 +33,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "parse": (),
     "diverse": (),
     "cluster": (),
+    "segments": (),
     "segment": (),
     "detect": (),
 }

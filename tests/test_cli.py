@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from command import HANGS, default_interrupts, fail, interrupt, run, start, watch, weights_file
 from latentstruct import CRF, Chain, LatentSSVM, Motif, Multiclass, StructuralSVM, load, persistence
-from latentstruct.cli import chain
 from latentstruct.cli.common import check_folder, list_labels
+from latentstruct.cli.kinds.chain.command import ChainKind
 from latentstruct.cli.options import SolverName
 from latentstruct.cli.registry import KINDS
 from latentstruct.estimators import SOLVERS
@@ -598,7 +598,7 @@ def test_second_interrupt_does_not_spoil_the_saving(chains, tmp_path, monkeypatc
 
 
 def test_interrupted_evaluation_leaves_the_model(chains, tmp_path, monkeypatch):
-    monkeypatch.setattr(chain, "score_chains", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(ChainKind, "score", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     with default_interrupts():
         result = run("train", "chain", chains, "--valid", chains, "-o", tmp_path / "model", "--quiet", code=130)
     assert result.stderr == f"interrupted: the model is in {tmp_path / 'model'}, but it was not evaluated\n"

@@ -12,9 +12,9 @@ from command import fail, run
 from latentstruct import load
 from latentstruct.box_pictures import draw_boxes
 from latentstruct.boxes import grid_boxes, overlaps
-from latentstruct.cli.detect import choose_cache
+from latentstruct.cli.kinds.detect.command import choose_cache
 from latentstruct.cli.registry import KINDS
-from latentstruct.cli.training import Training
+from latentstruct.cli.run import Training
 from latentstruct.exceptions import InputError
 from latentstruct.formats.boxes import ImageAnnotation, read_coco, write_coco
 from latentstruct.images import ImageFiles
@@ -424,7 +424,7 @@ def test_bad_images_in_predictions(model, copied, tmp_path):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.name != "detect"], ids=lambda kind: kind.name)
 def test_other_kinds_leave_nothing_out(kind):
     with pytest.raises(InputError, match=f"a {kind.name} model does not leave anything out: leave --skip-bad out"):
-        kind.predict_usable(None, "in", "out")
+        kind.check_flags({"skip_bad": True})
 
 
 @pytest.mark.parametrize(

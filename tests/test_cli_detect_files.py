@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from command import fail, run
-from latentstruct.cli import detect, results
+from latentstruct.cli import results
+from latentstruct.cli.kinds.detect import command as detect
 from latentstruct.images import ImageFiles
 from pictures import encode, pack
 from test_boxes import noise

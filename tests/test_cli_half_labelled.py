@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from command import fail, run
 from latentstruct import load
-from latentstruct.cli.half_labels import labelled_runs
+from latentstruct.cli.kinds.chain.files import labelled_runs
 from latentstruct.formats import read_conll
 from latentstruct.progress import fit_facts
 

@@ -5,7 +5,7 @@ import pytest
 
 from command import fail, run
 from latentstruct import load
-from latentstruct.cli.measure import Wish, parse_wish
+from latentstruct.cli.kinds.measure.command import Wish, parse_wish
 from latentstruct.exceptions import InputError
 from latentstruct.formats import read_svmlight
 from latentstruct.metrics import measure_scores

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from command import fail, run
-from latentstruct.cli.motif import MotifKind
 from latentstruct.cli.options import HeldOut
+from latentstruct.cli.registry import KINDS
 from latentstruct.exceptions import InputError
 
 TWICE = {
@@ -22,6 +22,7 @@ TWICE = {
     "motif": ("--positive", "-", "--background", "-"),
     "parse": ("-", "--valid", "-"),
     "rank": ("-", "--valid", "-"),
+    "segments": ("-", "--valid", "-"),
 }
 
 
@@ -34,8 +35,8 @@ def test_standard_input_is_refused_where_it_is_given_twice(kind, tmp_path):
 
 def test_evaluation_reads_standard_input_once():
     with pytest.raises(InputError, match="- is given twice"):
-        HeldOut(positive="-", negative="-").check(MotifKind())
-    HeldOut(positive="-", negative="some.fa").check(MotifKind())
+        HeldOut(positive="-", negative="-").check(KINDS["motif"])
+    HeldOut(positive="-", negative="some.fa").check(KINDS["motif"])
 
 
 @pytest.mark.parametrize("kind", ["chain", "cluster", "coreference", "graph", "parse", "rank"])

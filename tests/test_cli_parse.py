@@ -5,7 +5,7 @@ import pytest
 
 from command import fail, run, run_interrupted
 from latentstruct import load
-from latentstruct.cli.parse import name_weight
+from latentstruct.cli.kinds.parse.command import name_weight
 from latentstruct.formats.brackets import format_tree, read_trees
 from latentstruct.metrics.parses import parse_scores
 from latentstruct.tasks.parsing import Parsing

@@ -7,7 +7,7 @@ from PIL import Image
 
 from command import fail, run
 from latentstruct import MarginalSSVM, load
-from latentstruct.cli.training import Training
+from latentstruct.cli.run import Training
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.image_features import spread_patches
 from latentstruct.images import ImageFiles
@@ -85,7 +85,7 @@ def test_training_prediction_and_evaluation(model, test_data, tmp_path):
 
 
 def test_predictions_are_those_of_the_model(model, test_data, tmp_path):
-    from latentstruct.cli.label_images import make_graphs
+    from latentstruct.cli.kinds.segment.files import make_graphs
     from latentstruct.image_features import PatchFeatures
 
     run("predict", model, test_data[0], "-o", tmp_path / "out")

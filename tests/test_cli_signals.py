@@ -78,10 +78,10 @@ def test_signals_while_saving_are_no_interruption(chains, tmp_path, monkeypatch)
 
 
 def test_a_second_signal_ends_the_evaluation(chains, tmp_path, monkeypatch):
-    from latentstruct.cli import chain
+    from latentstruct.cli.kinds.chain.command import ChainKind
 
     signalled(signal.SIGINT, monkeypatch)
-    monkeypatch.setattr(chain, "score_chains", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(ChainKind, "score", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     options = ("--model", "svm", "--tol", "1e-12", "--valid", chains, "--quiet")
     result = run("train", "chain", chains, "-o", tmp_path / "model", *options, code=128 + signal.SIGTERM)
     assert f"interrupted: the model is in {tmp_path / 'model'}, but it was not evaluated" in result.stderr

@@ -19,6 +19,7 @@ SECTIONS = ("What was trained", "Training", "What the weights say", "Predictions
 # A figure of each task's evaluation, and a value that guessing stays far below.
 MEASURES = {
     "chain": (lambda scores: scores["chunks"]["f1"], 0.6),
+    "segments": (lambda scores: scores["f1"], 0.8),
     "classes": (lambda scores: scores["accuracy"], 0.7),
     "motif": (lambda scores: scores["auc"], 0.9),
     "coreference": (lambda scores: scores["muc"]["f1"], 0.7),

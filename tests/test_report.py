@@ -27,7 +27,7 @@ from latentstruct import (
     StructuralSVM,
     StructuredPerceptron,
 )
-from latentstruct.cli.samples.chain import make_example
+from latentstruct.cli.kinds.chain.sample import make_example
 from latentstruct.core.protocols import Round
 from latentstruct.datasets import make_planted_motif
 from latentstruct.exceptions import ConvergenceWarning

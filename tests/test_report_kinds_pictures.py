@@ -7,12 +7,12 @@ import pytest
 from matplotlib import pyplot
 
 from command import run
-from latentstruct.cli.coreference import restore_features
-from latentstruct.cli.detect import restore_features as restore_boxes
+from latentstruct.cli.kinds.cluster import clusterings
+from latentstruct.cli.kinds.cluster.clusterings import ITEMS_SHOWN, Clustering
+from latentstruct.cli.kinds.detect import report as detect
+from latentstruct.cli.kinds.segment import report as segment
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import KINDS, load_trained
-from latentstruct.cli.reports import clusterings, detect, segment
-from latentstruct.cli.reports.clusterings import ITEMS_SHOWN, Clustering
 from latentstruct.report.blocks import Drawing, FactList, Group, Photo, TableBlock, Text, Tokens
 from pictures import write_pictures
 
@@ -46,7 +46,7 @@ def trained(tmp_path_factory):
 
 def show_examples(data, kind, model, **options):
     held_out = HeldOut(str(data), **options)
-    return kind.examples(model, kind.read_held_out(model, held_out), "a file"), held_out
+    return kind.examples(model, kind.read(model, held_out), "a file"), held_out
 
 
 def check_block(block):
@@ -116,9 +116,9 @@ def test_forests_are_those_of_the_model(trained):
     drawing.draw(axes)
     arcs = [line for line in axes.lines if len(line.get_xdata()) > 1]
     pyplot.close(figure)
-    documents = kind.read_held_out(model, HeldOut(str(data)))
+    documents = kind.read(model, HeldOut(str(data)))
     assert len(documents[worst].mentions) <= ITEMS_SHOWN, "the example is short enough to be shown whole"
-    forest = model.estimator.predict_latent(restore_features(model).transform(documents[worst : worst + 1]))[0]
+    forest = model.estimator.predict_latent(model.features.transform(documents[worst : worst + 1]))[0]
     assert len(arcs) == len(forest)
     crossing = sum(documents[worst].clusters[i] != documents[worst].clusters[j] for i, j in forest.tolist())
     assert sum(line.get_linestyle() == "--" for line in arcs) == crossing
@@ -151,7 +151,7 @@ def test_without_a_forest_clusters_are_a_table(trained):
     shown, _ = show_examples(data, kind, model)
     assert shown.loss_name == "share of pairs that are wrong"
     table = next(block for block in shown.draw(0) if isinstance(block, TableBlock))
-    groups = kind.read_held_out(model, HeldOut(str(data)))
+    groups = kind.read(model, HeldOut(str(data)))
     assert sum(row[-1] for row in table.rows) == min(len(groups.items[0]), ITEMS_SHOWN)
 
 
@@ -168,7 +168,7 @@ def test_texts_that_the_font_lacks_are_a_table_too():
 def test_rankings_tell_the_latent_choice(trained):
     data, kind, model = trained("rank")
     shown, _ = show_examples(data, kind, model)
-    queries = kind.read_held_out(model, HeldOut(str(data)))
+    queries = kind.read(model, HeldOut(str(data)))
     table = next(block for block in shown.draw(0) if isinstance(block, TableBlock))
     chosen = model.estimator.complete(queries.X[:1], queries.Y[:1])[0]
     lower = [block.text for block in shown.draw(0) if isinstance(block, Text)]
@@ -191,7 +191,7 @@ def test_pairwise_rankings_have_no_latent_choice(trained):
 def test_covered_and_missed_subtopics_are_all_there_are(trained):
     data, kind, model = trained("diverse")
     shown, _ = show_examples(data, kind, model)
-    queries = kind.read_held_out(model, HeldOut(str(data)))
+    queries = kind.read(model, HeldOut(str(data)))
     for i in (0, len(queries) - 1):
         table, facts = shown.draw(i)
         assert len(table.rows) == model.estimator.task_.k
@@ -271,7 +271,7 @@ def test_places_are_those_that_choose_the_box(trained, monkeypatch):
     estimator = model.estimator
     n_labels, n_places = len(estimator.classes_), len(drawn[0])
     weights = estimator.coef_.reshape(-1, n_labels)[-n_places - 1 : -1]  # the last is that of the constant
-    np.testing.assert_allclose(drawn, restore_boxes(model).geometry * weights.T)
+    np.testing.assert_allclose(drawn, model.features.geometry * weights.T)
 
 
 # ---- graphs -----------------------------------------------------------------------------------------------------
@@ -331,9 +331,7 @@ def test_of_large_graphs_a_part_is_shown(graph_model, tmp_path):
     assert table.title.startswith("The first 15 of ")
     n_wrong = int(table.title.split()[4])
     assert drawing.caption.startswith("Predicted labels; red rings: ")
-    known = sum(
-        node.label is not None for node in kind.read_held_out(model, HeldOut(str(tmp_path / "test.jsonl")))[0].nodes
-    )
+    known = sum(node.label is not None for node in kind.read(model, HeldOut(str(tmp_path / "test.jsonl")))[0].nodes)
     assert shown.losses[0] == pytest.approx(n_wrong / known)
 
 

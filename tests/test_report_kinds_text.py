@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import run
+from latentstruct.cli.kinds.align.report import align_columns
+from latentstruct.cli.kinds.chain.report import show_feature
+from latentstruct.cli.kinds.parse.report import outline
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import load_trained
-from latentstruct.cli.reports.align import align_columns
-from latentstruct.cli.reports.chain import show_feature
-from latentstruct.cli.reports.parse import outline
 from latentstruct.exceptions import FormatError
 from latentstruct.features import WindowFeatures
 from latentstruct.formats import write_sites
@@ -36,7 +36,7 @@ def train(folder, kind, text, *options, name="data.txt"):
 
 def examples_of(model, **held_out):
     kind, trained = load_trained(model)
-    data = kind.read_held_out(trained, HeldOut(**held_out))
+    data = kind.read(trained, HeldOut(**held_out))
     return kind, trained, kind.examples(trained, data, "data")
 
 
@@ -128,7 +128,7 @@ def samples(n=60):
 @pytest.mark.parametrize("model", ["svm", "crf"])
 def test_classes_and_what_speaks_for_them(tmp_path, model):
     kind, trained, examples = train(tmp_path, "classes", samples(), "--model", model, name="data.csv")
-    X, y = kind.read_held_out(trained, HeldOut(data=str(tmp_path / "data.csv")))
+    X, y = kind.read(trained, HeldOut(data=str(tmp_path / "data.csv")))
     labels, predicted = trained.estimator.task_.labels_.labels, trained.estimator.predict(X).tolist()
     assert examples.losses.tolist() == [float(a != b) for a, b in zip(y, predicted, strict=True)]
     scores = trained.estimator.decision_function(X)
@@ -163,7 +163,7 @@ def test_measures_and_what_speaks_for_them(tmp_path, optimise):
     text = samples().replace("nowhere", "near")
     options = ("--optimise", optimise, "--positive-label", "far")
     kind, trained, examples = train(tmp_path, "measure", text, *options, name="data.csv")
-    X, truth = kind.read_held_out(trained, HeldOut(data=str(tmp_path / "data.csv")))
+    X, truth = kind.read(trained, HeldOut(data=str(tmp_path / "data.csv")))
     scores = -trained.estimator.decision_function(X)
     np.testing.assert_allclose(examples.losses, np.maximum(np.where(truth, -scores, scores), 0.0))
     for i in (0, 1):
@@ -205,7 +205,7 @@ def test_motifs_and_their_sites(motif):
     kind, trained, examples = examples_of(motif / "model", data=str(motif / "data.fa"))
     assert "held out from training" in (motif / "report.html").read_text(encoding="utf-8")
     sites = {one.sequence: one for one in read_sites(motif / "model" / "sites.tsv")}
-    data = kind.read_held_out(trained, HeldOut(data=str(motif / "data.fa")))
+    data = kind.read(trained, HeldOut(data=str(motif / "data.fa")))
     strands = set()
     for i, (name, sequence) in enumerate(zip(data.positive.names, data.positive.sequences, strict=True)):
         (letters,) = of(Letters, examples.draw(i))

@@ -1,8 +1,9 @@
 """The commands: train, predict, evaluate, info, report, infer, reproduce and demo."""
 
+import inspect
 import sys
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,23 +19,23 @@ from latentstruct.cli.common import (
     say_warnings,
 )
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
-from latentstruct.cli.grammar import App, TrainCommand
+from latentstruct.cli.grammar import App, Command, commands_of, lazy_group
 from latentstruct.cli.infer import infer
-from latentstruct.cli.old_kinds import Kind
-from latentstruct.cli.old_options import (
+from latentstruct.cli.options import (
+    HeldOut,
     JsonOption,
     ModelArgument,
     NegativeOption,
+    OutputFileOption,
     PositiveOption,
     QuietOption,
     SeedOption,
     SitesOption,
     SkipBadOption,
     UnknownOption,
+    command_of,
 )
-from latentstruct.cli.options import HeldOut, command_of
-from latentstruct.cli.prepare import prepare_app
-from latentstruct.cli.prepared import is_prepared, tell_prepared
+from latentstruct.cli.prepared import is_prepared, prepare, tell_prepared
 from latentstruct.cli.registry import KINDS, find_kind, load_trained, restore_trained
 from latentstruct.cli.report import report
 from latentstruct.cli.reproduce import reproduce
@@ -44,16 +45,48 @@ from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, print_facts, print_json, show_percent
 
 app = App(name="latentstruct")
-train_app = App()
-app.add_typer(train_app, name="train", help="Train a model and save it.")
+
+
+def kinds_command(attribute: str) -> type[Command]:
+    """Return a command whose help has the attribute of each kind as a paragraph in place of KINDS."""
+
+    class KindsCommand(Command):
+        """A command whose help is completed when it is shown."""
+
+        def full_help(self) -> str:
+            """Return the help, with what kinds say."""
+            told = "\n\n".join(getattr(kind, attribute) for kind in KINDS.values())
+            return inspect.cleandoc(self.help or "").replace("KINDS", told)
+
+    return KindsCommand
+
+
+@cache
+def train_commands() -> dict[str, Any]:
+    """Return the trainings."""
+    found = App()
+    for name, kind in KINDS.items():
+        found.command(name)(command_of(kind.options, partial(train, kind)))
+    return commands_of(found)
+
+
+@cache
+def prepare_commands() -> dict[str, Any]:
+    """Return the commands that prepare data."""
+    found = App()
+    for name, kind in KINDS.items():
+        if kind.prepare_options is not None:
+            found.command(name)(command_of(kind.prepare_options, partial(prepare, kind)))
+    return commands_of(found)
+
+
+app.add_typer(App(), name="train", cls=lazy_group(train_commands), help="Train a model and save it.")
 app.add_typer(
-    prepare_app, name="prepare", help="Prepare data that need not fit into memory, for training or for a trained model."
+    App(),
+    name="prepare",
+    cls=lazy_group(prepare_commands),
+    help="Prepare data that need not fit into memory, for training or for a trained model.",
 )
-for _name, _kind in KINDS.items():
-    if isinstance(_kind, Kind):
-        train_app.command(_name, cls=TrainCommand)(_kind.train)
-    else:
-        train_app.command(_name)(command_of(_kind.options, partial(train, _kind)))
 
 
 def print_version(asked: bool) -> None:
@@ -84,9 +117,7 @@ def common(
 def predict(
     model: ModelArgument,
     data: Annotated[str, typer.Argument(metavar="DATA", help="File as for training; - is standard input.")],
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="File to write; - is standard output.")
-    ] = STANDARD_STREAM,
+    output: OutputFileOption = STANDARD_STREAM,
     confidence: Annotated[
         bool, typer.Option("--confidence", help="Chains: a further column with how probable each label is.")
     ] = False,
@@ -94,32 +125,7 @@ def predict(
 ) -> None:
     """Predict labels, sites, clusters, boxes, alignments, trees, documents or scores for a file.
 
-    Chains: the columns and one more with the prediction; a column of labels is not looked at and may be missing. With
-    --confidence a last one from 0 to 1 says how probable the prediction is.
-
-    Classes: one label a line; a column of labels is not looked at and may be missing.
-
-    Motifs: a table with label, score and best site of each sequence.
-
-    Coreference: CoNLL-2012 with the mentions of the file in predicted clusters and its other columns.
-
-    Rankings: one score a line, or a table with query and document (docid = … of its remark) if FILE ends in .tsv.
-
-    Graphs: the graphs with predicted labels, their confidence (not of svm and latent) and states of hidden nodes.
-
-    Images: DATA is a folder, zip archive or image, FILE a folder for label images and pictures in overlays.
-
-    Boxes: DATA as for images, FILE a folder for predictions.json, coco.json and pictures; a score is the lead of the
-    label over the next.
-
-    Measures: label and score of each sample, one a line. Alignments: the pairs aligned, as gapped FASTA.
-
-    Parses: one tree a line; DATA has one sentence a line (word/TAG if trained with --tags), or trees if its name ends
-    in .mrg, .ptb, .tbf or .trees.
-
-    Diversity: JSON lines with the documents chosen for each query.
-
-    Items: the columns group, if DATA has it, and cluster.
+    KINDS
 
     Classes and motifs: DATA may be a folder of latentstruct prepare, if the model was trained on it or it was
     prepared with --like MODEL.
@@ -134,10 +140,7 @@ def predict(
             "--confidence and --skip-bad are given; expected the one for chains, the other for images: leave one out"
         )
     flags = {name: True for name, given in (("confidence", confidence), ("skip_bad", skip_bad)) if given}
-    if confidence and "confidence" not in kind.predict_flags:
-        raise InputError(f"--confidence is given, but {model} is a {kind.name} model; expected chain: leave it out")
-    if skip_bad and "skip_bad" not in kind.predict_flags:
-        raise InputError(f"a {kind.name} model does not leave anything out: leave --skip-bad out")
+    kind.check_flags(flags)
     kind.predict(trained, data, output, **flags)
     sys.stdout.flush()
 
@@ -163,28 +166,7 @@ def evaluate(
 ) -> None:
     """Compare predictions with the truth.
 
-    Chains: accuracy, precision, recall and F1 of chunks if the labels are BIO tags, and labels taken for others.
-
-    Classes: accuracy, and for each class precision, recall and what it is mostly taken for.
-
-    Motifs: error, AUC and, with --sites, the share of the sequences with known sites in which one is hit.
-
-    A known site is hit if it and the predicted one share at least half of the letters of the shorter.
-
-    Coreference and items: MUC, B³, CEAF and pairs. Rankings: precision@k, NDCG@k and MAP.
-
-    Graphs: the share of nodes that are right, and precision and recall of each label.
-
-    Images: the share of pixels that are right, of each label and in all, and intersection over union.
-
-    Boxes: labels that are right, CorLoc, beside that of the middle of the image, 0/1 and overlap loss; LABELS as for
-    training, with true boxes.
-
-    Measures: F1, break-even point, ROC area and others, with the table of right and wrong ones.
-
-    Alignments: Q, Q4 and modeler scores. Parses: EVALB's scores.
-
-    Diversity: the subtopics that are missed, beside a random choice, unweighted words and the best choice.
+    KINDS
 
     Chains, classes and motifs: DATA may be a folder of latentstruct prepare, if the model was trained on it or
     it was prepared with --like MODEL.
@@ -283,5 +265,7 @@ def demo(
     )
 
 
-for _command in (predict, evaluate, report, info, tasks, example, infer, reproduce, demo):
+app.command(cls=kinds_command("predicts"))(predict)
+app.command(cls=kinds_command("judged_by"))(evaluate)
+for _command in (report, info, tasks, example, infer, reproduce, demo):
     app.command()(_command)

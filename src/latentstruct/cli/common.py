@@ -4,7 +4,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -116,7 +116,7 @@ def write_lines(name: str, lines: Sequence[str]) -> None:
         write_output(name, text.encode())
 
 
-def unknown_label(where: str, label: Any, known: set[Any], mark: str | None = None) -> InputError:
+def unknown_label(where: str, label: Any, known: Set[Any], mark: str | None = None) -> InputError:
     """Return the error of a label that was not in the training data; `mark` is what stands for unknown ones."""
     marked = "" if mark is None else f", or {mark!r} where it is not known"
     return InputError(

@@ -3,12 +3,12 @@
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -16,7 +16,6 @@ from typer.core import TyperCommand, TyperGroup
 from latentstruct.at_work import Remarks
 from latentstruct.cli.common import reported_errors
 from latentstruct.cli.config import check_saving, read_options, suggest, write_options
-from latentstruct.cli.old_running import declare, running
 from latentstruct.cli.parameters import Parameter, list_parameters, walk_commands
 from latentstruct.cli.usage import usage_error
 from latentstruct.exceptions import InputError
@@ -82,14 +81,6 @@ def shared_parameters() -> tuple[Any, ...]:
     return tuple(typer.main.get_command(probe).params)
 
 
-@cache
-def running_parameters() -> tuple[Any, ...]:
-    """Return the options of every training that say how it is run."""
-    probe = typer.Typer(add_completion=False)
-    probe.command()(declare)
-    return tuple(typer.main.get_command(probe).params)
-
-
 @contextmanager
 def worded_mistakes(context: Any, args: Sequence[str]) -> Iterator[None]:
     """Tell mistakes of the command line in one line, as all other errors are told."""
@@ -138,16 +129,9 @@ def first_paragraph(text: str | None) -> str:
 class Command(TyperCommand):
     """A command whose options may stand in a file."""
 
-    added: ClassVar[tuple[Callable[..., Any], ...]] = ()
-    """Functions whose parameters a command has besides those of its own."""
-
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.params = [*self.params, *self.added_parameters(), *shared_parameters()]
-
-    def added_parameters(self) -> tuple[Any, ...]:
-        """Return further options, which its function is not given."""
-        return ()
+        self.params = [*self.params, *shared_parameters()]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read arguments, or tell in one line why they cannot be read."""
@@ -158,15 +142,15 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command, then save its options if asked to."""
         with Remarks(say, quiet=bool(ctx.params.get("quiet"))):
-            result = self.call(ctx)
+            result = super().invoke(ctx)
         if "save_config" in ctx.meta:
             with reported_errors():
                 write_options(ctx.meta["save_config"], words_of(ctx), self, ctx.params)
         return result
 
-    def call(self, ctx: Any) -> Any:
-        """Call the function of the command."""
-        return super().invoke(ctx)
+    def full_help(self) -> str:
+        """Return what the command does."""
+        return self.help or ""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what follows the name in the line on usage."""
@@ -175,31 +159,11 @@ class Command(TyperCommand):
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write what the command does."""
-        write_paragraphs(formatter, self.help)
+        write_paragraphs(formatter, self.full_help())
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options."""
         write_parameters(formatter, list_parameters(self))
-
-
-class TrainCommand(Command):
-    """A training, which has options that say how it is run."""
-
-    added = (declare,)
-
-    def added_parameters(self) -> tuple[Any, ...]:
-        """Return the options of every training."""
-        return running_parameters()
-
-    def call(self, ctx: Any) -> Any:
-        """Train as the options say."""
-        given = dict(ctx.params)
-        options = {param.name: ctx.params.pop(param.name) for param in running_parameters()}
-        with reported_errors(), running(options, ctx.params.get("valid")):
-            result = super().call(ctx)
-        # Saved options are those that were given.
-        ctx.params = given
-        return result
 
 
 def write_parameters(formatter: Any, parameters: Sequence[Parameter]) -> None:
@@ -249,6 +213,29 @@ class Group(TyperGroup):
         write_rows(formatter, "Commands", rows)
 
 
+def lazy_group(build: Callable[[], dict[str, Any]]) -> type[Group]:
+    """Return a group whose commands are built when they are needed."""
+
+    class LazyGroup(Group):
+        """Commands under one name."""
+
+        @property
+        def commands(self) -> MutableMapping[str, Any]:
+            """The commands by their names."""
+            return build()
+
+        @commands.setter
+        def commands(self, registered: MutableMapping[str, Any]) -> None:
+            """Ignore that nothing is registered."""
+
+    return LazyGroup
+
+
+def commands_of(app: "App") -> dict[str, Any]:
+    """Return the commands of a group by their names."""
+    return dict(typer.main.get_group(app).commands)
+
+
 class App(typer.Typer):
     """Commands that all take `--config`."""
 
@@ -269,23 +256,7 @@ class App(typer.Typer):
 
 @dataclass(frozen=True)
 class CommandHelp:
-    """What the help tells of one command.
-
-    Parameters
-    ----------
-    words : tuple of str
-        What calls it, such as ("train", "chain").
-    usage : str
-        The line on usage.
-    summary : str
-        What it does, in a sentence.
-    paragraphs : tuple of str
-        What else is to be known.
-    examples : tuple of str
-        Whole command lines.
-    parameters : tuple of Parameter
-        Its arguments and options.
-    """
+    """What the help tells of one command: the words that call it, and whole command lines as examples."""
 
     words: tuple[str, ...]
     usage: str
@@ -304,7 +275,7 @@ def describe_commands() -> list[CommandHelp]:
 
 def describe_command(words: tuple[str, ...], command: Any) -> CommandHelp:
     """Return what the help tells of a command."""
-    summary, *paragraphs = (" ".join(text.split()) for text in inspect.cleandoc(command.help or "").split("\n\n"))
+    summary, *paragraphs = (" ".join(text.split()) for text in inspect.cleandoc(command.full_help()).split("\n\n"))
     examples: list[str] = []
     if paragraphs and EXAMPLES.match(paragraphs[-1]):
         examples = EXAMPLES.sub("", paragraphs.pop()).split("; ")

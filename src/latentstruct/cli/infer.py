@@ -12,7 +12,8 @@ import typer
 
 from latentstruct.at_work import each
 from latentstruct.cli.common import STANDARD_STREAM, check_one_stream, check_output, reported_errors
-from latentstruct.cli.old_options import JsonOption
+from latentstruct.cli.options import JsonOption, OutputFileOption
+from latentstruct.cli.packing import lines_as_bytes
 from latentstruct.exceptions import InputError
 from latentstruct.progress import print_json, say
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from latentstruct.formats import UaiModel
     from latentstruct.inference.structure import Beliefs
 
+SIDE = 4
+"""Of the grid that is the example."""
 MAX_ENTRIES = 2**20
 MOST_ENTRIES = 2**26
 """The largest table that a limit of the width alone allows: half a gigabyte."""
@@ -115,9 +118,7 @@ def infer(
     ] = False,
     natural: Annotated[bool, typer.Option("--natural", help="The tables hold natural logarithms.")] = False,
     log10: Annotated[bool, typer.Option("--log10", help="The tables hold logarithms to the base 10.")] = False,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="File to write; - is standard output.")
-    ] = STANDARD_STREAM,
+    output: OutputFileOption = STANDARD_STREAM,
     json: JsonOption = False,
 ) -> None:
     """Answer a task of the UAI competitions for a Markov or Bayesian network, in and out in their formats.
@@ -270,3 +271,22 @@ def describe(answer: Answer) -> dict[str, Any]:
         "exact": answer.exact,
         "converged": answer.converged,
     }
+
+
+def make_example(seed: int) -> bytes:
+    """Return a grid of 4 × 4 variables with two states each, whose neighbours like to agree, in the UAI format."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    number = np.arange(SIDE * SIDE).reshape(SIDE, SIDE)
+    across, down = (number[:, :-1], number[:, 1:]), (number[:-1], number[1:])
+    edges = [pair for ends in (across, down) for pair in zip(*(part.ravel().tolist() for part in ends), strict=True)]
+    fields = rng.uniform(0.3, 1.7, size=number.size)
+    bonds = rng.uniform(1.2, 2.5, size=len(edges))
+    lines = ["MARKOV", str(number.size), " ".join(["2"] * number.size), str(number.size + len(edges))]
+    lines += [f"1 {k}" for k in range(number.size)] + [f"2 {a} {b}" for a, b in edges]
+    for value in fields:
+        lines += ["", "2", f" {value:.3f} {2 - value:.3f}"]
+    for value in bonds:
+        lines += ["", "4", f" {value:.3f} 1.000", f" 1.000 {value:.3f}"]
+    return lines_as_bytes(lines)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.progress import Progress, print_table, show_percent
+from latentstruct.progress import Progress, print_table, say, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.report.blocks import Block, Examples
@@ -22,11 +22,19 @@ if TYPE_CHECKING:
 Facts = list[tuple[str, str]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What is kept beside every model; the name of its kind is kept with it."""
+
+    n_examples: int
+    seconds: float = 0.0
+
+
 @dataclass(frozen=True)
 class Trained:
     """A model of the command: its folder, estimator and record, its features, and the labels that it knows.
 
-    While the data of --valid are read, the estimator is not trained yet.
+    While the data of --valid are read, the estimator is not trained yet. `tell` takes remarks on long predictions.
     """
 
     path: Path
@@ -34,6 +42,7 @@ class Trained:
     record: Any
     features: Any = None
     labels: frozenset[Any] = frozenset()
+    tell: Callable[[str], None] = say
 
     def damaged(self, why: str) -> FormatError:
         """Return the error of a model whose parts contradict each other."""
@@ -105,10 +114,12 @@ class KindSpec(ABC):
         What `latentstruct tasks` tells: what it is for, what is latent, and the form of its files.
     example_file, prediction_file : str
         Names of example data and of predictions for them.
+    predicts, judged_by : str
+        What the help of predict and of evaluate tells.
     options : type
         The dataclass of the options of its training, whose docstring is the help of the command.
     record : type
-        The dataclass of what is kept beside a model, with the fields kind, n_examples and seconds.
+        The dataclass of what is kept beside a model.
     tasks : tuple of str
         The classes of tasks that its models have.
     files : tuple of str
@@ -123,12 +134,16 @@ class KindSpec(ABC):
         Names and paths of the scores that are told after a training, as percentages; those that are None are left out.
     main : tuple of str
         Paths of the score that early stopping maximizes: the first that there is.
-    tables : dict
+    tables : tuple of (str, str, tuple of str)
         Keys of `describe` with the titles and columns of their tables.
     expected_stops : tuple of str
         Reasons for a stop that are no cause for a warning, as the command cannot do better.
     misses_labels : bool
         Whether its example data can leave labels out.
+    prepare_options : type or None
+        The dataclass of the options of `latentstruct prepare`, None if data cannot be prepared.
+    weights_follow_from_data : bool
+        Whether prepared data say how many weights a model has.
     """
 
     name: ClassVar[str]
@@ -137,8 +152,10 @@ class KindSpec(ABC):
     reads: ClassVar[str]
     example_file: ClassVar[str]
     prediction_file: ClassVar[str] = "predicted.txt"
+    predicts: ClassVar[str]
+    judged_by: ClassVar[str]
     options: ClassVar[type[TrainOptions]]
-    record: ClassVar[type]
+    record: ClassVar[type[Any]]
     tasks: ClassVar[tuple[str, ...]]
     files: ClassVar[tuple[str, ...]] = ()
     judged_on: ClassVar[frozenset[str]] = frozenset({"data"})
@@ -147,13 +164,25 @@ class KindSpec(ABC):
     predict_flags: ClassVar[frozenset[str]] = frozenset()
     headline: ClassVar[tuple[tuple[str, str], ...]] = ()
     main: ClassVar[tuple[str, ...]] = ()
-    tables: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"weights": ("strongest weights", ("feature", "weight"))}
+    tables: ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+        ("weights", "strongest weights", ("feature", "weight")),
+    )
     expected_stops: ClassVar[tuple[str, ...]] = ()
     misses_labels: ClassVar[bool] = False
+    prepare_options: ClassVar[type[Any] | None] = None
+    weights_follow_from_data: ClassVar[bool] = False
 
     @abstractmethod
     def load(self, options: Any, progress: Progress) -> Loaded:
         """Read the training data, learn features, and build the estimator."""
+
+    def settled_by(self, options: Any, like: Trained) -> dict[str, tuple[Any, Any]]:
+        """Return the options of preparing that a model settles: what they say, and what the model has."""
+        return {}
+
+    def prepare(self, options: Any, like: Trained | None, progress: Progress) -> Any:
+        """Look through data to prepare, with the features and labels of a model if one is given."""
+        return self._module("prepare").prepare(options, like, progress)
 
     def encode(self, loaded: Loaded, progress: Progress) -> Loaded:
         """Compute what takes long, once the held-out data have been checked."""
@@ -199,6 +228,13 @@ class KindSpec(ABC):
         """Return the files that `predict` reads."""
         return [data]
 
+    def check_flags(self, flags: Mapping[str, bool]) -> None:
+        """Raise if `predict` does not take an option that is given."""
+        if "confidence" in flags.keys() - self.predict_flags:
+            raise InputError(f"--confidence is given, but this is a {self.name} model; expected chain: leave it out")
+        if "skip_bad" in flags.keys() - self.predict_flags:
+            raise InputError(f"a {self.name} model does not leave anything out: leave --skip-bad out")
+
     @abstractmethod
     def predict(self, model: Trained, data: str, output: str) -> None:
         """Predict for a file and write the result to another; `predict_flags` are further arguments."""
@@ -226,7 +262,7 @@ class KindSpec(ABC):
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the tables of a description."""
-        for key, (title, columns) in self.tables.items():
+        for key, title, columns in self.tables:
             rows = [
                 [f"{cell:+.4f}" if isinstance(cell, float) else str(cell) for cell in one.values()]
                 for one in result[key]

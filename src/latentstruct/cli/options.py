@@ -6,12 +6,13 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer import Argument, Option
 
 from latentstruct.cli.common import check_folder, check_one_stream, reported_errors
+from latentstruct.cli.parameters import CHOICE, split_annotation
 from latentstruct.cli.running import RunOptions
 from latentstruct.exceptions import InputError
 
@@ -20,14 +21,6 @@ if TYPE_CHECKING:
 
 PAGE_SUFFIXES = (".html", ".htm")
 PAGE_BEGINNINGS = (b"<!doctype html", b"<html")
-
-
-class Model(StrEnum):
-    """What to train where all labels are known."""
-
-    svm = "svm"
-    crf = "crf"
-    perceptron = "perceptron"
 
 
 class SolverName(StrEnum):
@@ -43,13 +36,9 @@ class SolverName(StrEnum):
     proximal = "proximal"
 
 
-class Rescaling(StrEnum):
-    """How the loss enters an SVM."""
-
-    margin = "margin"
-    slack = "slack"
-
-
+ModelOption = Annotated[
+    Literal["svm", "crf", "perceptron"], Option(metavar="NAME", help="What to train: svm, crf or perceptron.")
+]
 ModelArgument = Annotated[Path, Argument(metavar="MODEL", help="Folder of a trained model.")]
 UnknownOption = Annotated[bool, Option("--allow-unknown", help="Count labels the model does not know as wrong.")]
 SkipBadOption = Annotated[
@@ -119,30 +108,48 @@ def check_model_folder(folder: Path) -> None:
     check_folder(folder, None, "a model is a folder")
 
 
+def _with_choices(hint: Any) -> Any:
+    """Return an annotation in which an enumeration, which typer takes, stands for a Literal."""
+    metadata = getattr(hint, "__metadata__", None)
+    if metadata is None:
+        return hint
+    one, _ = split_annotation(hint.__origin__)
+    if get_origin(one) is not Literal:
+        return hint
+    choices = StrEnum(CHOICE, {text: text for text in get_args(one)})  # type: ignore[misc]
+    return Annotated[choices | None if one is not hint.__origin__ else choices, *metadata]
+
+
 def command_of(options: type[Any], run: Callable[[Any], None]) -> Callable[..., None]:
     """Return the function of a command from the dataclass of its options, whose docstring is the help.
 
     Arguments come first, then --output, then the fields of the most derived class, last those of its bases.
     """
-    hints = get_type_hints(options, include_extras=True)
+    hints = {name: _with_choices(hint) for name, hint in get_type_hints(options, include_extras=True).items()}
+
+    known = {one.name: one for one in fields(options)}
 
     def place(name: str) -> int:
-        is_argument = isinstance(hints[name].__metadata__[0], typer.models.ArgumentInfo)
-        return 0 if is_argument else 1 if name == "output" else 2
+        if isinstance(hints[name].__metadata__[0], typer.models.ArgumentInfo):
+            return 0 if known[name].default is MISSING else 1
+        return 2 if name == "output" else 3
 
-    known = {one.name: one for one in fields(options) if one.init}
     derived_first = dict.fromkeys(name for base in options.__mro__ for name in vars(base).get("__annotations__", ()))
     names = sorted((name for name in derived_first if name in known and name != "given"), key=place)
     parameters = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     for name in names:
-        default = Parameter.empty if known[name].default is MISSING else known[name].default
+        default, chosen = known[name].default, split_annotation(hints[name].__origin__)[0]
+        default = Parameter.empty if default is MISSING else default
+        if isinstance(default, str) and issubclass(chosen, StrEnum):
+            default = chosen(default)
         parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name]))
 
     @reported_errors()
     def call(ctx: typer.Context, **values: Any) -> None:
         sources = {name: ctx.get_parameter_source(name) for name in values}
         given = frozenset(name for name, source in sources.items() if source is not None and source.name != "DEFAULT")
-        run(options(**values, given=given))
+        plain = {name: value.value if type(value).__name__ == CHOICE else value for name, value in values.items()}
+        run(options(**plain, given=given))
 
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {"ctx": typer.Context, **{name: hints[name] for name in names}}
@@ -291,20 +298,20 @@ RestartsOption = Annotated[int, Option(min=1, help="Number of starts; the best o
 class ConvexOptions(TrainOptions):
     """The options of trainings with a choice of SVM, CRF and perceptron, and of the solver."""
 
-    model: Annotated[Model, Option(metavar="NAME", help="What to train: svm, crf or perceptron.")] = Model.svm
+    model: ModelOption = "svm"
     solver: Annotated[
         SolverName, Option(metavar="NAME", help=f"How to train: {', '.join(SolverName)}; auto is the fastest.")
     ] = SolverName.auto
-    rescaling: Annotated[Rescaling, Option(help="How the loss enters an SVM.")] = Rescaling.margin
+    rescaling: Annotated[Literal["margin", "slack"], Option(help="How the loss enters an SVM.")] = "margin"
 
     def check(self) -> None:
         """Raise before anything is read if the options do not fit together or the model cannot be written."""
         super().check()
-        if self.model is not Model.svm and self.rescaling is not Rescaling.margin:
+        if self.model != "svm" and self.rescaling != "margin":
             raise InputError(
                 f"--rescaling is {self.rescaling}, but --model {self.model} has none; expected svm: leave it out"
             )
-        if self.model is Model.perceptron:
+        if self.model == "perceptron":
             given = {"-C": self.C, "--tol": self.tol, "--solver": self.solver}
             for name, value in given.items():
                 if value not in (None, SolverName.auto):
@@ -315,25 +322,25 @@ class ConvexOptions(TrainOptions):
 
     def estimator(self, task: Any, n_examples: int, latent: bool = False, stored: bool = False) -> Any:
         """Return the untrained estimator, which sums latents out if there are some; `stored` examples are in files."""
-        if latent and self.model is Model.perceptron:
+        if latent and self.model == "perceptron":
             raise InputError(
                 "--model is perceptron, which needs all labels; expected crf or svm with --unknown: choose one of these"
             )
-        if latent and self.rescaling is not Rescaling.margin:
+        if latent and self.rescaling != "margin":
             raise InputError(
                 "--rescaling is slack, which needs all labels; expected margin with --unknown: leave one of them out"
             )
-        if self.model is Model.perceptron:
+        if self.model == "perceptron":
             return self.build("StructuredPerceptron", task, random_state=self.seed)
         # The solver for examples in files sums over them, which no seed has a part in.
-        fixed = stored and self.solver is SolverName.auto and self.model is Model.svm and not latent
+        fixed = stored and self.solver == "auto" and self.model == "svm" and not latent
         solver = self._solver(n_examples, 0 if fixed else self.seed)
         if latent:
-            name = "HiddenCRF" if self.model is Model.crf else "MarginalSSVM"
+            name = "HiddenCRF" if self.model == "crf" else "MarginalSSVM"
             return self.build(name, task, random_state=self.seed, solver=solver)
-        if self.model is Model.crf:
+        if self.model == "crf":
             return self.build("CRF", task, solver=solver)
-        return self.build("StructuralSVM", task, rescaling=self.rescaling.value, solver=solver)
+        return self.build("StructuralSVM", task, rescaling=self.rescaling, solver=solver)
 
     def _solver(self, n_examples: int, seed: int) -> Any:
         """Return the solver with the seed; by name where the seed changes nothing."""
@@ -341,7 +348,7 @@ class ConvexOptions(TrainOptions):
 
         name = self.solver.value
         # Workers of a cluster return sums over examples, which no seed has a part in.
-        if seed and name == "auto" and self.model is Model.svm and n_examples > 1 and self.executor is None:
+        if seed and name == "auto" and self.model == "svm" and n_examples > 1 and self.executor is None:
             name = "block_ascent"
         if not seed or name == "auto":
             return name

@@ -22,32 +22,8 @@ SHARED = ("config", "save_config")
 class Parameter:
     """One option or argument of a command.
 
-    Parameters
-    ----------
-    name : str
-        Its name in Python.
-    key : str
-        Its name in a file of options: the long option without dashes, or the argument.
-    options : tuple of str
-        How it is written, such as ("-o", "--output"); empty for an argument.
-    opposites : tuple of str
-        How a switch is turned off, such as ("--no-shape",).
-    metavar : str
-        What stands for its value in the help; "" for a switch.
-    help : str
-        What it does.
-    type : str
-        One of "switch", "whole number", "number", "text" and "choice".
-    choices : tuple of str
-        The values a choice may have.
-    minimum, maximum : float or None
-        The limits of a number.
-    size : int or None
-        How many values it takes; None if it may be repeated.
-    required : bool
-        Whether it must be given.
-    default : str
-        What holds without it, in words; "" if that is nothing.
+    `key` is its name in a file of options; `options` is empty for an argument, `opposites` turn a switch off; `size` is
+    how many values it takes, None if it may be repeated; `default` is what holds without it, in words.
     """
 
     name: str
@@ -111,8 +87,6 @@ class Parameter:
 def list_parameters(command: Any) -> list[Parameter]:
     """Return the arguments and options of a command as plain data, without those of the help."""
     hints = get_type_hints(command.callback) if command.callback else {}
-    for function in getattr(command, "added", ()):
-        hints |= get_type_hints(function)
     return [
         describe_parameter(param, hints.get(param.name, Path if param.name in SHARED else bool))
         for param in command.params
@@ -122,7 +96,8 @@ def list_parameters(command: Any) -> list[Parameter]:
 def describe_parameter(param: Any, annotation: Any) -> Parameter:
     """Return one parameter of typer, whose type in Python is `annotation`, as plain data."""
     one, size = split_annotation(annotation)
-    kind = type_of(one)
+    is_choice = inspect.isclass(one) and issubclass(one, Enum)
+    kind = CHOICE if is_choice else {bool: SWITCH, int: WHOLE_NUMBER, float: NUMBER}.get(one, TEXT)
     is_argument = param.param_type_name == "argument"
     options = () if is_argument else tuple(sorted(param.opts, key=lambda name: name.startswith("--")))
     choices = tuple(str(member.value) for member in one) if kind == CHOICE else ()
@@ -155,13 +130,6 @@ def split_annotation(annotation: Any) -> tuple[Any, int | None]:
     return annotation, 1
 
 
-def type_of(annotation: Any) -> str:
-    """Return the kind of value an annotation asks for."""
-    if inspect.isclass(annotation) and issubclass(annotation, Enum):
-        return CHOICE
-    return {bool: SWITCH, int: WHOLE_NUMBER, float: NUMBER}.get(annotation, TEXT)
-
-
 def metavar_of(param: Any, kind: str, choices: Sequence[str], is_argument: bool) -> str:
     """Return what stands for a value in the help."""
     if kind == SWITCH and not is_argument:
@@ -177,13 +145,10 @@ def default_of(param: Any) -> str:
     """Return what holds without a parameter, in words."""
     if isinstance(param.show_default, str):
         return param.show_default
-    if param.default is None or (param.default is False and not param.secondary_opts):
-        return ""
-    if isinstance(param.default, bool) and param.secondary_opts:
-        return "on" if param.default else "off"
-    if isinstance(param.default, Enum):
-        return str(param.default.value)
-    return str(param.default)
+    default = param.default.value if isinstance(param.default, Enum) else param.default
+    if isinstance(default, bool):
+        return ("on" if default else "off") if param.secondary_opts else ""
+    return "" if default is None else str(default)
 
 
 def walk_commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -1,47 +1,53 @@
-"""The kinds of models the command knows."""
+"""The kinds of models the command knows, each loaded when it is needed."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latentstruct.cli.align import AlignKind
-from latentstruct.cli.chain import ChainKind
-from latentstruct.cli.classes import ClassesKind
-from latentstruct.cli.cluster import ClusterKind
-from latentstruct.cli.coreference import CoreferenceKind
-from latentstruct.cli.detect import DetectKind
-from latentstruct.cli.diverse import DiverseKind
-from latentstruct.cli.graph import GraphKind
 from latentstruct.cli.kind import KindSpec, Trained
-from latentstruct.cli.kinds.rank.command import KIND as RANK
-from latentstruct.cli.measure import MeasureKind
-from latentstruct.cli.motif import MotifKind
-from latentstruct.cli.old_kinds import Kind
-from latentstruct.cli.parse import ParseKind
-from latentstruct.cli.segment import SegmentKind
 from latentstruct.exceptions import FormatError, InputError
 
 if TYPE_CHECKING:
     from latentstruct.persistence import ModelFiles
 
-KINDS: dict[str, KindSpec] = {
-    kind.name: kind
-    for kind in (
-        ChainKind(),
-        ClassesKind(),
-        MotifKind(),
-        CoreferenceKind(),
-        RANK,
-        SegmentKind(),
-        DetectKind(),
-        GraphKind(),
-        MeasureKind(),
-        AlignKind(),
-        ParseKind(),
-        DiverseKind(),
-        ClusterKind(),
-    )
-}
+NAMES = (
+    "chain",
+    "segments",
+    "classes",
+    "motif",
+    "coreference",
+    "rank",
+    "segment",
+    "detect",
+    "graph",
+    "measure",
+    "align",
+    "parse",
+    "diverse",
+    "cluster",
+)
+"""The folders of `latentstruct.cli.kinds`, in the order of the help."""
+
+
+class _Kinds(Mapping[str, KindSpec]):
+    """Kinds by their names."""
+
+    def __getitem__(self, name: str) -> KindSpec:
+        if name not in NAMES:
+            raise KeyError(name)
+        found: KindSpec = import_module(f"latentstruct.cli.kinds.{name}.command").KIND
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+KINDS = _Kinds()
 
 
 def find_kind(extra: Any) -> KindSpec | None:
@@ -74,13 +80,6 @@ def restore_trained(files: "ModelFiles") -> tuple[KindSpec, Trained]:
     except msgspec.ValidationError as error:
         raise FormatError(f"{path} is damaged ({error}): copy the model again or train again") from error
     model = Trained(path, restore_model(files), record)
-    if not _fits(kind, model):
+    if type(model.estimator.task_).__name__ not in kind.tasks or not kind.fits(model):
         raise model.damaged("its parts do not belong together")
     return kind, replace(model, features=kind.restore(model), labels=kind.known_labels(model.estimator))
-
-
-def _fits(kind: KindSpec, model: Trained) -> bool:
-    """Tell whether estimator and record belong together."""
-    if isinstance(kind, Kind):
-        return kind.fits(model)
-    return type(model.estimator.task_).__name__ in kind.tasks and kind.fits(model)

@@ -7,7 +7,8 @@ import typer
 
 from latentstruct.cli.common import STANDARD_STREAM, reported_errors, say_warnings
 from latentstruct.cli.kind import KindSpec, Trained
-from latentstruct.cli.old_options import (
+from latentstruct.cli.options import (
+    HeldOut,
     JsonOption,
     ModelArgument,
     NegativeOption,
@@ -18,7 +19,6 @@ from latentstruct.cli.old_options import (
     UnknownOption,
     check_report,
 )
-from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import find_kind, restore_trained
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, print_facts, print_json

@@ -9,7 +9,7 @@ import typer
 
 from latentstruct.cli.common import check_folder, ended_by_interrupt, reported_errors, say_warnings
 from latentstruct.cli.config import suggest
-from latentstruct.cli.old_options import JsonOption, QuietOption
+from latentstruct.cli.options import JsonOption, QuietOption
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, caught_warnings, print_json, print_table, say
 

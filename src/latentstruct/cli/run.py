@@ -22,7 +22,7 @@ def train(kind: KindSpec, options: TrainOptions) -> None:
     options.check()
     progress = Progress(options.quiet)
     loaded = kind.load(options, progress)
-    model = Trained(options.output, loaded.estimator, loaded.record, loaded.features, loaded.labels)
+    model = Trained(options.output, loaded.estimator, loaded.record, loaded.features, loaded.labels, progress.say)
     held_out = None if options.valid is None else kind.read(model, options.held_out())
     with kind.naming(options.source):
         loaded = kind.encode(loaded, progress)
@@ -89,7 +89,7 @@ class Training:
         self.model = replace(self.model, record=record)
         earlier = files_beside(self.options.output)
         try:
-            save_model(self.options.output, self.loaded.estimator, asdict(record))
+            save_model(self.options.output, self.loaded.estimator, {"kind": self.kind.name, **asdict(record)})
         except InputError as error:
             raise InputError(
                 f"training is over, but its model was not saved, as {error}; a run with --checkpoint FILE can be "

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from typer import Option
 
@@ -16,12 +15,6 @@ SECONDS_BETWEEN_CHECKPOINTS = 30.0
 USUAL_PATIENCE = 5
 PARAMETERS = {"n_jobs": "--jobs", "cache_mb": "--cache-mb", "executor": "--executor"}
 """Parameters of estimators that options set."""
-
-
-class ExecutorName(StrEnum):
-    """Where the oracle is evaluated."""
-
-    dask = "dask"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +43,7 @@ class RunOptions:
         ),
     ] = None
     executor: Annotated[
-        ExecutorName | None,
+        Literal["dask"] | None,
         Option(
             metavar="NAME",
             show_default="threads of this process",
@@ -132,7 +125,7 @@ class RunOptions:
             return
         from latentstruct.dask_shards import connect
 
-        found = connect(self.executor.value, self.scheduler)
+        found = connect(self.executor, self.scheduler)
         estimator.set_params(executor=found)
         try:
             yield

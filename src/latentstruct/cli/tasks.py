@@ -12,7 +12,7 @@ import typer
 from latentstruct.atomic_files import write_output
 from latentstruct.cli.common import STANDARD_STREAM, reported_errors
 from latentstruct.cli.config import suggest
-from latentstruct.cli.old_options import JsonOption, SeedOption
+from latentstruct.cli.options import JsonOption, OutputFileOption, SeedOption
 from latentstruct.cli.registry import KINDS
 from latentstruct.exceptions import InputError
 from latentstruct.progress import print_facts, print_json
@@ -98,7 +98,7 @@ def make_example(name: str, seed: int = 0, missing: float = 0.0) -> bytes:
     if name == INFER and missing:
         raise InputError(f"--missing is {missing:g}, but an example of {name} has no labels: leave it out")
     if name == INFER:
-        from latentstruct.cli.samples.infer import make_example as make_network
+        from latentstruct.cli.infer import make_example as make_network
 
         return make_network(seed)
     return KINDS[find_guide(name).name].example(seed, missing)
@@ -240,9 +240,7 @@ def example(
             metavar="TASK", help="What to try, as latentstruct tasks lists it.", autocompletion=names_of_tasks
         ),
     ],
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="File to write; - is standard output.")
-    ] = STANDARD_STREAM,
+    output: OutputFileOption = STANDARD_STREAM,
     seed: SeedOption = 0,
     missing: Annotated[
         float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Of chain: labels to leave out, written as ?.")

@@ -200,6 +200,7 @@ class SemiMarkov(BaseTask):
     def _set(self, labels: LabelSet, n_inputs: int, longest: int, latent: bool) -> None:
         self.labels_, self.n_inputs_, self.longest_, self.latent = labels, n_inputs, longest, latent
         self.costs_ = np.vstack([labels.costs(self.costs), np.zeros(len(labels))])
+        self.transitions_at_ = n_inputs * len(labels)
         self.n_features = (n_inputs + len(labels) + longest) * len(labels)
 
     def state(self) -> dict[str, Any]:

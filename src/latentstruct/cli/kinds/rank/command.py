@@ -2,13 +2,12 @@
 
 import re
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
 from latentstruct.cli.description import strongest_features
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Trained
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_facts, print_table
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
 
 CUTS = (1, 3, 5, 10)
 DOCUMENT_NAME = re.compile(r"\bdocid\s*=\s*(\S+)")
-
-
-class RankModel(StrEnum):
-    """What to train."""
-
-    precision = "precision"
-    pairwise = "pairwise"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,23 +32,20 @@ class RankOptions(TrainOptions):
 
     data: Annotated[str, Argument(metavar="DATA", help="Documents as svmlight lines with qid; - is standard input.")]
     model: Annotated[
-        RankModel,
+        Literal["precision", "pairwise"],
         Option(metavar="NAME", help="precision: of the first k (latent SSVM); pairwise: all pairs (RankSVM)."),
-    ] = RankModel.precision
+    ] = "precision"
     k: Annotated[int, Option("--k", min=1, help="How many documents count.")] = 5
     C: Annotated[float, weight_of("query")] = 1.0
 
 
-@dataclass(frozen=True)
-class RankRecord:
+@dataclass(frozen=True, kw_only=True)
+class RankRecord(Record):
     """What is kept beside a ranking model: `k` of its precision, also if pairs were trained on."""
 
     k: int
     n_features: int
     n_documents: int
-    n_examples: int
-    seconds: float = 0.0
-    kind: Literal["rank"] = "rank"
 
 
 class RankKind(KindSpec):
@@ -70,6 +59,10 @@ class RankKind(KindSpec):
     )
     example_file = "rank.txt"
     prediction_file = "predicted.tsv"
+    predicts = (
+        "Rankings: one score a line, or a table with query and document (docid = … of its remark) if FILE ends in .tsv."
+    )
+    judged_by = "Rankings: precision@k, NDCG@k and MAP."
     options = RankOptions
     record = RankRecord
     tasks = ("PrecisionAtK", "PairwiseRanking")
@@ -82,11 +75,11 @@ class RankKind(KindSpec):
         n_features, n_documents = queries.X[0].shape[1], sum(map(len, queries.Y))
         progress.say(f"read {len(queries.ids)} queries, {n_documents} documents from {options.data}")
         task: Any = PairwiseRanking()
-        if options.model is RankModel.precision:
+        if options.model == "precision":
             check_lists(queries, options, progress)
             task = PrecisionAtK(options.k)
         sizes = {"n_examples": len(queries.ids), "n_documents": n_documents, "n_features": n_features}
-        record = RankRecord(options.k, n_features, n_documents, len(queries.ids))
+        record = RankRecord(k=options.k, **sizes)
         return Loaded(queries.X, queries.Y, options.latent_svm(task), sizes, record, shown=queries)
 
     def fits(self, model: Trained) -> bool:

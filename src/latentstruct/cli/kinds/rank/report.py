@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentstruct.cli.blocks import strongest_bars
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.rank.command import KIND, compare_rankings, name_document
-from latentstruct.cli.reports.bars import strongest_bars
 from latentstruct.plots.features import shorten
 from latentstruct.plots.rankings import MOST_DOCUMENTS, plot_ranking
 from latentstruct.report.blocks import Block, Drawing, Examples, TableBlock, Text

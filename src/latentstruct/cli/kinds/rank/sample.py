@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from latentstruct.cli.samples.packing import lines_as_bytes
+from latentstruct.cli.packing import lines_as_bytes
 
 THINGS = {
     "baking": ("bread", "cake", "salt", "bean", "honey", "apple"),

@@ -1,0 +1,107 @@
+"""Blocks that reports of several kinds show: weights of named features, and confusions."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.cli.description import largest
+from latentstruct.plots.features import can_write, plot_weights, shorten
+from latentstruct.report.blocks import Block, Drawing, TableBlock, Text
+
+CONSTANT = "constant"
+MOST_LABELS = 25
+TOP_FOR, TOP_AGAINST = 6, 3
+TOP_CONTRIBUTIONS = 10
+TOP_CONFUSIONS = 12
+LONGEST_NAME = 48
+TOP_FEATURES = 20
+
+
+def label_weights(estimator: Any) -> NDArray[np.float64]:
+    """Return the weights (F, S) of the features of a chain or of classes, the constant one last if there is one."""
+    task, size = estimator.task_, len(estimator.task_.labels_)
+    weights = estimator.coef_[: task.n_inputs_ * size].reshape(-1, size)
+    if getattr(task, "bias", 0) and task.bias_at_ >= 0:
+        weights = np.vstack([weights, estimator.coef_[task.bias_at_ : task.bias_at_ + size]])
+    return weights
+
+
+def name_with_constant(name_of: Callable[[int], str], n_inputs: int) -> Callable[[int], str]:
+    """Return a function that names features and, behind them, the constant one."""
+    return lambda k: CONSTANT if k >= n_inputs else name_of(k)
+
+
+def label_table(
+    labels: Sequence[Any], weights: NDArray[np.float64], name_of: Callable[[int], str], note: str = ""
+) -> TableBlock:
+    """Return the features that speak most for each label and against it; of many labels those with large weights."""
+    strength = np.abs(weights).max(axis=0, initial=0.0)
+    shown = sorted(np.argsort(-strength, kind="stable")[:MOST_LABELS].tolist())
+    rows = []
+    for label in shown:
+        column = weights[:, label]
+        found = [*largest(np.maximum(column, 0.0), TOP_FOR), *largest(np.minimum(column, 0.0), TOP_AGAINST)]
+        told = [f"{shorten(name_of(k), LONGEST_NAME)} ({column[k]:+.3g})" for k in found]
+        rows.append([shorten(labels[label]), " · ".join(told) or "nothing"])
+    if len(shown) < len(labels):
+        note = f"{note} {len(shown)} of {len(labels)} labels: those with the largest weights.".lstrip()
+    title = "What speaks for each label (+) and against it (−)"
+    return TableBlock(title, ("label", "features with the largest weights"), rows, note, n_text=2)
+
+
+def confusion_table(pairs: Sequence[tuple[Any, Any]], what: str) -> list[Block]:
+    """Return which labels are taken for which others, the most frequent first, of pairs (true, predicted)."""
+    wrong = Counter((a, b) for a, b in pairs if a != b)
+    if not wrong:
+        return []
+    n_true = Counter(a for a, _ in pairs)
+    shown = wrong.most_common(TOP_CONFUSIONS)
+    rows = [[shorten(a), shorten(b), n, f"{100 * n / n_true[a]:.1f} %"] for (a, b), n in shown]
+    note = f"The first {len(rows)} of {len(wrong)} such pairs." if len(wrong) > len(rows) else ""
+    columns = ("truth", "taken for", "times", "of the truth")
+    return [TableBlock(f"{what.capitalize()} that are taken for others", columns, rows, note, n_text=2)]
+
+
+def contribution_table(
+    title: str, names: Sequence[str], values: NDArray[np.float64], weights: NDArray[np.float64], note: str
+) -> TableBlock:
+    """Return the features of a sample that count most: their values, and what these times the weights come to."""
+    total = weights * values
+    shown = largest(total, TOP_CONTRIBUTIONS)
+    rows: list[list[Any]] = [[shorten(names[k], LONGEST_NAME), f"{values[k]:.4g}", f"{total[k]:+.3g}"] for k in shown]
+    n_more = int(np.count_nonzero(total)) - len(shown)
+    if n_more:
+        rest = float(total.sum() - total[shown].sum())
+        rows.append([f"{n_more} other{'s' * (n_more > 1)}", None, f"{rest:+.3g}"])
+    rows.append(["sum", None, f"{float(total.sum()):+.3g}"])
+    return TableBlock(title, ("feature", "value", "contribution"), rows, note)
+
+
+def row_of(X: Any, i: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the numbers of the features of a sample that are not 0, and their values."""
+    row = X[[i]]
+    if hasattr(row, "tocsr"):
+        row = row.tocsr()
+        return row.indices.astype(np.int64), row.data
+    found = np.flatnonzero(row[0])
+    return found, np.asarray(row[0][found], dtype=np.float64)
+
+
+def strongest_bars(name_of: Callable[[int], str], weights: NDArray[np.float64], meaning: str) -> Block:
+    """Return the strongest weights as bars; as a table where the font of plots lacks letters of their names.
+
+    `meaning` says what weights above and below 0 speak for.
+    """
+    shown = largest(weights, TOP_FEATURES)
+    if not shown:
+        return Text("All weights are 0.")
+    names, values = [name_of(k) for k in shown], weights[shown]
+    caption = f"The {len(shown)} strongest of {len(weights)} weights: {meaning}."
+    if not can_write(names):
+        rows = [[name, value] for name, value in zip(names, values.tolist(), strict=True)]
+        return TableBlock("Strongest weights", ("feature", "weight"), rows, caption)
+    alt = f"Bars of the {len(shown)} strongest weights; the strongest is that of {names[0]}, {values[0]:+.3g}."
+    return Drawing(lambda ax: plot_weights(names, values, ax), alt, caption, height=0.9 + 0.24 * len(shown))

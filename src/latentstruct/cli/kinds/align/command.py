@@ -1,0 +1,295 @@
+"""Models that align pairs of sequences."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from typer import Argument, Option
+
+from latentstruct.cli.common import STANDARD_STREAM
+from latentstruct.cli.description import largest
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.options import ConvexOptions, HeldOut, weight_of
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, print_facts, show_percent
+
+if TYPE_CHECKING:
+    from latentstruct.formats.alignments import SequencePairs
+
+MATRIX_FILE, PICTURE_FILE = "matrix.txt", "matrix.png"
+TRACKS = ("structure", "accessibility")
+USUAL_TOLERANCES = (0, 4)
+USUAL_C = {"svm": 0.01, "crf": 0.1}
+"""The features of a pair are counts of a hundred matches and more, so that weights are small."""
+OTHER_SCORES = "The model scores other features of matches too, which are left out here."
+Pairs = tuple["SequencePairs", list[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignOptions(ConvexOptions):
+    """Learn to align proteins from aligned pairs: records two by two, '-' and '.' for gaps.
+
+    Columns of two upper-case letters are aligned. Lower-case letters belong to the sequences and are taken for not
+    aligned, unless --lower-case says otherwise.
+
+    Secondary structure and accessibility have a character for each letter, in FASTA files with the names of the
+    sequences: --structure and --accessibility, or files beside the data, such as pairs.fa.structure for pairs.fa. For
+    a model that has them, predict and evaluate look for the files beside their data.
+
+    Besides the model, its folder gets matrix.txt, the substitution matrix in NCBI's format with the costs of gaps, and
+    matrix.png. Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train align pairs.fa --mode global --valid more.fa -o aligner
+    """
+
+    files: ClassVar[tuple[str, ...]] = ("data", *TRACKS, "valid")
+
+    data: Annotated[str, Argument(metavar="DATA", help="Aligned pairs as gapped FASTA or PIR; - is standard input.")]
+    features: Annotated[
+        Literal["simple", "anova2", "tensor", "window"],
+        Option(metavar="NAME", help="What a match's score looks at: simple, anova2, tensor, window."),
+    ] = "simple"
+    mode: Annotated[Literal["local", "global"], Option(help="Align parts of the sequences, or the whole.")] = "local"
+    tolerance: Annotated[int, Option(min=0, max=10**9, help="Shift up to which a match counts as right.")] = 4
+    derived: Annotated[bool, Option("--derived", help="Guess tracks that are not given from the letters.")] = False
+    structure: Annotated[
+        str | None, Option(metavar="FASTA", show_default="DATA.structure", help="Secondary structure, by names.")
+    ] = None
+    accessibility: Annotated[
+        str | None, Option(metavar="FASTA", show_default="DATA.accessibility", help="Solvent accessibility, by names.")
+    ] = None
+    lower_case: Annotated[
+        bool, Option("--lower-case", help="Columns with lower-case letters count as aligned too.")
+    ] = False
+    C: Annotated[float | None, weight_of("pair", "0.01, crf 0.1")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignRecord(Record):
+    """What is kept beside a model of alignments: which tracks its sequences have, and how files are read."""
+
+    tracks: list[str]
+    lower_case: bool
+    n_matches: int
+
+
+class AlignKind(KindSpec):
+    """Alignments of two sequences."""
+
+    name = "align"
+    summary = "Align pairs of protein sequences, with costs learned from aligned ones."
+    reads = "Gapped FASTA or PIR: records two by two, - for gaps."
+    example_file = "align.fa"
+    prediction_file = "predicted.fa"
+    predicts = "Alignments: the pairs aligned, as gapped FASTA."
+    judged_by = "Alignments: Q, Q4 and modeler scores."
+    options = AlignOptions
+    record = AlignRecord
+    tasks = ("Alignment",)
+    files = (MATRIX_FILE, PICTURE_FILE)
+    tables = (("substitutions", "strongest substitutions", ("letter", "by", "score")),)
+
+    def load(self, options: AlignOptions, progress: Progress) -> Loaded:
+        from latentstruct.tasks.alignment import Alignment
+
+        task = Alignment(
+            features=options.features,
+            mode=options.mode,
+            tolerance=options.tolerance,
+            derived=options.derived,
+        )
+        data, given = options.data, (options.structure, options.accessibility)
+        files = {track: name or beside(data, track) for track, name in zip(TRACKS, given, strict=True)}
+        tracks = {track: file for track, file in files.items() if file is not None}
+        pairs, X = read_aligned(data, tracks, options.lower_case)
+        sizes = {"n_examples": len(pairs), "n_matches": sum(map(len, pairs.matches or []))}
+        progress.say(f"read {len(pairs)} pairs, {sizes['n_matches']} aligned letters from {data}")
+        for track, file in tracks.items():
+            progress.say(f"read {track} from {file}")
+        record = AlignRecord(tracks=list(tracks), lower_case=options.lower_case, **sizes)
+        weight = USUAL_C.get(options.model) if options.C is None else options.C
+        estimator = replace(options, C=weight).estimator(task, len(pairs))
+        return Loaded(X, pairs.matches, estimator, sizes, record, shown=(pairs, X))
+
+    def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
+        return {**describe_gaps(model.estimator), "files": write_matrix(model.estimator, model.path)}
+
+    def fits(self, model: Trained) -> bool:
+        return set(TRACKS) >= set(model.record.tracks)
+
+    def read(self, model: Trained, held_out: HeldOut) -> Pairs:
+        data, record = held_out.data or "", model.record
+        return read_aligned(data, tracks_beside(data, record.tracks), record.lower_case)
+
+    def score(self, model: Trained, data: Pairs) -> dict[str, Any]:
+        return compare_alignments(model.estimator, data[0], model.estimator.predict(data[1]))
+
+    def input_files(self, data: str) -> Sequence[str | Path]:
+        return [data, *(file for track in TRACKS if (file := beside(data, track)) is not None)]
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        from latentstruct.formats.alignments import read_sequence_pairs, write_alignments
+
+        tracks = tracks_beside(data, model.record.tracks)
+        pairs = read_sequence_pairs(data)
+        check_letters(pairs, data)
+        matches = list(model.estimator.predict(with_tracks(pairs, tracks)))
+        write_alignments(output, replace(pairs, matches=matches))
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        facts = [("pairs", f"{scores['n_examples']}, {scores['n_matches']} aligned letters")]
+        for shift, share in scores["q"].items():
+            name, how = ("Q", "exactly") if int(shift) == 0 else (f"Q{shift}", f"up to a shift of {shift}")
+            facts.append((name, f"{show_percent(share)} of the aligned letters found {how}, mean over pairs"))
+        modeler = f"{show_percent(scores['modeler'])} of the predicted matches are right, mean over pairs"
+        print_facts([*facts, ("modeler", modeler)])
+
+    def summarize(self, scores: dict[str, Any]) -> Facts:
+        shifts = dict.fromkeys((0, scores["tolerance"]))
+        return [(f"Q{shift}" if shift else "Q", show_percent(scores["q"][shift])) for shift in shifts]
+
+    def main_score(self, scores: dict[str, Any]) -> float:
+        return float(scores["q"][0])
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        import numpy as np
+
+        task = model.estimator.task_
+        letters, scores = task.substitution_matrix(model.estimator.coef_)
+        rows, columns = np.indices(scores.shape).reshape(2, -1)
+        if np.array_equal(scores, scores.T):
+            rows, columns = np.triu_indices(len(letters))
+        values = scores[rows, columns]
+        strongest = [
+            {"first": letters[rows[k]], "second": letters[columns[k]], "score": float(values[k])}
+            for k in largest(values, top)
+        ]
+        return {
+            **{name: getattr(task, name) for name in ("features", "mode", "tolerance")},
+            "tracks": model.record.tracks,
+            "n_matches": model.record.n_matches,
+            **describe_gaps(model.estimator),
+            "substitutions": strongest,
+        }
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        facts = [("gaps", f"first letter {result['gap_open']:.4g}, each further one {result['gap_extend']:.4g}")]
+        if "mode" in result:
+            tracks = ", ".join(["letters", *result["tracks"]])
+            facts.insert(0, ("alignment", f"{result['mode']}, {result['features']} features of {tracks}"))
+        return facts + list(result.get("files", {}).items())
+
+
+def beside(data: str, track: str) -> str | None:
+    """Return the file of a track that stands beside the data, None if there is none."""
+    if data == STANDARD_STREAM:
+        return None
+    name = f"{data.removesuffix('.gz')}.{track}"
+    return next((file for file in (name, f"{name}.gz") if os.path.isfile(file)), None)
+
+
+def tracks_beside(data: str, tracks: Sequence[str]) -> dict[str, str]:
+    """Return the files of the tracks that a model needs; raise if one is missing."""
+    found = {}
+    for track in tracks:
+        file = beside(data, track)
+        if file is None:
+            where, cure = (
+                ("beside a file of pairs", f"give FILE in place of -, and FILE.{track}")
+                if data == STANDARD_STREAM
+                else (f"in the file {data.removesuffix('.gz')}.{track}", "put it there")
+            )
+            raise InputError(
+                f"the model looks at the {track} of sequences, but {data} has none; expected it {where}: {cure}"
+            )
+        found[track] = file
+    return found
+
+
+def read_aligned(data: str, tracks: dict[str, str], lower_case: bool) -> Pairs:
+    """Read aligned pairs and return them, also as the task takes them."""
+    from latentstruct.formats.alignments import read_alignments
+
+    pairs = read_alignments(data, lower_case)
+    check_letters(pairs, data)
+    return pairs, with_tracks(pairs, tracks)
+
+
+def check_letters(pairs: "SequencePairs", data: str) -> None:
+    """Raise if a sequence has letters that are not known, naming it."""
+    from latentstruct.sequences import AMINO_ACIDS
+
+    for names, sequences in zip(pairs.names, pairs.sequences, strict=True):
+        for name, letters in zip(names, sequences, strict=True):
+            strange = letters.translate({ord(letter): None for letter in AMINO_ACIDS})
+            if strange:
+                raise InputError(
+                    f"{data}: letter {letters.index(strange[0]) + 1} of the sequence {name!r} is {strange[0]!r}; "
+                    f"expected amino acids ({AMINO_ACIDS}): write X for others"
+                )
+
+
+def with_tracks(pairs: "SequencePairs", tracks: dict[str, str]) -> list[Any]:
+    """Return pairs of sequences with the tracks that files give for their names."""
+    from latentstruct.formats.alignments import read_tracks
+    from latentstruct.sequences import SequenceTracks
+
+    states = {track: read_tracks(file) for track, file in tracks.items()}
+
+    def sequence(name: str, letters: str) -> SequenceTracks:
+        for track, by_name in states.items():
+            if name not in by_name:
+                raise InputError(
+                    f"{tracks[track]} has no record {name!r}; expected the {track} of every sequence: add it"
+                )
+            if len(by_name[name]) != len(letters):
+                raise InputError(
+                    f"{tracks[track]}: the record {name!r} has {len(by_name[name])} characters; expected "
+                    f"{len(letters)}, one for each letter of the sequence: correct it"
+                )
+        found: Any = {track: by_name[name] for track, by_name in states.items()}
+        return SequenceTracks(letters, **found)
+
+    return [tuple(map(sequence, *pair)) for pair in zip(pairs.names, pairs.sequences, strict=True)]
+
+
+def compare_alignments(estimator: Any, pairs: "SequencePairs", predicted: Sequence[Any]) -> dict[str, Any]:
+    """Return Q-scores and the share of predicted matches that are true."""
+    from latentstruct.metrics.alignments import alignment_scores
+
+    tolerance = int(estimator.task_.tolerance)
+    scores = alignment_scores(pairs.matches or [], predicted, sorted({*USUAL_TOLERANCES, tolerance}))
+    return {"n_examples": scores.pop("n_pairs"), "tolerance": tolerance, **scores}
+
+
+def describe_gaps(estimator: Any) -> dict[str, float]:
+    """Return what the first and each further letter against a gap costs."""
+    first, further = estimator.task_.gap_costs(estimator.coef_)
+    return {"gap_open": float(first), "gap_extend": float(further)}
+
+
+def write_matrix(estimator: Any, folder: Path) -> dict[str, str]:
+    """Write the substitution matrix and its picture; without matplotlib there is no picture."""
+    import numpy as np
+
+    from latentstruct.formats.ncbi_matrix import write_ncbi_matrix
+    from latentstruct.plots import can_plot, plot_substitutions
+
+    task = estimator.task_
+    letters, scores = task.substitution_matrix(estimator.coef_)
+    files = {"matrix": folder / MATRIX_FILE}
+    more = task.n_features - 2 > np.unique(task.features_.letter_numbers()).size
+    write_ncbi_matrix(files["matrix"], letters, scores, **describe_gaps(estimator), remark=OTHER_SCORES if more else "")
+    if can_plot():
+        from matplotlib.figure import Figure
+
+        files["picture"] = folder / PICTURE_FILE
+        figure = Figure(figsize=(7.2, 6.2), layout="constrained")
+        plot_substitutions(scores, letters, figure.add_subplot())
+        figure.savefig(files["picture"], dpi=150)
+    return {what: str(path) for what, path in files.items()}
+
+
+KIND = AlignKind()

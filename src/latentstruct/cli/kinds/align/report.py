@@ -1,0 +1,169 @@
+"""What a report shows of alignments: scores of letters and gaps, and pairs with their right and wrong matches."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.align.command import KIND, compare_alignments
+from latentstruct.formats.alignments import SequencePairs
+from latentstruct.plots.features import shorten
+from latentstruct.plots.matrices import plot_substitutions
+from latentstruct.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark, TableBlock, Text
+
+PER_LINE = 60
+MOST_LINES = 12
+AROUND = 10
+"""Letters that are shown on either side of what is aligned."""
+LONGEST_NAME = 16
+TOP_PAIRS = 12
+CAPTION = (
+    "Between the sequences | stands for a match of the reference, : for one up to the shift that counts as right, × "
+    "for one that is wrong, and ? for one of letters that the reference aligns with nothing."
+)
+
+
+Line = tuple[str, list[tuple[str, Mark]]]
+
+
+class Column(NamedTuple):
+    """A column of an alignment: the letters or gaps of both sequences, the sign between them and how it is marked."""
+
+    first: str
+    sign: str
+    second: str
+    mark: Mark
+    first_at: int | None
+    second_at: int | None
+
+
+def weight_blocks(model: Trained) -> list[Block]:
+    """Return the substitution matrix, the letters that are strongest, and the costs of gaps."""
+    task, w = model.estimator.task_, model.estimator.coef_
+    letters, scores = task.substitution_matrix(w)
+    opening, further = task.gap_costs(w)
+    facts = FactList(
+        [
+            ("first letter against a gap", f"costs {opening:.4g}"),
+            ("each further letter", f"costs {further:.4g}"),
+            ("a letter against itself", f"scores {float(np.diag(scores).mean()):.4g} in the mean"),
+        ]
+    )
+    best = letters[int(np.diag(scores).argmax())]
+    matrix = Drawing(
+        lambda ax: plot_substitutions(scores, letters, ax),
+        f"Heat map of the scores of {len(letters)} letters against each other; {best} against itself is the highest of "
+        "the diagonal.",
+        "Scores of letters against each other: red speaks for a match, blue against it.",
+        width=6.0,
+        height=5.0,
+    )
+    return [matrix, facts, _strongest(letters, scores)]
+
+
+def _strongest(letters: str, scores: Any) -> TableBlock:
+    """Return the pairs of different letters that replace each other most and least easily."""
+    means = (scores + scores.T) / 2
+    rows, columns = np.triu_indices(len(letters), 1)
+    order = np.argsort(-means[rows, columns], kind="stable")
+    shown = [*order[: TOP_PAIRS // 2], *order[-(TOP_PAIRS // 2) :]] if len(order) > TOP_PAIRS else order
+    table = [[f"{letters[rows[k]]} and {letters[columns[k]]}", f"{means[rows[k], columns[k]]:+.4g}"] for k in shown]
+    return TableBlock("Letters that replace each other, most and least easily", ("letters", "score"), table)
+
+
+def examples(model: Trained, data: tuple[SequencePairs, list[Any]], source: str) -> Examples:
+    """Return predicted alignments of pairs, with matches that are right, wrong or missed."""
+    pairs, X = data
+    task, truths = model.estimator.task_, pairs.matches or []
+    predicted = list(model.estimator.predict(X))
+    shift = int(task.tolerance)
+    scores = compare_alignments(model.estimator, pairs, predicted)
+    return Examples(
+        source,
+        [f"{shorten(a)} and {shorten(b)}" for a, b in pairs.names],
+        task.loss(truths, predicted),
+        "share of matches not found",
+        [_remark(len(truth), len(found)) for truth, found in zip(truths, predicted, strict=True)],
+        lambda i: _draw(pairs.names[i], pairs.sequences[i], truths[i], predicted[i], shift),
+        KIND.summarize(scores),
+    )
+
+
+def _remark(n_true: int, n_predicted: int) -> str:
+    return f"{n_true} matches in the reference, {n_predicted} predicted"
+
+
+def _draw(names: tuple[str, str], sequences: tuple[str, str], truth: Any, found: Any, shift: int) -> list[Block]:
+    columns = _around_matches(list(align_columns(sequences, truth, found, shift)))
+    if not columns:
+        return [Text("Nothing was aligned, and the reference aligns nothing either.")]
+    n_shown = min(len(columns), PER_LINE * MOST_LINES)
+    lines = [line for k in range(0, n_shown, PER_LINE) for line in _lines(names, columns[k : k + PER_LINE])]
+    more = f" {len(columns) - n_shown} further columns are not shown." if len(columns) > n_shown else ""
+    return [Letters(lines[:-1], CAPTION + more)]
+
+
+def align_columns(sequences: tuple[str, str], truth: Any, found: Any, shift: int) -> Iterator[Column]:
+    """Yield the columns of a predicted alignment; what lies between matches stands against gaps."""
+    partner = dict(truth.tolist())
+    partners = (partner, {j: i for i, j in partner.items()})
+    at = [0, 0]
+    for match in [*found.tolist(), [len(one) for one in sequences]]:
+        for side in (0, 1):
+            for k in range(at[side], match[side]):
+                yield _unmatched(sequences[side][k], side, k, "missed" if k in partners[side] else "")
+        at = [match[0] + 1, match[1] + 1]
+        if match[0] < len(sequences[0]):
+            yield _matched(sequences, match[0], match[1], partners, shift)
+
+
+def _unmatched(letter: str, side: int, k: int, mark: Mark) -> Column:
+    return Column("-", " ", letter, mark, None, k) if side else Column(letter, " ", "-", mark, k, None)
+
+
+def _matched(sequences: tuple[str, str], i: int, j: int, partners: tuple[dict, dict], shift: int) -> Column:
+    true_j = partners[0].get(i)
+    places = (sequences[0][i], sequences[1][j], i, j)
+    if true_j is not None and abs(true_j - j) <= shift:
+        return _column(*places, "|" if true_j == j else ":", "right")
+    if true_j is None and j not in partners[1]:
+        return _column(*places, "?", "unknown")
+    return _column(*places, "×", "wrong")
+
+
+def _column(first: str, second: str, i: int, j: int, sign: str, mark: Mark) -> Column:
+    return Column(first, sign, second, mark, i, j)
+
+
+def _around_matches(columns: list[Column]) -> list[Column]:
+    """Return the columns from a little before the first that is marked to a little behind the last."""
+    marked = [k for k, column in enumerate(columns) if column.mark]
+    if not marked:
+        return []
+    return columns[max(0, marked[0] - AROUND) : marked[-1] + 1 + AROUND]
+
+
+def _lines(names: tuple[str, str], columns: list[Column]) -> list[Line]:
+    """Return both sequences, the signs between them, and an empty line.
+
+    Names are followed by the number of the first letter, from 1.
+    """
+    lines: list[Line] = []
+    for name, letters, places in (
+        (names[0], [one.first for one in columns], [one.first_at for one in columns]),
+        (None, [one.sign for one in columns], []),
+        (names[1], [one.second for one in columns], [one.second_at for one in columns]),
+    ):
+        first = next((k + 1 for k in places if k is not None), None)
+        told = "" if name is None else f"{shorten(name, LONGEST_NAME)} {first or ''}".rstrip()
+        lines.append((told, _runs(letters, columns if name is not None else None)))
+    return [*lines, ("", [(" ", "")])]
+
+
+def _runs(letters: list[str], columns: list[Column] | None) -> list[tuple[str, Mark]]:
+    """Join letters that are marked alike; gaps and signs are not marked."""
+    marks: list[Mark] = ["" if columns is None or one == "-" else columns[k].mark for k, one in enumerate(letters)]
+    grouped = groupby(zip(letters, marks, strict=True), key=lambda one: one[1])
+    return [("".join(letter for letter, _ in group), mark) for mark, group in grouped]

@@ -1,0 +1,112 @@
+"""Prepare sentences: a file is gone through part by part, first to learn or check it, then to write its features."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.chain.command import ChainPrepareOptions
+from latentstruct.cli.kinds.chain.files import ChainRecord, check_marks, choose, marked
+from latentstruct.cli.prepared import Blocks, ToPrepare, unknown_to
+from latentstruct.exceptions import InputError
+from latentstruct.features import WindowFeatures
+from latentstruct.formats import ColumnSentences
+from latentstruct.formats.blocks import read_conll_blocks
+from latentstruct.progress import Progress
+from latentstruct.tasks import Chain
+
+
+def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
+    """Look through a file."""
+    task: Any = Chain()
+    template = options.template() if like is None else like.features
+    if like is None:
+        record, counts, blank = *_learn(options, template), options.blank
+        check_marks(counts, record.unknown, options.data)
+        record = replace(record, features=template.to_state())
+        labels = sorted(label for label in counts if label != record.unknown)
+        n_features, latent = len(template.vocabulary_), record.unknown is not None
+        task.restore({"labels": labels, "n_inputs": n_features, "latent": latent})
+        n_tokens = counts.total()
+    else:
+        task = like.estimator.task_
+        # Without its labels a file has other columns at their place, unless that is the last.
+        blank = like.record.blank if not options.unlabelled or like.record.label_is_last else {}
+        n_examples, n_tokens, counts = _survey(options, like, blank)
+        record = replace(like.record, n_examples=n_examples, seconds=0.0)
+    progress.say(f"read {record.n_examples} sentences, {n_tokens} tokens from {options.data}: writing their features")
+    sizes = {"n_tokens": n_tokens, "n_features": task.n_inputs_, "n_labels": len(task.labels_)}
+    if record.unknown is not None and not options.unlabelled:
+        sizes["n_unlabelled"] = counts[record.unknown]
+    return ToPrepare(task, record, sizes, _blocks(options, record, template, blank))
+
+
+def _learn(options: ChainPrepareOptions, template: WindowFeatures) -> tuple[ChainRecord, Counter[str]]:
+    """Learn the features; return what is kept beside a model but for them, and how often each label occurs."""
+    counts: Counter[str] = Counter()
+    options.chosen_columns()
+    record = ChainRecord(features={}, label_column=0, n_columns=0, columns=[0], unknown=options.mark, n_examples=0)
+
+    def used_columns() -> Iterator[ColumnSentences]:
+        nonlocal record
+        for part in read_conll_blocks(options.data, options.blank):
+            label_at, used = options.places(part.n_columns, options.data)
+            counts.update(part.columns[label_at])
+            n_examples = record.n_examples + len(part)
+            record = replace(
+                record, label_column=label_at, n_columns=part.n_columns, columns=used, n_examples=n_examples
+            )
+            yield choose(part, used)
+
+    template.fit_blocks(used_columns())
+    return record, counts
+
+
+def _survey(options: ChainPrepareOptions, model: Trained, blank: dict[int, str]) -> tuple[int, int, Counter[str]]:
+    """Return the numbers of sentences, tokens and labels; raise if the file is not what the model reads."""
+    n_examples = n_tokens = 0
+    counts: Counter[str] = Counter()
+    record, name = model.record, options.data
+    for part in read_conll_blocks(name, blank):
+        record.used_columns(part, name)
+        if not options.unlabelled:
+            record.check_labelled(part, name, ", or add --unlabelled")
+            _check_labels(model, part, name, n_examples)
+            counts.update(part.columns[record.label_column])
+        n_examples, n_tokens = n_examples + len(part), n_tokens + part.n_tokens
+    if not options.unlabelled and counts.keys() == {record.unknown}:
+        raise InputError(
+            f"all labels of {name} are {record.unknown!r}, which stands for unknown ones; expected some known ones: "
+            "label some tokens, or leave the labels out with --unlabelled"
+        )
+    return n_examples, n_tokens, counts
+
+
+def _check_labels(model: Trained, part: ColumnSentences, name: str, n_before: int) -> None:
+    """Raise unless the model knows all labels of some sentences, or that they are not known."""
+    unknown, column = model.record.unknown, model.record.label_column
+    allowed = model.labels | ({unknown} if model.estimator.task_.latent else set())
+    if allowed.issuperset(part.columns[column]):
+        return
+    for i, labels in enumerate(part.column(column), n_before + 1):
+        for j, label in enumerate(labels, 1):
+            if label in allowed:
+                continue
+            where = f"{name}: token {j} of sentence {i}"
+            if label == unknown:
+                raise InputError(
+                    f"{where} is marked {label!r} as unknown, but {model.path} was trained with --labelled-only, and a "
+                    "folder for it has known labels only; expected these: leave all labels out with --unlabelled, or "
+                    "evaluate on the plain file"
+                )
+            raise unknown_to(model, where, label, unknown)
+
+
+def _blocks(
+    options: ChainPrepareOptions, record: ChainRecord, template: WindowFeatures, blank: dict[int, str]
+) -> Blocks:
+    """Yield features and labels, −1 for unknown ones."""
+    for part in read_conll_blocks(options.data, blank):
+        labels: Any = None if options.unlabelled else marked(part.column(record.label_column), record.unknown)
+        yield template.transform(record.used_columns(part, options.data)), labels

@@ -1,0 +1,156 @@
+"""What a report shows of sequences of labels: transitions, features of labels, and sentences with their labels."""
+
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from latentstruct.cli.blocks import confusion_table, label_table, label_weights
+from latentstruct.cli.description import has_probabilities
+from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.chain.command import KIND, compare_chains
+from latentstruct.cli.kinds.chain.files import LabelledChains
+from latentstruct.plots.features import can_write, shorten
+from latentstruct.plots.matrices import MOST_LABELS, plot_transitions, strongest_transition_rows
+from latentstruct.progress import show_percent
+from latentstruct.report.blocks import Block, Drawing, Examples, Mark, TableBlock, Token, Tokens
+
+MOST_TOKENS = 400
+LONGEST_WORD = 40
+FIRST_WORDS = 5
+SURE = 0.9
+"""Probability from which it is not told."""
+CHUNKS_SHOWN = 15
+PLACED = re.compile(r"(\d+)\[([-\d,]+)\]=(.*)", re.DOTALL)
+AFFIX = re.compile(r"(prefix|suffix)\d+=(.*)", re.DOTALL)
+EDGE = re.compile(r"\\[BE]\d+")
+PARTS = re.compile(r"((?:[^|\\]|\\.)*)(?:\||$)", re.DOTALL)
+
+
+def weight_blocks(model: Trained) -> list[Block]:
+    """Return the transitions, and the features that speak most for each label."""
+    estimator = model.estimator
+    labels, names = list(estimator.task_.labels_.labels), list(model.features.vocabulary_)
+    told = "Places are counted from the token itself: “at −1” is the token before, “edge” the end of the sentence."
+    table = label_table(labels, label_weights(estimator), lambda k: show_feature(names[k], model.record.columns), told)
+    return [transition_block(estimator, labels), table]
+
+
+def transition_block(estimator: Any, labels: list[Any]) -> Block:
+    """Return a heat map of the transitions, or a table where the font of plots lacks letters of the labels."""
+    if not can_write(labels):
+        rows = [[shorten(a), shorten(b), f"{weight:+.4g}"] for a, b, weight in strongest_transition_rows(estimator)]
+        return TableBlock("Strongest transitions", ("from", "to", "weight"), rows, n_text=2)
+    n_shown = min(len(labels), MOST_LABELS)
+    some = f" {n_shown} of {len(labels)} labels: those with the largest weights." if n_shown < len(labels) else ""
+    return Drawing(
+        lambda ax: plot_transitions(estimator, ax),
+        f"Heat map of the weights of the transitions between {n_shown} labels.",
+        f"Weights of a label (row) being followed by another (column): red speaks for it, blue against it.{some}",
+        height=2.2 + 0.18 * n_shown,
+    )
+
+
+def show_feature(name: str, columns: list[int]) -> str:
+    r"""Return the name of a feature for people: ``0[-1]=the`` is “word at −1: the”.
+
+    Parameters
+    ----------
+    name : str
+        A name of `WindowFeatures`.
+    columns : list of int
+        The columns of the file that the features use, the word first.
+
+    Returns
+    -------
+    str
+    """
+    if name == "bias":
+        return "any token"
+    affix, placed = AFFIX.fullmatch(name), PLACED.fullmatch(name)
+    if affix:
+        return f"{affix[1]}: {_unescaped(affix[2])}"
+    if not placed:
+        return name.replace("=", ": ", 1)
+    column, offsets = int(placed[1]), placed[2].split(",")
+    what = "word" if column == 0 else f"column {columns[column]}"
+    where = "" if offsets == ["0"] else " at " + ", ".join(offset.replace("-", "−") for offset in offsets)
+    values = PARTS.findall(placed[3])[: len(offsets)]
+    return f"{what}{where}: {' '.join('edge' if EDGE.fullmatch(one) else _unescaped(one) for one in values)}"
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+
+
+def examples(model: Trained, data: LabelledChains, source: str) -> Examples:
+    """Return predictions for sentences, with the shares of wrong labels among those that are known."""
+    unknown = model.record.unknown
+    guessed = [labels.tolist() for labels in model.estimator.predict(data.X)]
+    wrong = [_errors(truth, guess, unknown) for truth, guess in zip(data.Y, guessed, strict=True)]
+    known = np.array([sum(label != unknown for label in truth) for truth in data.Y])
+    counts = np.array([errors.total() for errors in wrong], dtype=np.float64)
+    losses = np.divide(counts, known, out=np.full(len(counts), np.nan), where=known > 0)
+    scores = compare_chains(model.estimator, data.Y, guessed, unknown)
+    return Examples(
+        source,
+        [_name(i, words) for i, words in enumerate(data.words, 1)],
+        losses,
+        "share of wrong labels",
+        [_remark(*one) for one in zip(wrong, known.tolist(), data.Y, strict=True)],
+        lambda i: [_sentence(model.estimator, data, guessed, i, unknown)],
+        KIND.summarize(scores),
+        _overview(scores, data.Y, guessed, unknown),
+    )
+
+
+def _name(number: int, words: list[str]) -> str:
+    shown = " ".join(shorten(word, LONGEST_WORD) for word in words[:FIRST_WORDS])
+    return f"sentence {number}: {shown}" + " …" * (len(words) > FIRST_WORDS)
+
+
+def _overview(scores: dict[str, Any], Y: list[Any], guessed: list[Any], unknown: str | None) -> list[Block]:
+    """Return the scores of chunks, if labels are of chunks, and what labels are taken for others."""
+    blocks: list[Block] = []
+    if "chunks" in scores:
+        by_type = sorted(scores["chunks"]["by_type"].items(), key=lambda item: -item[1]["n_true"])[:CHUNKS_SHOWN]
+        ratios = ("precision", "recall", "f1")
+        rows = [[name, *(show_percent(one[key]) for key in ratios), one["n_true"]] for name, one in by_type]
+        blocks.append(TableBlock("Chunks by their type", ("type", "precision", "recall", "F1", "true"), rows))
+    pairs = [pair for y, found in zip(Y, guessed, strict=True) for pair in zip(y, found, strict=True)]
+    return blocks + confusion_table([pair for pair in pairs if pair[0] != unknown], "labels")
+
+
+def _errors(truth: list[str], guess: list[str], unknown: str | None) -> Counter[tuple[str, str]]:
+    return Counter((a, b) for a, b in zip(truth, guess, strict=True) if a not in (b, unknown))
+
+
+def _remark(errors: Counter[tuple[str, str]], n_known: int, truth: list[str]) -> str:
+    shown = [f"{a} taken for {b}" + (f" ({n} times)" if n > 1 else "") for (a, b), n in errors.most_common(3)]
+    told = "; ".join(shown) + ("; …" if len(errors) > 3 else "")
+    if n_known == len(truth):
+        return told
+    return f"{n_known} of {len(truth)} labels are known" + (f": {told}" if told else "")
+
+
+def _sentence(estimator: Any, data: LabelledChains, guessed: list[list[Any]], i: int, unknown: str | None) -> Tokens:
+    """Return the words of a sentence with their labels, and how sure the model is of these if it can tell."""
+    sure, caption = [1.0] * len(guessed[i]), ""
+    if has_probabilities(estimator):
+        sure = estimator.confidence([data.X[i]])[0].tolist()
+        caption = f"Percentages tell how probable a label is, where that is below {SURE:.0%}."
+    if len(sure) > MOST_TOKENS:
+        caption = f"{caption} {len(sure) - MOST_TOKENS} further words are not shown.".lstrip()
+    rows = zip(data.words[i], data.Y[i], guessed[i], sure, strict=True)
+    return Tokens([_token(*row, unknown) for row in list(rows)[:MOST_TOKENS]], caption)
+
+
+def _token(word: str, truth: Any, guess: Any, probability: float, unknown: str | None) -> Token:
+    mark: Mark = "" if truth == guess else "wrong"
+    text, label = shorten(word, LONGEST_WORD), shorten(guess)
+    if probability < SURE:
+        label = f"{label} {probability:.0%}"
+    if truth == unknown:
+        return Token(text, label, "", "unknown")
+    return Token(text, label, "" if truth == guess else shorten(truth), mark)

@@ -1,0 +1,274 @@
+"""Models that put samples into classes."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from latentstruct.cli.common import unknown_label, write_lines
+from latentstruct.cli.description import strongest_weights
+from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
+from latentstruct.cli.options import ConvexOptions, HeldOut, LabelOptions
+from latentstruct.cli.prepared import (
+    PrepareOptions,
+    is_prepared,
+    load_prepared,
+    open_for,
+    refuse_options,
+    refuse_prepared,
+)
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.progress import Progress, print_facts, print_table, show_percent
+
+if TYPE_CHECKING:
+    from latentstruct.formats import ClassData
+    from latentstruct.formats.text import FilePath
+
+TABLES = (".csv", ".tsv")
+ConstantOption = Annotated[float, Option("--bias", help="Value of a constant feature; 0 for none.")]
+LabelColumnOption = Annotated[
+    str | None, Option(metavar="NAME", show_default="the last", help="Name of a table's column of labels.")
+]
+ZeroBasedOption = Annotated[bool, Option("--zero-based", help="Svmlight indices start at 0.")]
+Samples = tuple[Any, list[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassesOptions(ConvexOptions, LabelOptions):
+    """Train on samples with one class each.
+
+    The default is a multiclass SVM. Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train classes train.svm -C 0.1 --valid test.svm -o classifier
+    """
+
+    data: Annotated[
+        str,
+        Argument(
+            metavar="DATA", help="A .csv or .tsv table, svmlight, or a folder of prepared samples; - is standard input."
+        ),
+    ]
+    bias: ConstantOption = 1.0
+    label: LabelColumnOption = None
+    zero_based: ZeroBasedOption = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassesPrepareOptions(PrepareOptions):
+    """Prepare samples for latentstruct train classes.
+
+    Svmlight is read part by part, first to learn the labels and the number of features, then to write the samples. A
+    table is read whole, which takes up to 16 bytes of memory for each number in it; training from the folder then needs
+    room for one of its files only.
+
+    With --like MODEL labels, features and columns are those of the model, so that latentstruct evaluate and predict
+    take the folder. Labels and features that the model does not know are refused.
+
+    Examples: latentstruct prepare classes train.svm -o prepared; latentstruct prepare classes test.csv --like
+    classifier -o test
+    """
+
+    data: Annotated[
+        str,
+        Argument(
+            metavar="DATA", help="File of svmlight lines, which is read twice, or a .csv or .tsv table, read whole."
+        ),
+    ]
+    label: LabelColumnOption = None
+    zero_based: ZeroBasedOption = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassesRecord(Record):
+    """What is kept beside a model of classes: how its files were read."""
+
+    feature_names: list[str] | None
+    label: str | None
+    zero_based: bool
+
+    def names_inputs(self, n_inputs: int) -> bool:
+        """Tell whether the features have one name each, or none at all."""
+        names = self.feature_names
+        return names is None or len(set(names)) == n_inputs == len(names)
+
+    def feature_name(self, k: int) -> str:
+        """Return the name of an input of the model."""
+        return f"feature {k + 1 - self.zero_based}" if self.feature_names is None else self.feature_names[k]
+
+
+class ClassesKind(KindSpec):
+    """One class a sample."""
+
+    name = "classes"
+    summary = "Put samples into one of several classes."
+    reads = (
+        "A table (.csv, .tsv) with a header line whose last column is the class, or svmlight lines such as 2 1:0.5 3:1."
+    )
+    example_file = "classes.csv"
+    predicts = "Classes: one label a line; a column of labels is not looked at and may be missing."
+    judged_by = "Classes: accuracy, and for each class precision, recall and what it is mostly taken for."
+    options = ClassesOptions
+    record = ClassesRecord
+    tasks = ("Multiclass",)
+    judged_on = frozenset({"data", "allow_unknown"})
+    headline = (("accuracy", "accuracy"),)
+    main = ("accuracy",)
+    tables = (("weights", "strongest weights", ("feature", "label", "weight")),)
+    prepare_options = ClassesPrepareOptions
+
+    def load(self, options: ClassesOptions, progress: Progress) -> Loaded:
+        from latentstruct.formats import read_classes
+        from latentstruct.tasks import Multiclass
+
+        if is_prepared(options.data):
+            refuse_options(options, ("label", "zero_based"))
+            loaded = load_prepared(self, options, progress)
+            loaded.estimator.task.set_params(bias=options.bias)
+            return loaded
+        samples = read_classes(options.data, label=options.label, zero_based=options.zero_based)
+        n_samples, n_features = samples.X.shape
+        progress.say(f"read {n_samples} samples, {n_features} features from {options.data}")
+        y = samples.y.tolist()
+        record = ClassesRecord(
+            feature_names=samples.feature_names,
+            label=options.label,
+            zero_based=options.zero_based,
+            n_examples=n_samples,
+        )
+        sizes = {"n_examples": n_samples, "n_features": n_features, "n_labels": len(set(y))}
+        estimator = options.estimator(Multiclass(bias=options.bias), n_samples)
+        return Loaded(samples.X, samples.y, estimator, sizes, record, n_features, frozenset(y), (samples.X, y))
+
+    def fits(self, model: Trained) -> bool:
+        return bool(model.record.names_inputs(model.estimator.task_.n_inputs_))
+
+    def restore(self, model: Trained) -> int:
+        return int(model.estimator.task_.n_inputs_)
+
+    def known_labels(self, estimator: Any) -> frozenset[Any]:
+        return frozenset(estimator.task_.labels_.labels)
+
+    def read(self, model: Trained, held_out: HeldOut) -> Samples:
+        name = held_out.data or ""
+        samples = read_samples(name, model.record, model.features, labelled=True)
+        y = as_known(samples.y.tolist(), model.labels)
+        for i, label in enumerate(y, 1):
+            if not held_out.allow_unknown and label not in model.labels:
+                raise unknown_label(f"{name}: sample {i}", label, model.labels)
+        return samples.X, y
+
+    def settled_by(self, options: Any, like: Trained) -> dict[str, tuple[Any, Any]]:
+        record = like.record
+        return {"label": (options.label, record.label), "zero_based": (options.zero_based, record.zero_based)}
+
+    def score(self, model: Trained, data: Samples) -> dict[str, Any]:
+        return compare_classes(model, data[1], model.estimator.predict(data[0]).tolist())
+
+    def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+        if held_out.data is None or not is_prepared(held_out.data):
+            return super().evaluate(model, held_out)
+        data = open_for(model, self, held_out.data)
+        truth = [label for batch in data.batches for label in data.task.true_outputs(batch).tolist()]
+        return self.score(model, (data, truth))
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        if is_prepared(data):
+            X: Any = open_for(model, self, data, labelled=False)
+        else:
+            X = read_samples(data, model.record, model.features, labelled=False).X
+        write_lines(output, [str(label) for label in model.estimator.predict(X).tolist()])
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        print_facts([("samples", f"{scores['n_examples']}, {show_percent(scores['accuracy'])} right")])
+        rows = []
+        for one in scores["classes"]:
+            taken = f"{one['mostly_taken_for']} ({one['n_taken_for']}×)" if one["n_taken_for"] else "–"
+            ratios = [show_percent(one["precision"]), show_percent(one["recall"])]
+            rows.append([str(one["label"]), taken, *ratios, str(one["n_true"]), str(one["n_predicted"])])
+        names = ("class", "mostly taken for", "precision", "recall", "true", "predicted")
+        print_table("classes", names, rows, n_text=2)
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        return {"weights": strongest_weights(model.estimator, model.record.feature_name, top)}
+
+
+def read_table(name: "FilePath", record: ClassesRecord, labelled: bool) -> "ClassData":
+    """Read a table by the names of its columns, in any order; without a label column unless `labelled`."""
+    import numpy as np
+
+    from latentstruct.formats import ClassData, read_csv
+    from latentstruct.formats.text import KeptInput
+
+    wanted = record.feature_names or []
+    for label in [record.label] if labelled else [record.label, wanted[-1]]:
+        try:
+            X, y, names = read_csv(name, label)
+        except FormatError:
+            raise
+        except InputError:
+            if not (isinstance(name, KeptInput) or Path(name).exists()) or labelled:
+                raise
+            continue
+        if label == wanted[-1]:
+            # There is no label column: the last feature was read in its place.
+            if y.dtype.kind not in "if":
+                raise FormatError(f"{name}: column {label!r} holds text; expected numbers: correct the column")
+            X, names = np.column_stack([X, y.astype(np.float64)]), [*names, label]
+        order = {column: k for k, column in enumerate(names)}
+        if order.keys() == set(wanted):
+            return ClassData(X[:, [order[column] for column in wanted]], y, wanted)
+    listed = ", ".join(wanted[:20]) + (", …" if len(wanted) > 20 else "")
+    raise FormatError(
+        f"{name}:1: the columns do not fit the model; expected {len(wanted)} features ({listed}) and "
+        f"{'the label' if labelled else 'no other but the label'}: give the columns of the training data"
+    )
+
+
+def read_samples(name: str, record: ClassesRecord, n_features: int, labelled: bool) -> "ClassData":
+    """Read samples the way the model's training data were read."""
+    from latentstruct.formats import read_classes
+    from latentstruct.formats.tables import keep_samples
+    from latentstruct.formats.text import extension
+
+    refuse_prepared(name)
+    source = keep_samples(name)
+    if extension(source) not in TABLES:
+        return read_classes(source, n_features=n_features, zero_based=record.zero_based)
+    if record.feature_names is None:
+        return read_classes(source, n_features=n_features)
+    return read_table(source, record, labelled)
+
+
+def as_known(labels: list[Any], known: frozenset[Any]) -> list[Any]:
+    """Return labels as a model has them: a file with only the numbers among the labels is read as numbers."""
+    return [str(label) for label in labels] if all(isinstance(label, str) for label in known) else labels
+
+
+def compare_classes(model: Trained, y: list[Any], predicted: list[Any]) -> dict[str, Any]:
+    """Return the quality of predicted classes, with what each class is mostly taken for."""
+    confusion = Counter(zip(y, predicted, strict=True))
+    n_true, n_predicted = Counter(y), Counter(predicted)
+    classes = []
+    for label in dict.fromkeys([*model.estimator.task_.labels_.labels, *y]):
+        right = confusion[label, label]
+        wrong = Counter({b: count for (a, b), count in confusion.items() if a == label != b})
+        most = wrong.most_common(1)
+        classes.append(
+            {
+                "label": label,
+                "n_true": n_true[label],
+                "n_predicted": n_predicted[label],
+                "n_correct": right,
+                "precision": right / n_predicted[label] if n_predicted[label] else 0.0,
+                "recall": right / n_true[label] if n_true[label] else 0.0,
+                "mostly_taken_for": most[0][0] if most else None,
+                "n_taken_for": most[0][1] if most else 0,
+            }
+        )
+    right = sum(confusion[label, label] for label in n_true)
+    return {"n_examples": len(y), "accuracy": right / len(y), "classes": classes}
+
+
+KIND = ClassesKind()

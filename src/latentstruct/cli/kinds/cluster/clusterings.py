@@ -1,0 +1,130 @@
+"""What reports show of clusters, whether of mentions or of any items."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.cli.blocks import strongest_bars
+from latentstruct.metrics.clusters import number_clusters
+from latentstruct.plots.features import can_write, shorten
+from latentstruct.plots.forests import HEIGHT_OF_ITEM, called_clusters, lettered_clusters, plot_forest
+from latentstruct.report.blocks import Block, Drawing, TableBlock, Text
+
+ITEMS_SHOWN = 36
+"""Items of an example that are shown, in a row; of more those with the most errors."""
+LONGEST_LIST = 12
+FOREST_WIDTH = 4.6
+
+
+class Clustering(NamedTuple):
+    """An example: the names of its items, their predicted and true clusters, and the forest of links if any."""
+
+    names: Sequence[str]
+    found: NDArray[np.int64]
+    truth: NDArray[np.int64]
+    forest: NDArray[np.int64] | None
+
+    def part(self) -> tuple[slice, "Clustering"]:
+        """Return which items are shown, and what there is of them."""
+        errors = self.errors()
+        first = 0
+        if len(errors) > ITEMS_SHOWN:
+            sums = np.convolve(errors, np.ones(ITEMS_SHOWN), mode="valid")
+            first = int(sums.argmax())
+        window = slice(first, min(first + ITEMS_SHOWN, len(errors)))
+        forest = self.forest
+        if forest is not None:
+            inside = ((forest >= window.start) & (forest < window.stop)).all(axis=1)
+            forest = forest[inside] - window.start
+        return window, Clustering(self.names[window], self.found[window], self.truth[window], forest)
+
+    def errors(self) -> NDArray[np.bool_]:
+        """Mark items that follow an item of another true cluster in theirs, or none though there is one."""
+        wrong = np.zeros(len(self.found), dtype=bool)
+        last: dict[int, int] = {}
+        begun: set[int] = set()
+        for j, (found, truth) in enumerate(zip(self.found.tolist(), self.truth.tolist(), strict=True)):
+            before = last.get(found)
+            wrong[j] = truth in begun if before is None else self.truth[before] != truth
+            last[found] = j
+            begun.add(truth)
+        return wrong
+
+
+def predict_clusterings(
+    estimator: Any, X: Sequence[Any], truth: Sequence[Any], names: Callable[[int], Sequence[str]]
+) -> tuple[list[Clustering], NDArray[np.float64], str]:
+    """Return predicted clusters with what they cost, and what that cost is."""
+    latent = bool(estimator.task_.latent)
+    found = estimator.predict(X)
+    forests = estimator.predict_latent(X) if latent else [None] * len(found)
+    parts = [
+        Clustering(names(i), np.asarray(found[i]), number_clusters(truth[i], "the truth"), forests[i])
+        for i in range(len(found))
+    ]
+    if not latent:
+        return parts, estimator.task_.loss(truth, found), "share of pairs that are wrong"
+    losses = estimator.task_.loss(truth, found, forests)
+    penalty = estimator.task_.penalty
+    return parts, losses, f"missing links + {'' if penalty == 1 else f'{penalty:g} × '}wrong links"
+
+
+def describe(one: Clustering, what: str) -> str:
+    """Return a few words on a predicted clustering."""
+    n_found, n_true = (len(np.unique(clusters)) for clusters in (one.found, one.truth))
+    text = f"{len(one.found)} {what} in {n_found} clusters, {n_true} in truth"
+    if one.forest is None or not len(one.forest):
+        return text
+    crossing = int((one.truth[one.forest[:, 0]] != one.truth[one.forest[:, 1]]).sum())
+    return f"{text}; {crossing} of {len(one.forest)} links are wrong"
+
+
+def draw(one: Clustering, what: str) -> list[Block]:
+    """Return the forest of links as arcs, or tables of the clusters where there is no forest."""
+    window, part = one.part()
+    whole = len(one.found)
+    blocks: list[Block] = []
+    if len(part.found) < whole:
+        blocks.append(
+            Text(
+                f"Shown are the {what} {window.start + 1} to {window.stop} of {whole}, the {ITEMS_SHOWN} in a row with "
+                "the most errors. Clusters are numbered within this part, and links that lead out of it are left out."
+            )
+        )
+    if part.forest is None or not can_write(part.names):
+        return [*blocks, cluster_table(part, what)]
+    wrong = int((part.truth[part.forest[:, 0]] != part.truth[part.forest[:, 1]]).sum()) if len(part.forest) else 0
+    forest = part.forest
+    return [
+        *blocks,
+        Drawing(
+            lambda ax: plot_forest(forest, part.found, part.names, part.truth, ax),
+            f"{len(part.found)} {what} below each other with {len(forest)} predicted links as arcs, {wrong} of which "
+            "join different true clusters.",
+            "The latent forest: each arc is a link that the model found. Numbers are the predicted clusters, letters "
+            "the true ones, a dash stands where there is no other; dashed red links join different true clusters.",
+            width=FOREST_WIDTH,
+            height=0.3 + HEIGHT_OF_ITEM * len(part.found),
+        ),
+    ]
+
+
+def cluster_table(part: Clustering, what: str) -> TableBlock:
+    """Return the predicted clusters with their items and the letters of the true clusters these belong to."""
+    numbers, letters = called_clusters(part.found), lettered_clusters(part.truth)
+    rows = []
+    for number in dict.fromkeys(numbers):
+        members = [k for k, one in enumerate(numbers) if one == number]
+        shown = [f"{shorten(part.names[k])} ({letters[k]})" for k in members[:LONGEST_LIST]]
+        more = f" and {len(members) - LONGEST_LIST} more" if len(members) > LONGEST_LIST else ""
+        rows.append([number, " · ".join(shown) + more, len(members)])
+    note = "The letter is the true cluster; a dash is one that is alone, in the prediction or in truth."
+    return TableBlock("Predicted clusters", ("cluster", what, "size"), rows, note, n_text=2)
+
+
+def weight_blocks(names: Sequence[str], weights: NDArray[np.float64], latent: bool) -> list[Block]:
+    """Return the strongest features of pairs."""
+    joined = "a link between two items" if latent else "two items being in one cluster"
+    return [strongest_bars(names.__getitem__, weights, f"to the right they speak for {joined}, to the left against it")]

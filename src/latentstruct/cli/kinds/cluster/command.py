@@ -1,0 +1,210 @@
+"""Models that put the items of a group into clusters, whatever the items are."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, Option
+
+from latentstruct.cli.description import strongest_features
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, print_facts, print_table, show_percent
+
+if TYPE_CHECKING:
+    from latentstruct.formats.groups import ItemGroups
+
+MEASURES = {"muc": "MUC", "b_cubed": "B³", "ceaf_entity": "CEAF-e", "ceaf_mention": "CEAF-m", "pairs": "pairs"}
+
+
+ClusterModelOption = Annotated[
+    Literal["latent", "correlation"],
+    Option(metavar="NAME", help="latent: hidden forests of links; correlation: all pairs of a cluster."),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions(TrainOptions):
+    """Train on groups of items with known clusters: a table with the columns group, cluster, and features.
+
+    Clusters are found within each group; new groups have clusters of their own. Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train cluster items.csv --valid more.csv -o clusters
+    """
+
+    data: Annotated[str, Argument(metavar="DATA", help="Items as .csv or .tsv; - is standard input, with commas.")]
+    model: ClusterModelOption = "correlation"
+    relations: Annotated[
+        str, Option(metavar="NAMES", help="What is said of a pair: difference, product, cosine, distance.")
+    ] = "difference,cosine"
+    C: Annotated[float | None, weight_of("group", "100; latent 1")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterRecord(Record):
+    """What is kept beside a model of clusters: how pairs are described."""
+
+    feature_names: list[str]
+    relations: list[str]
+    n_items: int
+
+
+class ClusteringKind(KindSpec):
+    """What models of clusters share, whether of mentions or of any items."""
+
+    tasks = ("Coreference", "CorrelationClustering")
+
+    def clustering(self, options: Any, latent_C: float, penalty: float = 1.0) -> Any:
+        """Return the untrained estimator; the latent loss counts items, that of pairs is a share."""
+        from latentstruct.tasks import Coreference, CorrelationClustering
+
+        latent = options.model == "latent"
+        C = options.C or (latent_C if latent else 100.0)
+        return options.latent_svm(Coreference(penalty) if latent else CorrelationClustering(), C=C)
+
+    def show_measures(self, facts: Facts, scores: dict[str, Any]) -> None:
+        """Print facts and a table of the measures."""
+        print_facts(facts)
+        rows = [
+            [shown, *(show_percent(scores[name][part]) for part in ("precision", "recall", "f1"))]
+            for name, shown in MEASURES.items()
+        ]
+        print_table("", ("measure", "precision", "recall", "F1"), rows)
+
+
+class ClusterKind(ClusteringKind):
+    """Clusters of any items."""
+
+    name = "cluster"
+    summary = "Cluster the items of groups, such as offers of the same product."
+    latent = "with --model latent, which links hold a cluster together"
+    reads = "A table (.csv, .tsv) with the columns group, cluster and features."
+    example_file = "cluster.csv"
+    prediction_file = "predicted.csv"
+    predicts = "Items: the columns group, if DATA has it, and cluster."
+    judged_by = "Items: MUC, B³, CEAF and pairs."
+    options = ClusterOptions
+    record = ClusterRecord
+    headline = (("pair F1", "pairs.f1"), ("pair loss", "pair_loss"))
+    main = ("pairs.f1",)
+
+    def load(self, options: ClusterOptions, progress: Progress) -> Loaded:
+        relations = parse_relations(options.relations)
+        groups = read_labelled(options.data)
+        n_items = sum(map(len, groups.rows))
+        if n_items == len(groups):
+            raise InputError(
+                f"every group of {options.data} has a single item; expected pairs to learn from: check the column "
+                "group, or leave it out if all items are one group"
+            )
+        progress.say(f"read {len(groups)} groups, {n_items} items from {options.data}")
+        X = describe_pairs(groups, relations)
+        sizes = {"n_examples": len(X), "n_items": n_items, "n_pairs": sum(x.shape[0] for x in X)}
+        sizes["n_features"] = X[0].shape[1]
+        names = groups.feature_names
+        record = ClusterRecord(feature_names=names, relations=relations, n_items=n_items, n_examples=len(X))
+        return Loaded(X, groups.clusters, self.clustering(options, 1.0), sizes, record, shown=groups)
+
+    def fits(self, model: Trained) -> bool:
+        try:
+            return len(pair_names(model.record)) == model.estimator.task_.n_features
+        except InputError:
+            return False
+
+    def read(self, model: Trained, held_out: HeldOut) -> "ItemGroups":
+        return read_labelled(held_out.data or "", model.record.feature_names)
+
+    def score(self, model: Trained, data: "ItemGroups") -> dict[str, Any]:
+        found = model.estimator.predict(describe_pairs(data, model.record.relations))
+        return compare_clusters(data.clusters or [], found)
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        from latentstruct.formats.groups import write_groups
+
+        groups = read_named(data, model.record.feature_names)
+        write_groups(output, groups, model.estimator.predict(describe_pairs(groups, model.record.relations)))
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        loss = f"{show_percent(scores['pair_loss'])} (mean over groups of the share of wrong pairs)"
+        facts = [("groups", f"{scores['n_examples']}, {scores['n_items']} items"), ("pair loss", loss)]
+        self.show_measures(facts, scores)
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        names = pair_names(model.record)
+        return {
+            "relations": model.record.relations,
+            "n_items": model.record.n_items,
+            "n_features": len(names),
+            "weights": strongest_features(model.estimator.coef_, names.__getitem__, top),
+        }
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        if "relations" not in result:
+            return []
+        return [("items", str(result["n_items"])), ("relations", ", ".join(result["relations"]))]
+
+
+def parse_relations(text: str) -> list[str]:
+    """Return names separated by commas."""
+    from latentstruct.pairing import RELATIONS
+
+    chosen = [name.strip() for name in text.split(",")]
+    if not set(chosen) <= set(RELATIONS) or len(set(chosen)) < len(chosen):
+        raise InputError(
+            f"--relations is {text!r}; expected some of {', '.join(RELATIONS)}, separated by commas and each once: "
+            "correct it"
+        )
+    return chosen
+
+
+def pair_names(record: ClusterRecord) -> list[str]:
+    """Return the names of the features of pairs."""
+    from latentstruct.pairing import pair_feature_names
+
+    return pair_feature_names(record.feature_names, record.relations)
+
+
+def describe_pairs(groups: "ItemGroups", relations: list[str]) -> list[Any]:
+    """Return the features of the pairs of each group."""
+    from latentstruct.pairing import pair_features
+
+    found = []
+    for name, items in zip(groups.names, groups.items, strict=True):
+        try:
+            found.append(pair_features(items, relations))
+        except InputError as error:
+            raise InputError(f"{f'group {name!r}: ' if name else ''}{error}") from error
+    return found
+
+
+def read_named(name: str, feature_names: list[str] | None = None) -> "ItemGroups":
+    """Read groups, with the features of a model if they are given."""
+    from latentstruct.formats.groups import read_groups
+
+    groups = read_groups(name)
+    if feature_names is not None and groups.feature_names != feature_names:
+        raise InputError(
+            f"{name} has the features {', '.join(groups.feature_names)}; expected {', '.join(feature_names)} in this "
+            "order, as in training: correct the columns"
+        )
+    return groups
+
+
+def read_labelled(name: str, feature_names: list[str] | None = None) -> "ItemGroups":
+    """Read groups with known clusters."""
+    groups = read_named(name, feature_names)
+    if groups.clusters is None:
+        raise InputError(f"{name} has no column cluster; expected the cluster of each item: add the column")
+    return groups
+
+
+def compare_clusters(truth: Sequence[Any], found: Sequence[Any]) -> dict[str, Any]:
+    """Return the quality of predicted clusters."""
+    from latentstruct.metrics import cluster_scores
+
+    scores = asdict(cluster_scores(truth, found))
+    return {"n_examples": scores.pop("n_documents"), **scores}
+
+
+KIND = ClusterKind()

@@ -1,0 +1,160 @@
+"""Models that put the mentions of a text into clusters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from latentstruct.cli.description import strongest_features
+from latentstruct.cli.kind import Facts, Loaded, Record, Trained
+from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModelOption, compare_clusters
+from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, show_percent
+
+if TYPE_CHECKING:
+    from latentstruct.mentions import Document, MentionPairFeatures
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoreferenceOptions(TrainOptions):
+    """Train on documents whose mentions and clusters are marked in the last column, as (3 … 3) is.
+
+    Mentions are taken as given, here and for prediction. Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train coreference train.conll --valid dev.conll -o clusters
+    """
+
+    data: Annotated[str, Argument(metavar="DATA", help="A CoNLL-2012 file or a folder of them; - is standard input.")]
+    model: ClusterModelOption = "latent"
+    penalty: Annotated[
+        float | None,
+        Option(
+            metavar="NUMBER",
+            show_default="1.0",
+            help="Cost of a link between clusters; one inside gains 1. Less, such as 0.01, merges more: better MUC and "
+            "MITRE, worse pairs.",
+        ),
+    ] = None
+    C: Annotated[float | None, weight_of("document", "0.01; correlation 100")] = None
+
+    def check(self) -> None:
+        super().check()
+        if self.penalty is not None and self.model != "latent":
+            raise InputError(
+                f"--penalty is {self.penalty}, but --model {self.model} has none; expected latent: leave it out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoreferenceRecord(Record):
+    """What is kept beside a coreference model: the state of its features."""
+
+    features: dict[str, Any]
+    n_mentions: int
+
+
+class CoreferenceKind(ClusteringKind):
+    """Clusters of mentions."""
+
+    name = "coreference"
+    summary = "Find which mentions of a text are of the same person or thing."
+    latent = "which links between mentions hold a cluster together"
+    reads = (
+        "CoNLL-2012 columns: the word in the fourth, mentions and their clusters in brackets in the last, as (3 … 3)."
+    )
+    example_file = "coreference.conll"
+    prediction_file = "predicted.conll"
+    predicts = "Coreference: CoNLL-2012 with the mentions of the file in predicted clusters and its other columns."
+    judged_by = "Coreference: MUC, B³, CEAF and pairs."
+    options = CoreferenceOptions
+    record = CoreferenceRecord
+    headline = (("CoNLL F1", "conll_f1"), ("pair loss", "pair_loss"))
+    main = ("conll_f1",)
+
+    def load(self, options: CoreferenceOptions, progress: Progress) -> Loaded:
+        from latentstruct.mentions import MentionPairFeatures
+
+        documents = read_documents(options.data)
+        n_mentions = sum(len(document.mentions) for document in documents)
+        progress.say(f"read {len(documents)} documents with mentions, {n_mentions} mentions from {options.data}")
+        features = MentionPairFeatures()
+        X = features.transform(documents)
+        sizes = {"n_examples": len(X), "n_mentions": n_mentions, "n_pairs": sum(x.shape[0] for x in X)}
+        sizes["n_features"] = X[0].shape[1]
+        record = CoreferenceRecord(features=features.state(), n_mentions=n_mentions, n_examples=len(X))
+        estimator = self.clustering(options, 0.01, 1.0 if options.penalty is None else options.penalty)
+        Y = [document.clusters for document in documents]
+        return Loaded(X, Y, estimator, sizes, record, features, shown=documents)
+
+    def restore(self, model: Trained) -> "MentionPairFeatures":
+        from latentstruct.mentions import MentionPairFeatures
+
+        def restore(state: dict[str, Any]) -> MentionPairFeatures:
+            features = MentionPairFeatures()
+            features.restore(state)
+            return features
+
+        n_features = model.estimator.task_.n_features
+        found: MentionPairFeatures = model.restored(restore, lambda one: len(one.feature_names) == n_features)
+        return found
+
+    def read(self, model: Trained, held_out: HeldOut) -> "list[Document]":
+        return read_documents(held_out.data or "")
+
+    def score(self, model: Trained, data: "list[Document]") -> dict[str, Any]:
+        found = model.estimator.predict(model.features.transform(data))
+        scores = compare_clusters([document.clusters for document in data], found)
+        return {"n_examples": scores.pop("n_examples"), "n_mentions": scores.pop("n_items"), **scores}
+
+    def input_files(self, data: str) -> Sequence[str | Path]:
+        from latentstruct.formats.coreference import coreference_files
+
+        files = coreference_files(data)
+        texts = [Path(name).with_suffix(".txt") for name in files if Path(name).suffix.lower() == ".ann"]
+        return [*files, *texts]
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        from latentstruct.formats import read_coreference, write_coreference
+
+        documents = read_coreference(data)
+        marked = [document for document in documents if len(document.mentions)]
+        predicted = iter(model.estimator.predict(model.features.transform(marked)) if marked else [])
+        clusters = [next(predicted).tolist() if len(document.mentions) else [] for document in documents]
+        write_coreference(output, documents, clusters)
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        facts = [
+            ("documents", f"{scores['n_examples']}, {scores['n_mentions']} mentions"),
+            ("CoNLL F1", f"{show_percent(scores['conll_f1'])} (mean of MUC, B³ and CEAF-e)"),
+            ("MITRE loss", f"{show_percent(scores['mitre_loss'])} (mean over documents of 1 − MUC F1)"),
+            ("pair loss", f"{show_percent(scores['pair_loss'])} (mean over documents of the share of wrong pairs)"),
+        ]
+        self.show_measures(facts, scores)
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        names, task = model.features.feature_names, model.estimator.task_
+        return {
+            "penalty": task.penalty if task.latent else None,
+            "n_features": len(names),
+            "n_mentions": model.record.n_mentions,
+            "weights": strongest_features(model.estimator.coef_, names.__getitem__, top),
+        }
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        return [("penalty", f"{result['penalty']:g}")] if result.get("penalty") is not None else []
+
+
+def read_documents(name: str) -> "list[Document]":
+    """Read the documents that have mentions."""
+    from latentstruct.formats import read_coreference
+
+    documents = [document for document in read_coreference(name) if len(document.mentions)]
+    if not documents:
+        raise InputError(f"{name} has no mentions; expected brackets such as (3 … 3) in the last column: mark them")
+    return documents
+
+
+KIND = CoreferenceKind()

@@ -1,0 +1,81 @@
+"""What a report shows of coreference: features of pairs, and texts with the forests of links."""
+
+from typing import TYPE_CHECKING
+
+from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.cluster import clusterings
+from latentstruct.cli.kinds.cluster.command import compare_clusters
+from latentstruct.cli.kinds.coreference.command import KIND
+from latentstruct.plots.features import shorten
+from latentstruct.plots.forests import called_clusters, lettered_clusters
+from latentstruct.report.blocks import Block, Examples, Token, Tokens
+
+if TYPE_CHECKING:
+    from latentstruct.mentions import Document
+
+WHAT = "mentions"
+MOST_WORDS = 250
+"""Words of a text that are shown."""
+
+
+def weight_blocks(model: Trained) -> list[Block]:
+    """Return the strongest features of pairs of mentions."""
+    names = model.features.feature_names
+    return clusterings.weight_blocks(names, model.estimator.coef_, bool(model.estimator.task_.latent))
+
+
+def examples(model: Trained, documents: "list[Document]", source: str) -> Examples:
+    """Return predicted clusters of documents with their forests."""
+    truth = [document.clusters for document in documents]
+    X = model.features.transform(documents)
+
+    def names(i: int) -> list[str]:
+        return [" ".join(documents[i].words(mention)) for mention in documents[i].mentions]
+
+    found, losses, loss_name = clusterings.predict_clusterings(model.estimator, X, truth, names)
+
+    def draw(i: int) -> list[Block]:
+        return [*clusterings.draw(found[i], WHAT), show_text(documents[i], found[i])]
+
+    scores = compare_clusters(truth, [one.found for one in found])
+    return Examples(
+        source,
+        [shorten(_name(document), 60) for document in documents],
+        losses,
+        loss_name,
+        [clusterings.describe(one, WHAT) for one in found],
+        draw,
+        KIND.summarize(scores),
+    )
+
+
+def _name(document: "Document") -> str:
+    return f"{document.name}, part {document.part}" if document.part else document.name
+
+
+def show_text(document: "Document", found: clusterings.Clustering) -> Tokens:
+    """Return the sentences of the mentions that are shown, each mention that is in no other one as a whole."""
+    window, part = found.part()
+    mentions = document.mentions[window]
+    numbers, letters = called_clusters(part.found), lettered_clusters(part.truth)
+    outer: dict[tuple[int, int], int] = {}
+    for number, mention in enumerate(mentions):
+        before = outer.get((mention.sentence, mention.start))
+        if before is None or mentions[before].end < mention.end:
+            outer[mention.sentence, mention.start] = number
+    tokens, first = [], mentions[0].sentence
+    for s in range(first, mentions[-1].sentence + 1):
+        words, at = document.sentences[s], 0
+        while at < len(words):
+            k = outer.get((s, at))
+            if k is None:
+                tokens.append(Token(words[at]))
+                at += 1
+            else:
+                alone = numbers[k] == letters[k] == "–"
+                tokens.append(Token(" ".join(words[at : mentions[k].end]), numbers[k], "" if alone else letters[k]))
+                at = mentions[k].end
+    caption = "The text, with numbers of the predicted clusters and letters of the true ones below the mentions."
+    if len(tokens) > MOST_WORDS:
+        tokens, caption = tokens[:MOST_WORDS], f"{caption} It is cut off here."
+    return Tokens(tokens, caption)

@@ -1,0 +1,185 @@
+"""What models find in photographs, how that compares with the truth, and pictures of it."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.detect.files import Photographs
+from latentstruct.progress import SECONDS_BETWEEN_STEPS, show_number
+from latentstruct.time_left import describe_share
+
+CASES_FILE = "cases.tsv"
+AT_ONCE = 8
+"""Images that are predicted together, few enough for large photographs."""
+MIDDLE = 0.75
+"""Share of width and height of the box in the middle of an image that predictions are compared with."""
+QUALITY = 90
+"""Of JPEG pictures."""
+
+
+class Finding(NamedTuple):
+    """What a model finds in an image: its candidates, the label, the score of each label, and the box."""
+
+    name: str
+    image: Any
+    candidates: Any
+    label: str
+    scores: dict[str, float]
+    box: Any
+
+    @property
+    def lead(self) -> float:
+        """By how much the score of the label exceeds that of the next."""
+        best, second = sorted(self.scores.values(), reverse=True)[:2]
+        return best - second
+
+
+def find_objects(model: Trained, data: Photographs) -> Iterator[Finding]:
+    """Yield what a model finds in each image, telling how far this is if it takes long."""
+    estimator, labels = model.estimator, [str(label) for label in model.estimator.classes_]
+    began = told = time.perf_counter()
+    for start in range(0, len(data), AT_ONCE):
+        if time.perf_counter() - told >= SECONDS_BETWEEN_STEPS:
+            told = time.perf_counter()
+            model.tell(f"looked at {describe_share(start, len(data), 'images', told - began)}")
+        names = data.names[start : start + AT_ONCE]
+        images = list(data.images(names))
+        X = [] if data.described is None else data.described[start : start + AT_ONCE]
+        if not X:
+            X = [
+                model.features.describe(image, key=data.files.file(name))
+                for name, image in zip(names, images, strict=True)
+            ]
+        found = zip(
+            estimator.predict(X), estimator.predict_latent(X), estimator.decision_function(X).tolist(), strict=True
+        )
+        for name, image, x, (label, state, scores) in zip(names, images, X, found, strict=True):
+            by_label = dict(zip(labels, scores, strict=True))
+            yield Finding(name, image, x.boxes, str(label), by_label, x.boxes[state])
+
+
+def judge(
+    model: Trained,
+    data: Photographs,
+    note: Callable[[Finding, float | None], None] | None = None,
+) -> dict[str, Any]:
+    """Return how many labels and boxes are right; box measures are None where no true box is known.
+
+    `note` is told what was found in each image in turn, and its overlap with the true box it meets best, None where
+    none is known.
+    """
+    from latentstruct.metrics.boxes import box_scores
+
+    guesses, chosen, candidates, best, middle = [], [], [], [], []
+    for finding, truth in zip(find_objects(model, data), data.boxes, strict=True):
+        guesses.append(finding.label)
+        chosen.append(finding.box)
+        candidates.append(finding.candidates)
+        best.append(best_overlap(finding.box, truth))
+        middle.append(best_overlap(middle_box(finding.image), truth))
+        if note is not None:
+            note(finding, best[-1])
+    boxed = [k for k, truth in enumerate(data.boxes) if len(truth)]
+    of_boxes: dict[str, Any] = {"zero_one": None, "overlap": None}
+    if boxed:
+        truth, labels = [data.boxes[k] for k in boxed], [data.labels[k] for k in boxed]
+        found = [[values[k] for k in boxed] for values in (guesses, chosen, candidates)]
+        scores = box_scores(labels, truth, *found)
+        of_boxes = {name: float(scores[name]) for name in of_boxes}
+    right = sum(guess == label for guess, label in zip(guesses, data.labels, strict=True))
+    return {
+        "n_examples": len(data),
+        "n_with_boxes": len(boxed),
+        "n_left_out": data.n_left_out,
+        "accuracy": right / len(data),
+        "commonest": Counter(data.labels).most_common(1)[0][1] / len(data),
+        **of_boxes,
+        **over_all(best),
+        "middle": over_all(middle),
+        **count_classes(data.labels, guesses, best),
+    }
+
+
+def best_overlap(box: Any, truth: Any) -> float | None:
+    """Return the overlap of a box with the true one it meets best, None where none is known."""
+    from latentstruct.boxes import overlaps
+
+    return float(overlaps(box[None], truth).max()) if len(truth) else None
+
+
+def middle_box(image: Any) -> Any:
+    """Return the box in the middle of an image: what one would guess without having looked at it."""
+    import numpy as np
+
+    size = np.array(image.shape[1::-1], dtype=np.float64)
+    return np.concatenate([0.5 * (1.0 - MIDDLE) * size, 0.5 * (1.0 + MIDDLE) * size])
+
+
+def over_all(best: Sequence[float | None]) -> dict[str, float | None]:
+    """Return the share of boxes that are found and their mean overlap, None where no true box is known."""
+    from latentstruct.metrics.boxes import FOUND
+
+    known = [overlap for overlap in best if overlap is not None]
+    if not known:
+        return {"corloc": None, "mean_overlap": None}
+    return {"corloc": sum(overlap >= FOUND for overlap in known) / len(known), "mean_overlap": sum(known) / len(known)}
+
+
+def count_classes(labels: Sequence[str], guesses: Sequence[str], best: Sequence[float | None]) -> dict[str, Any]:
+    """Return what is right of each class, and how often each is taken for each.
+
+    `best` is the overlap of each predicted box with the true box it meets best, None where none is known.
+    """
+    names = sorted({*labels, *guesses})
+    classes = []
+    for name in names:
+        members = [k for k, label in enumerate(labels) if label == name]
+        classes.append(
+            {
+                "label": name,
+                "n_true": len(members),
+                "n_predicted": sum(guess == name for guess in guesses),
+                "accuracy": sum(guesses[k] == name for k in members) / len(members) if members else None,
+                **over_all([best[k] for k in members]),
+            }
+        )
+    counts = Counter(zip(labels, guesses, strict=True))
+    confusion = {label: {guess: counts[label, guess] for guess in names} for label in names}
+    return {"classes": classes, "confusion": confusion}
+
+
+def draw_finding(folder: Path, finding: Finding, truth: Any, remark: str) -> None:
+    """Write the picture of an image with the box that was found, and the true ones in white."""
+    from PIL import Image
+
+    from latentstruct.box_pictures import draw_boxes
+    from latentstruct.images import label_colours
+
+    labels = sorted(finding.scores)
+    colour = label_colours(range(len(labels)))[labels.index(finding.label)]
+    caption = f"{finding.label} {show_number(finding.lead, 2)}{remark}"
+    picture = draw_boxes(finding.image, finding.box, [caption], [colour], truth)
+    Image.fromarray(picture).save(folder / picture_name(finding.name), quality=QUALITY)
+
+
+def picture_name(name: str) -> str:
+    """Return the file of the picture of an image."""
+    return f"{name}.jpg"
+
+
+def write_cases(
+    folder: Path, data: Photographs, guesses: Sequence[str], best: Sequence[float | None], leads: Sequence[float]
+) -> None:
+    """Write a table of all images, the best overlap first."""
+    from latentstruct.formats.text import write_text
+
+    order = sorted(range(len(data)), key=lambda k: (best[k] is None, -(best[k] or 0.0), data.names[k]))
+    rows = [
+        f"{data.files.member(data.names[k])}\t{data.labels[k]}\t{guesses[k]}\t{leads[k]:.6g}\t"
+        + ("" if best[k] is None else f"{best[k]:.4f}")
+        for k in order
+    ]
+    write_text(folder / CASES_FILE, "\n".join(["file\tlabel\tpredicted\tscore\toverlap", *rows]) + "\n")

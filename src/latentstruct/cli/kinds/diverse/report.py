@@ -1,0 +1,128 @@
+"""What a report shows of diverse subsets: what words are worth, and which subtopics the chosen documents cover."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.diverse.command import KIND, candidates, compare_choices
+from latentstruct.metrics.diversity import subtopic_holders
+from latentstruct.plots.features import shorten
+from latentstruct.plots.rankings import plot_benefits
+from latentstruct.report.blocks import Block, Drawing, Examples, FactList, TableBlock
+
+if TYPE_CHECKING:
+    from latentstruct.formats.diversity import DiversityQuery
+
+WORDS_SHOWN = 6
+SUBTOPICS_SHOWN = 30
+LONGEST_NAME = 40
+
+
+def weight_blocks(model: Trained) -> list[Block]:
+    """Return the benefit of covering a word, by how common it is."""
+    task = model.estimator.task_
+    benefits = _benefits(model)
+    names = [_level_name(level) for level in task.levels_.tolist()] + (["title words"] if task.titles else [])
+    best = float(task.shares_[benefits[0].argmax()])
+    return [
+        Drawing(
+            lambda ax: plot_benefits(task.shares_, benefits, names, ax),
+            "Steps of the benefit of covering a word by the share of the candidate documents that hold it; most is "
+            f"gained by words that are in {100 * best:g} % of the documents or a little more.",
+            "What covering a word is worth, by the share of a query's documents that hold it. No single word has a "
+            "weight, so that the model serves queries with words it has never seen.",
+            height=2.8,
+        )
+    ]
+
+
+def _level_name(level: float) -> str:
+    return "words" if level == 0 else f"words above {level:g} times"
+
+
+def _benefits(model: Trained) -> NDArray[np.float64]:
+    """Return the benefit of a word (levels, thresholds) that reaches a threshold and not the next."""
+    task = model.estimator.task_
+    found: NDArray[np.float64] = np.cumsum(model.estimator.coef_.reshape(-1, len(task.shares_)), axis=1)
+    return found
+
+
+def examples(model: Trained, queries: "list[DiversityQuery]", source: str) -> Examples:
+    """Return the chosen documents of queries."""
+    chosen = model.estimator.predict(candidates(queries))
+    Y = [query.subtopics for query in queries]
+    return Examples(
+        source,
+        [shorten(f"query {query.query}", LONGEST_NAME) for query in queries],
+        model.estimator.task_.loss(Y, chosen),
+        "weighted share of subtopics missed",
+        [_remark(query, documents) for query, documents in zip(queries, chosen, strict=True)],
+        lambda i: _draw(model, queries[i], chosen[i].tolist()),
+        KIND.summarize(compare_choices(model.estimator, queries, chosen)),
+    )
+
+
+def _remark(query: "DiversityQuery", chosen: Any) -> str:
+    holders = subtopic_holders(query.subtopics, "the truth")
+    documents = set(chosen.tolist())
+    covered = sum(not documents.isdisjoint(held) for held in holders.values())
+    return f"{covered} of {len(holders)} subtopics covered by {len(documents)} of {len(query)} documents"
+
+
+def _draw(model: Trained, query: "DiversityQuery", chosen: list[int]) -> list[Block]:
+    """Return the chosen documents with what each adds, and the subtopics that are missed."""
+    assert query.subtopics is not None
+    worth = _worth_of_words(model, query)
+    rows, topics, words = [], set[Any](), set[str]()
+    for place, j in enumerate(chosen, 1):
+        new = [topic for topic in dict.fromkeys(query.subtopics[j]) if topic not in topics]
+        again = len(set(query.subtopics[j])) - len(new)
+        told = ", ".join(map(str, new)) or "nothing new"
+        fresh = sorted(set(query.words[j]) - words, key=lambda word: (-worth[word], word))
+        rows.append(
+            [
+                shorten(_document_name(query, j), LONGEST_NAME),
+                shorten(told, 120) + (f" (and {again} again)" if again else ""),
+                ", ".join(shorten(word, 20) for word in fresh[:WORDS_SHOWN]),
+                place,
+            ]
+        )
+        topics.update(query.subtopics[j])
+        words.update(query.words[j])
+    columns = ("document", "subtopics it adds", "words it adds that are worth most", "place")
+    return [TableBlock("Chosen documents", columns, rows, n_text=3), _covered_and_missed(query, chosen)]
+
+
+def _document_name(query: "DiversityQuery", j: int) -> str:
+    title = " ".join(query.titles[j])
+    return f"{query.ids[j]}: {title}" if title else str(query.ids[j])
+
+
+def _worth_of_words(model: Trained, query: "DiversityQuery") -> dict[str, float]:
+    """Return the benefit of covering each word of a query at the first level."""
+    task, benefits = model.estimator.task_, _benefits(model)[0]
+    held = Counter(word for words in query.words for word in set(words))
+    counts = np.fromiter(held.values(), dtype=np.float64, count=len(held))
+    reached = np.searchsorted(len(query) * task.shares_ - 1e-9, counts, side="right")
+    return dict(zip(held, np.append(0.0, benefits)[reached].tolist(), strict=True))
+
+
+def _covered_and_missed(query: "DiversityQuery", chosen: list[int]) -> FactList:
+    """Return the subtopics that are covered and those that are missed, with the numbers of documents that hold them."""
+    holders = subtopic_holders(query.subtopics, "the truth")
+    documents = set(chosen)
+    covered: list[str] = []
+    missed: list[str] = []
+    for topic in sorted(holders, key=lambda one: -len(holders[one])):
+        (missed if documents.isdisjoint(holders[topic]) else covered).append(
+            f"{shorten(topic)} ({len(holders[topic])})"
+        )
+    return FactList([("covered, by documents", _listed(covered)), ("missed, by documents", _listed(missed))])
+
+
+def _listed(topics: list[str]) -> str:
+    more = f" and {len(topics) - SUBTOPICS_SHOWN} more" if len(topics) > SUBTOPICS_SHOWN else ""
+    return (", ".join(topics[:SUBTOPICS_SHOWN]) + more) or "none"

@@ -1,0 +1,278 @@
+"""Models that label the nodes of graphs."""
+
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, Option
+
+from latentstruct.cli.description import has_probabilities
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kinds.graph.files import (
+    EXACT,
+    check_held_out_labels,
+    check_training_labels,
+    compare_graphs,
+    describe_inference,
+    is_known,
+    labels_of_types,
+    named_graphs,
+    warn_of_unlabelled_types,
+)
+from latentstruct.cli.kinds.graph.weights import states_of, strongest_edge_weights, strongest_node_weights
+from latentstruct.cli.options import HeldOut, LabelOptions, RestartsOption, weight_of
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, print_facts, print_table, say, show_percent, show_share
+from latentstruct.unknown import UNKNOWN
+
+if TYPE_CHECKING:
+    from latentstruct.formats import GraphFeatures, GraphRecord
+
+
+ESTIMATORS = {
+    "marginal": "MarginalSSVM",
+    "latent": "LatentSSVM",
+    "svm": "StructuralSVM",
+    "crf": "CRF",
+    "hidden-crf": "HiddenCRF",
+}
+
+
+WITHOUT_LATENTS = ("svm", "crf")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions(LabelOptions):
+    """Train on graphs whose nodes have labels, some of them unknown, and depend on each other along edges.
+
+    A line is {"nodes": [{"features": {"size": 2}, "label": "a"}, {"label": null}], "edges": [[0, 1]]}.
+
+    Nodes and edges may have a type; features are named or lists of numbers; a label that is null is unknown.
+
+    Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train graph train.jsonl --hidden topic=3 -C 0.1 --valid test.jsonl -o model
+    """
+
+    data: Annotated[str, Argument(metavar="DATA", help="Graphs as JSON lines, one a line; - is standard input.")]
+    model: Annotated[
+        Literal["marginal", "latent", "svm", "crf", "hidden-crf"],
+        Option(
+            metavar="NAME",
+            help="marginal: unknown labels and hidden nodes are summed out; latent: guessed; svm, crf: there are none; "
+            "hidden-crf: of likelihood.",
+        ),
+    ] = "marginal"
+    C: Annotated[float, weight_of("graph")] = 1.0
+    hidden: Annotated[
+        list[str] | None,
+        Option(metavar="TYPE=K", help="Nodes of this type are never observed and have K states; repeatable."),
+    ] = None
+    labels_by_type: Annotated[bool, Option("--labels-by-type", help="Each type of nodes has labels of its own.")] = (
+        False
+    )
+    unshared: Annotated[
+        bool, Option("--unshared", help="All graphs are the same; each node and edge has its own weights.")
+    ] = False
+    no_bias: Annotated[
+        bool, Option("--no-bias", help="Add no constant feature to nodes, nor to edges with features.")
+    ] = False
+    min_count: Annotated[
+        int, Option(min=1, help="Nodes or edges that must have a named feature for it to be kept.")
+    ] = 1
+    max_entries: Annotated[
+        int, Option(min=1, help="Largest table for exact inference; beyond it, belief propagation.")
+    ] = 2**20
+    max_iterations: Annotated[int, Option(min=1, help="Sweeps of belief propagation.")] = 200
+    restarts: RestartsOption = 1
+
+    @cached_property
+    def states(self) -> dict[str, int]:
+        """The numbers of states of hidden types of nodes."""
+        states: dict[str, int] = {}
+        for text in self.hidden or []:
+            name, equals, count = text.rpartition("=")
+            if not equals or not re.fullmatch("[0-9]{1,9}", count) or int(count) < 1:
+                raise InputError(
+                    f"--hidden is {text!r}; expected a type of nodes and its number of states, such as topic=3: "
+                    "correct it"
+                )
+            if name in states:
+                raise InputError(
+                    f"--hidden names the type {name!r} twice; expected each type once: leave one of them out"
+                )
+            states[name] = int(count)
+        return states
+
+    def estimator(self, records: Sequence["GraphRecord"], latent: bool) -> Any:
+        """Return the untrained estimator; what completes latents is a plain SVM if there are none."""
+        from latentstruct.tasks import Graph
+
+        task = Graph(
+            labels=labels_of_types(records, self.states) if self.labels_by_type else None,
+            hidden=self.states or None,
+            shared=not self.unshared,
+            max_entries=self.max_entries,
+            max_iterations=self.max_iterations,
+        )
+        model = "svm" if self.model == "latent" and not latent else self.model
+        restarts = self.restarts if latent else None
+        more = {"restarts": restarts, "random_state": self.seed} if model not in WITHOUT_LATENTS else {}
+        return self.build(ESTIMATORS[model], task, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphModelRecord(Record):
+    """What is kept beside a model of graphs: its features and the sizes of the training data."""
+
+    features: dict[str, Any]
+    n_nodes: int
+    n_edges: int
+
+
+class GraphKind(KindSpec):
+    """Labels of the nodes of graphs."""
+
+    name = "graph"
+    summary = "Label the nodes of graphs that depend on each other along edges."
+    latent = "the labels of nodes that are null, and nodes of the types that --hidden names"
+    reads = (
+        'JSON lines, one for each graph: {"nodes": [{"features": {"size": 2}, "label": "a"}, …], "edges": [[0, 1], …]}.'
+    )
+    example_file = "graph.jsonl"
+    prediction_file = "predicted.jsonl"
+    predicts = (
+        "Graphs: the graphs with predicted labels, their confidence (not of svm and latent) and states of hidden nodes."
+    )
+    judged_by = "Graphs: the share of nodes that are right, and precision and recall of each label."
+    options = GraphOptions
+    record = GraphModelRecord
+    tasks = ("Graph",)
+    judged_on = frozenset({"data", "allow_unknown"})
+    headline = (("accuracy", "accuracy"),)
+    main = ("accuracy",)
+    tables = (
+        ("weights", "strongest weights of nodes", ("type", "feature", "label", "weight")),
+        ("edge_weights", "strongest weights of edges", ("type", "feature", "from", "to", "weight")),
+    )
+
+    def load(self, options: GraphOptions, progress: Progress) -> Loaded:
+        from latentstruct.formats import GraphFeatures, graph_labels, read_graphs
+
+        hidden, name = options.states, options.data
+        records = read_graphs(name)
+        nodes = [node for record in records for node in record.nodes]
+        n_unknown = check_training_labels(records, options)
+        warn_of_unlabelled_types(nodes, name, hidden)
+        labels = frozenset(node.label for node in nodes if is_known(node))
+        sizes = {"n_examples": len(records), "n_nodes": len(nodes)}
+        sizes["n_edges"] = sum(len(record.edges) for record in records)
+        progress.say(
+            f"read {len(records)} graphs, {len(nodes)} nodes and {sizes['n_edges']} edges from {name}; {n_unknown} "
+            "nodes have no known label"
+        )
+        features = GraphFeatures(not options.no_bias, options.min_count).fit(records)
+        record = GraphModelRecord(features=features.to_state(), **sizes)
+        sizes["n_labels"] = len(labels)
+        with named_graphs(name):
+            estimator, X = options.estimator(records, bool(n_unknown)), features.transform(records)
+        return Loaded(X, graph_labels(records), estimator, sizes, record, features, labels, records)
+
+    def naming(self, data: str) -> AbstractContextManager[None]:
+        return named_graphs(data)
+
+    def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
+        return {"inference": describe_inference(model.estimator, loaded.X)}
+
+    def restore(self, model: Trained) -> "GraphFeatures":
+        from latentstruct.formats import GraphFeatures
+
+        layout = model.estimator.task_.layout_
+
+        def fits(features: GraphFeatures) -> bool:
+            columns = (features.nodes_, features.edges_)
+            widths = tuple(0 if one is None else one.n_columns for one in columns)
+            return widths == (layout.n_inputs, layout.n_edge_inputs)
+
+        found: GraphFeatures = model.restored(GraphFeatures.from_state, fits)
+        return found
+
+    def known_labels(self, estimator: Any) -> frozenset[Any]:
+        return frozenset(estimator.task_.layout_.vocabulary.labels)
+
+    def read(self, model: Trained, held_out: HeldOut) -> "list[GraphRecord]":
+        from latentstruct.formats import read_graphs
+
+        name = held_out.data or ""
+        records = read_graphs(name)
+        check_held_out_labels(records, name, model, held_out.allow_unknown)
+        with named_graphs(name):
+            model.features.transform(records)
+        return records
+
+    def score(self, model: Trained, data: "list[GraphRecord]") -> dict[str, Any]:
+        predicted = model.estimator.predict(model.features.transform(data))
+        return compare_graphs(data, [labels.tolist() for labels in predicted])
+
+    def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+        with named_graphs(held_out.data or ""):
+            return super().evaluate(model, held_out)
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        from latentstruct.formats import predicted_graphs, read_graphs, write_graphs
+
+        records, estimator = read_graphs(data), model.estimator
+        hidden = estimator.task_.hidden or {}
+        with named_graphs(data):
+            X = model.features.transform(records)
+            found = estimator.predict_latent(X) if estimator.task_.latent else estimator.predict(X)
+            confidences = estimator.confidence(X) if has_probabilities(estimator) else None
+            inference = describe_inference(estimator, X)
+        if inference != EXACT:
+            say(inference)
+        labels = [
+            [UNKNOWN if node.type in hidden else label for node, label in zip(record.nodes, one.tolist(), strict=True)]
+            for record, one in zip(records, found, strict=True)
+        ]
+        write_graphs(output, predicted_graphs(records, labels, found, confidences))
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        print_facts(
+            [
+                ("graphs", f"{scores['n_examples']}, {show_percent(scores['example_accuracy'])} wholly right"),
+                ("nodes", f"{scores['n_nodes']} with known labels, {show_percent(scores['accuracy'])} right"),
+            ]
+        )
+        rows = []
+        for one in scores["classes"]:
+            ratios = [show_share(one["precision"]), show_share(one["recall"])]
+            rows.append([str(one["label"]), *ratios, str(one["n_true"]), str(one["n_predicted"])])
+        print_table("labels", ("label", "precision", "recall", "true", "predicted"), rows)
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        layout = model.estimator.task_.layout_
+        types = [
+            {"type": name, "hidden": labels is None, "states": states_of(layout, p)}
+            for p, (name, labels) in enumerate(zip(layout.node_types, layout.label_sets, strict=True))
+        ]
+        return {
+            "n_nodes": model.record.n_nodes,
+            "n_edges": model.record.n_edges,
+            "node_types": types,
+            "weights": strongest_node_weights(model, top),
+            "edge_weights": strongest_edge_weights(model, top),
+        }
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        facts = [("inference", result["inference"])] if "inference" in result else []
+        for one in result.get("node_types", []):
+            states = one["states"][:30] + (["…"] if len(one["states"]) > 30 else [])
+            shown = f"{len(one['states'])} states" if one["hidden"] else ", ".join(map(str, states))
+            facts.append((f"{'hidden ' if one['hidden'] else ''}{one['type']}", shown))
+        return facts
+
+
+KIND = GraphKind()

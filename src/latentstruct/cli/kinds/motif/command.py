@@ -1,0 +1,364 @@
+"""Models that find a motif in DNA sequences."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from typer import Argument, Option
+
+from latentstruct.cli.common import say_warnings
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kinds.motif.files import (
+    PARTS,
+    JudgedSequences,
+    MotifData,
+    MotifFileOptions,
+    MotifParts,
+    check_negatives,
+    check_one_form,
+    read_judged,
+    read_known_sites,
+    read_sequences,
+    site_scores,
+)
+from latentstruct.cli.options import HeldOut, RestartsOption, TrainOptions, weight_of
+from latentstruct.cli.prepared import PrepareOptions, is_prepared, refuse_options, refuse_prepared
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, caught_warnings, print_facts, print_table, show_percent
+
+if TYPE_CHECKING:
+    from latentstruct.formats import Sequences
+
+MEME_FILE, LOGO_FILE, SITES_FILE = "motif.meme", "logo.png", "sites.tsv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MotifOptions(MotifFileOptions, TrainOptions):
+    """Find the motif that tells positive DNA sequences from negative ones, and where it lies in each of them.
+
+    Plain or gzip-compressed FASTA: either DATA, whose headers such as >name label=1 and >name label=-1 tell what is
+    positive, or --positive with --negative or --background or both. --background may go with DATA too. The file of
+    --valid has labels in its headers.
+
+    Besides the model, its folder gets motif.meme, logo.png and sites.tsv, in which a site begins at start, counted
+    from 0, and ends before end. Ctrl-C saves the best weights so far.
+
+    What is wrong of the sequences trained on says little of others: give --valid, or evaluate on others.
+
+    Examples: latentstruct train motif labelled.fa --width 13; latentstruct train motif --positive bound.fa
+    --background intergenic.fa.gz --width 17 --strands 2
+    """
+
+    data: Annotated[
+        str | None,
+        Argument(
+            metavar="DATA",
+            show_default="--positive and others",
+            help="FASTA with label=1 or label=-1 in its headers, or a folder of prepared sequences; - is standard "
+            "input.",
+        ),
+    ] = None
+    width: Annotated[int, Option(min=1, help="Letters of the motif.")] = 11
+    order: Annotated[int, Option(min=0, max=5, help="Order of the Markov background.")] = 3
+    strands: Annotated[int, Option(min=1, max=2, help="2 if the motif may lie on the other strand.")] = 1
+    background_weight: Annotated[
+        float | None,
+        Option(
+            min=0.0,
+            show_default="so that all of them weigh as much as the positives, at most 1",
+            help="Weight of a --background sequence.",
+        ),
+    ] = None
+    C: Annotated[float, weight_of("sequence")] = 0.1
+    start: Annotated[
+        Literal["kmers", "random"], Option(metavar="NAME", help="First sites: kmers (enriched words) or random.")
+    ] = "kmers"
+    restarts: RestartsOption = 3
+
+    @property
+    def source(self) -> str:
+        return self.data or self.positive or ""
+
+    def check(self) -> None:
+        super().check()
+        self.check_files(self.background_weight)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MotifPrepareOptions(MotifFileOptions, PrepareOptions):
+    """Prepare DNA sequences for latentstruct train motif.
+
+    The files are as for train motif. They are read sequence by sequence, first to learn what is there, then to write
+    it: positive, negative and background sequences evenly mixed. In memory are the names of all sequences. Width, order
+    and strands of the motif, and the weight of the background, are chosen later, so that any motif model takes the
+    folder for evaluate and predict.
+
+    With --like MODEL each sequence must have room for the motif of the model. With --unlabelled as well, DATA is any
+    FASTA to predict from.
+
+    Examples: latentstruct prepare motif --positive bound.fa --background intergenic.fa.gz -o prepared; latentstruct
+    prepare motif genome.fa.gz --like MODEL --unlabelled -o genome
+    """
+
+    files: ClassVar[tuple[str, ...]] = ("data", "positive", "negative", "background")
+
+    data: Annotated[
+        str | None,
+        Argument(
+            metavar="DATA",
+            show_default="--positive and others",
+            help="FASTA with label=1 or label=-1 in its headers, which is read twice.",
+        ),
+    ] = None
+
+    def check(self) -> None:
+        self.check_files(None)
+        if self.unlabelled and (self.data is None or self.background is not None):
+            raise InputError(
+                f"--unlabelled is given with --{'background' if self.data else 'positive'}, which tells what its "
+                "sequences are; expected DATA alone: leave one of them out"
+            )
+        super().check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MotifRecord(Record):
+    """What is kept beside a motif model."""
+
+    consensus: str
+    background_weight: float
+    n_positive: int
+    n_negative: int
+    n_background: int
+
+
+class MotifKind(KindSpec):
+    """Motifs in DNA."""
+
+    name = "motif"
+    summary = "Find the motif that tells some DNA sequences from others."
+    latent = "where the motif lies, and on which strand"
+    reads = (
+        "FASTA whose header lines say label=1 or label=-1 after the name; or a file each for --positive, "
+        "--negative and --background."
+    )
+    example_file = "motif.fa"
+    prediction_file = "predicted.tsv"
+    predicts = "Motifs: a table with label, score and best site of each sequence."
+    judged_by = (
+        "Motifs: error, AUC and, with --sites, the share of the sequences with known sites in which one is hit: it "
+        "and the predicted one share at least half of the letters of the shorter."
+    )
+    options = MotifOptions
+    prepare_options = MotifPrepareOptions
+    record = MotifRecord
+    tasks = ("Motif",)
+    files = (MEME_FILE, LOGO_FILE, SITES_FILE)
+    judged_on = frozenset({"data", "positive", "negative", "sites"})
+    judged_on_always = frozenset()
+    evaluation_hint = (
+        "give FASTA with label=1 or label=-1 in its headers, as latentstruct evaluate MODEL DATA, or a file each, as "
+        "latentstruct evaluate MODEL --positive FASTA --negative FASTA"
+    )
+    headline = (("error", "error"),)
+    main = ("auc",)
+
+    def load(self, options: MotifOptions, progress: Progress) -> Loaded:
+        from latentstruct.tasks import Motif
+
+        parts = read_parts(options, progress)
+        weight = parts.even_weight() if options.background_weight is None else options.background_weight
+        X, Y, weights = parts.training(weight)
+        counts = {f"n_{name}": n for name, n in zip(PARTS, parts.counts, strict=True)}
+        sizes = {"n_examples": sum(parts.counts), **counts}
+        task = Motif(options.width, background_order=options.order, strands=options.strands)
+        init = "task" if options.start == "kmers" else "random"
+        estimator = options.latent_svm(task, init=init, restarts=options.restarts)
+        record = MotifRecord(consensus="", background_weight=weight, **sizes)
+        shown = parts.judged() if isinstance(parts, MotifData) else None
+        return Loaded(X, Y, estimator, sizes, record, parts, shown=shown, fit_params={"sample_weight": weights})
+
+    def final_record(self, model: Trained, loaded: Loaded) -> MotifRecord:
+        return replace(model.record, consensus=find_motif(model.estimator, model.features).consensus)
+
+    def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
+        found, parts = find_motif(model.estimator, model.features), model.features
+        told = {"consensus": found.consensus, "background_weight": model.record.background_weight}
+        errors = parts.errors(model.estimator)
+        parts.warn_if_one_sided(errors)
+        return {**told, "training": errors, "files": found.write(model.path)}
+
+    def fits(self, model: Trained) -> bool:
+        return len(model.record.consensus) == model.estimator.task_.width
+
+    def read(self, model: Trained, held_out: HeldOut) -> JudgedSequences:
+        return read_judged(held_out, model.estimator.task.width, self.evaluation_hint)
+
+    def score(self, model: Trained, data: JudgedSequences) -> dict[str, Any]:
+        from latentstruct.motifs import find_sites
+
+        estimator = model.estimator
+        scores = [estimator.decision_function(part.sequences) for part in (data.positive, data.negative)]
+        found = [] if data.known is None else find_sites(estimator, data.positive)
+        return {**compare_scores(*scores), **site_scores(found, data.known)}
+
+    def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+        from latentstruct.motifs import find_sites
+
+        if held_out.data is None or not is_prepared(held_out.data):
+            return super().evaluate(model, held_out)
+        check_one_form(held_out.data, held_out.positive, held_out.negative)
+        stored = self._module("prepare").StoredMotifs.open(held_out.data, model.estimator.task_.width)
+        result = compare_scores(*stored.scores(model.estimator))
+        if held_out.sites is None:
+            return result
+        known = read_known_sites(held_out.sites, list(stored.positives()))
+        found = [site for part in stored.positives() for site in find_sites(model.estimator, part)]
+        return {**result, **site_scores(found, known)}
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        from latentstruct.formats.text import write_text
+        from latentstruct.motifs import find_sites
+
+        width = model.estimator.task_.width
+        parts: Iterable[Sequences]
+        if is_prepared(data):
+            parts = (sequences for sequences, _ in self._module("prepare").StoredMotifs.open(data, width).parts())
+        else:
+            parts = [read_sequences(data, width, Progress(quiet=True))]
+        lines = ["sequence\tlabel\tscore\tstart\tend\tstrand\tsite\n"]
+        for site in (site for sequences in parts for site in find_sites(model.estimator, sequences)):
+            label, strand = "+1" if site.score > 0 else "-1", "+" if site.strand > 0 else "-"
+            cells = (site.sequence, label, f"{site.score:.6g}", site.start, site.end, strand, site.site)
+            lines.append("\t".join(map(str, cells)) + "\n")
+        write_text(output, "".join(lines))
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        facts = [
+            ("sequences", f"{scores['n_examples']}, {show_percent(scores['error'])} wrong"),
+            ("AUC", f"{scores['auc']:.4f}"),
+        ]
+        if "sites_hit" in scores:
+            facts.append(("sites hit", f"{show_percent(scores['sites_hit'])} of {scores['n_known_sites']} sequences"))
+        print_facts(facts)
+        rows = [
+            ("positive", str(scores["true_positives"]), str(scores["false_negatives"])),
+            ("negative", str(scores["false_positives"]), str(scores["true_negatives"])),
+        ]
+        print_table("", ("truth", "predicted positive", "predicted negative"), rows)
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        from latentstruct.motifs import weight_matrix
+
+        task, record = model.estimator.task_, model.record
+        return {
+            "consensus": record.consensus,
+            "width": task.width,
+            "background_order": task.background_order,
+            "strands": task.strands,
+            **{name: getattr(record, name) for name in (*(f"n_{part}" for part in PARTS), "background_weight")},
+            "weight_matrix": weight_matrix(model.estimator).tolist(),
+        }
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        facts = [("consensus", result["consensus"])]
+        if "strands" in result:
+            sizes = f"width {result['width']}, strands {result['strands']}"
+            facts += [
+                ("sequences", ", ".join(f"{result[f'n_{part}']} {part}" for part in PARTS)),
+                ("motif", f"{sizes}, background order {result['background_order']}"),
+            ]
+        for part, error in result.get("training", {}).items():
+            weight = f" (at weight {result['background_weight']:g})" if part == "background" else ""
+            facts.append((f"{part} wrong", f"{show_percent(error)} of those trained on{weight}"))
+        return facts + list(result.get("files", {}).items())
+
+    def show_details(self, result: dict[str, Any]) -> None:
+        pairs = zip(result["consensus"], result["weight_matrix"], strict=True)
+        rows = [
+            [str(j), letter, *(f"{value:+.3f}" for value in weights)] for j, (letter, weights) in enumerate(pairs, 1)
+        ]
+        print_table("weights", ("position", "consensus", *"ACGT"), rows, n_text=2)
+
+
+def read_parts(options: MotifOptions, progress: Progress) -> MotifParts:
+    """Read the sequences to train on, or open a folder of them."""
+    if options.data is not None and is_prepared(options.data):
+        from latentstruct.cli.kinds.motif.prepare import StoredMotifs
+
+        refuse_options(options, ["background"])
+        stored = StoredMotifs.open(options.data, options.width)
+        _, n_negative, n_background = stored.counts
+        check_negatives(bool(n_negative), bool(n_background), options.background_weight)
+        progress.say(f"found {sum(stored.counts)} sequences in {len(stored.data.sizes)} files of {options.data}")
+        return stored
+    refuse_prepared(options.positive, options.negative, options.background)
+    parts = options.read(options.width, progress)
+    with caught_warnings() as warned:
+        parts.check_apart()
+    say_warnings(warned)
+    return parts
+
+
+def compare_scores(*scores: Any) -> dict[str, Any]:
+    """Return errors, counts and the area under the ROC curve of scores of positive and of negative sequences."""
+    import numpy as np
+    from sklearn.metrics import roc_auc_score
+
+    n_positive, n_negative = map(len, scores)
+    found, mistaken = (int((part > 0).sum()) for part in scores)
+    return {
+        "n_examples": n_positive + n_negative,
+        "error": (n_positive - found + mistaken) / (n_positive + n_negative),
+        "auc": float(roc_auc_score(np.repeat([1, 0], [n_positive, n_negative]), np.concatenate(scores))),
+        "true_positives": found,
+        "false_negatives": n_positive - found,
+        "false_positives": mistaken,
+        "true_negatives": n_negative - mistaken,
+    }
+
+
+@dataclass(frozen=True)
+class FoundMotif:
+    """The sites of a motif in positive sequences and what they have in common."""
+
+    sites: list[Any]
+    matrix: Any
+    consensus: str
+    background: list[float]
+    strands: int
+
+    def write(self, folder: Path) -> dict[str, str]:
+        """Write the matrix, its logo and the sites; without matplotlib there is no logo."""
+        from latentstruct.formats import write_meme, write_sites
+        from latentstruct.plots import can_plot, plot_logo
+
+        files = {"matrix": folder / MEME_FILE, "sites": folder / SITES_FILE}
+        write_meme(files["matrix"], self.matrix, self.background, "motif", len(self.sites), self.strands)
+        write_sites(files["sites"], self.sites)
+        if can_plot():
+            from matplotlib.figure import Figure
+
+            files["logo"] = folder / LOGO_FILE
+            figure = Figure(figsize=(1.5 + 0.45 * len(self.matrix), 2.6), layout="constrained")
+            plot_logo(self.matrix, self.background, figure.add_subplot())
+            figure.savefig(files["logo"], dpi=150)
+        return {what: str(path) for what, path in files.items()}
+
+
+def find_motif(estimator: Any, parts: MotifParts) -> FoundMotif:
+    """Return the best site of each positive sequence, their matrix and its consensus."""
+    from latentstruct.motifs import consensus, find_sites, site_matrix
+
+    sites, counts = [], [1, 1, 1, 1]
+    for positive in parts.positives():
+        sites += find_sites(estimator, positive)
+        for k, letter in enumerate("ACGT"):
+            counts[k] += sum(sequence.upper().count(letter) for sequence in positive.sequences)
+    matrix = site_matrix([site.site for site in sites])
+    background = [count / sum(counts) for count in counts]
+    return FoundMotif(sites, matrix, consensus(matrix), background, estimator.task_.strands)
+
+
+KIND = MotifKind()

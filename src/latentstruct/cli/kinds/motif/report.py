@@ -1,0 +1,130 @@
+"""What a report shows of motifs: their logo and weights, and sequences with the sites that were found in them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.motif.command import KIND, MEME_FILE, SITES_FILE, compare_scores
+from latentstruct.cli.kinds.motif.files import JudgedSequences, KnownSites, is_hit, site_scores
+from latentstruct.formats.fasta import read_sites
+from latentstruct.formats.meme import read_meme
+from latentstruct.motifs import Site, find_sites
+from latentstruct.plots.features import can_write, shorten
+from latentstruct.plots.sequences import MOST_SEQUENCES, plot_sites
+from latentstruct.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark, Text
+from latentstruct.report.motifs import (
+    AROUND,
+    letter_runs,
+    logo_blocks,
+    score_remark,
+    site_letters,
+    starts_block,
+    weights_block,
+    width_fact,
+)
+
+LONGEST_SITE = 80
+"""Letters that are shown of a known site at most."""
+WHOSE = "the positive sequences of training"
+
+
+def weight_blocks(model: Trained) -> list[Block]:
+    """Return the logo, the weights of the letters, and where the sites of the training data lie."""
+    return [*_logo(model), weights_block(model.estimator), *_starts(model.path / SITES_FILE)]
+
+
+def _logo(model: Trained) -> list[Block]:
+    """Return the logo of the sites that training found, from the file that it wrote beside the model."""
+    path, task = model.path / MEME_FILE, model.estimator.task_
+    if not path.exists():
+        facts = FactList([("consensus", model.record.consensus), width_fact(task)])
+        return [facts, Text(f"There is no {MEME_FILE} beside the model, so its logo cannot be drawn.")]
+    motif = read_meme(path)[0]
+    return logo_blocks(task, motif.matrix, motif.background, motif.n_sites, WHOSE)
+
+
+def _starts(path: Path) -> list[Block]:
+    if not path.exists():
+        return [Text(f"There is no {SITES_FILE} beside the model, so the places of its sites cannot be drawn.")]
+    return [starts_block(read_sites(path), WHOSE)]
+
+
+def examples(model: Trained, data: JudgedSequences, source: str) -> Examples:
+    """Return predictions for sequences, with the site that was found in each."""
+    sequences = [*data.positive.sequences, *data.negative.sequences]
+    names = [*data.positive.names, *data.negative.names]
+    sites = find_sites(model.estimator, sequences, names)
+    truth = np.arange(len(sites)) < len(data.positive)
+    scores = np.array([site.score for site in sites])
+    known = data.known
+    told = {**compare_scores(scores[truth], scores[~truth]), **site_scores(sites[: len(data.positive)], known)}
+    return Examples(
+        source,
+        [shorten(name) for name in names],
+        ((scores > 0) != truth).astype(np.float64),
+        "0/1 loss",
+        [_remark(site, bool(positive), known) for site, positive in zip(sites, truth, strict=True)],
+        lambda i: _draw(model, sequences[i], sites[i], known if truth[i] else None),
+        [*KIND.summarize(told), *_more_scores(told)],
+        _overview(sites[: len(data.positive)], data.positive.sequences, known),
+        np.abs(scores),
+    )
+
+
+def _more_scores(scores: dict[str, Any]) -> list[tuple[str, str]]:
+    more = [("AUC", f"{scores['auc']:.4f}")]
+    if "sites_hit" in scores:
+        more.append(("sites hit", f"{100 * scores['sites_hit']:.1f} % of {scores['n_known_sites']} sequences"))
+    return more
+
+
+def _remark(site: Site, positive: bool, known: KnownSites | None) -> str:
+    text = score_remark(site, positive)
+    if not positive or known is None or site.sequence not in known:
+        return text
+    return f"{text}, site {'hit' if is_hit(site, known) else 'missed'}"
+
+
+def _overview(sites: list[Site], sequences: list[str], known: KnownSites | None) -> list[Block]:
+    """Return a picture of positive sequences with their sites, spread over the data if there are many."""
+    if not sites or not can_write(site.sequence for site in sites):
+        return []
+    chosen = np.linspace(0, len(sites) - 1, min(len(sites), MOST_SEQUENCES)).astype(int).tolist()
+    shown, lengths = [sites[i] for i in chosen], [len(sequences[i]) for i in chosen]
+    n_positive = sum(site.score > 0 for site in shown)
+    some = f"{len(shown)} of the {len(sites)}" if len(shown) < len(sites) else f"The {len(shown)}"
+    framed = " Frames are known sites." if known is not None else ""
+    return [
+        Drawing(
+            lambda ax: plot_sites(shown, lengths, ax, known),
+            f"{len(shown)} positive sequences as lines with the sites found on them; {n_positive} are called positive.",
+            f"{some} positive sequences with their sites: above the line on the given strand, below it on the other, "
+            f"pale where the sequence is called negative.{framed}",
+            height=0.9 + 0.17 * len(shown),
+        )
+    ]
+
+
+def _draw(model: Trained, sequence: str, site: Site, known: KnownSites | None) -> list[Block]:
+    """Return the letters around the site, and around known sites that were missed."""
+    places = [] if known is None else known.get(site.sequence, [])
+    hit = known is not None and is_hit(site, known)
+    marks: list[Mark] = [""] * len(sequence)
+    for low, high in places:
+        marks[low:high] = ["" if hit else "missed"] * (high - low)
+    found: Mark = "latent" if not places else ("right" if hit else "wrong")
+    marks[site.start : site.end] = [found] * (site.end - site.start)
+    blocks: list[Block] = [site_letters(model.estimator.task_, model.record.consensus, sequence, site, marks)]
+    # A known site that was missed may lie beside the one found, and is shown with it then.
+    for low, high in places[:1] if not hit else []:
+        if low >= site.start - AROUND and high <= site.end + AROUND:
+            continue
+        blocks.append(_cut(sequence, low, high, marks, f"The known site, letters {low + 1} to {high}."))
+    return blocks
+
+
+def _cut(sequence: str, low: int, high: int, marks: list[Mark], caption: str) -> Letters:
+    begin, end = max(0, low - AROUND), min(len(sequence), high + AROUND, low + LONGEST_SITE)
+    return Letters([(str(begin + 1), letter_runs(sequence, marks, begin, end))], caption)

@@ -1,0 +1,304 @@
+"""Models that parse sentences: trees in, trees out."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, Option
+
+from latentstruct.cli.common import say_warnings
+from latentstruct.cli.description import largest
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.options import HeldOut, RestartsOption, TrainOptions, weight_of
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, print_facts, print_table, say, show_percent, told_warnings
+
+if TYPE_CHECKING:
+    from latentstruct.formats.brackets import Token
+    from latentstruct.formats.text import FilePath
+    from latentstruct.trees import Tree
+
+TREE_FILES = (".mrg", ".ptb", ".tbf", ".trees")
+"""Files that `predict` takes for trees, whose words are to be parsed."""
+LABELS_SHOWN = 15
+USUAL_SPLITS = 2
+
+
+SPLITTING = ("latent", "hidden-crf")
+"""Models whose labels have hidden variants."""
+ESTIMATORS = {"svm": "StructuralSVM", "crf": "CRF", "latent": "LatentSSVM", "hidden-crf": "HiddenCRF"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParseOptions(TrainOptions):
+    """Train on trees in brackets, such as (S (NP (DT the) (NN dog)) (VP (VB barks))), one a line or over several.
+
+    Empty elements (-NONE-) are left out.
+
+    Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train parse train.mrg --tags --max-length 25 --valid test.mrg -o parser
+    """
+
+    data: Annotated[str, Argument(metavar="DATA", help="Trees in brackets; - is standard input.")]
+    model: Annotated[
+        Literal["svm", "crf", "latent", "hidden-crf"],
+        Option(metavar="NAME", help="svm, crf; latent, hidden-crf: labels with hidden variants."),
+    ] = "svm"
+    features: Annotated[
+        Literal["rules", "spans"],
+        Option(metavar="NAME", help="rules: of the grammar; spans: and of the words at their ends."),
+    ] = "rules"
+    loss: Annotated[
+        Literal["hamming", "f1"],
+        Option(metavar="NAME", help="hamming: wrong and missing constituents; f1: 1 − F1 of these."),
+    ] = "hamming"
+    splits: Annotated[
+        int | None, Option(min=2, show_default="2", help="Hidden variants of a label, of latent and hidden-crf.")
+    ] = None
+    markov: Annotated[
+        int, Option(min=0, help="Sisters to the left that a rule with more than two children remembers.")
+    ] = 1
+    tags: Annotated[bool, Option("--tags", help="Tags are given, also later: sentences to parse come as word/TAG.")] = (
+        False
+    )
+    max_length: Annotated[
+        int | None, Option(min=1, show_default="no limit", help="Leave out longer sentences of DATA.")
+    ] = None
+    punctuation: Annotated[
+        list[str] | None, Option(metavar="TAG", help="Tag of words that scores leave out; repeatable.")
+    ] = None
+    encoding: Annotated[Literal["utf-8", "latin-1"], Option(help="Encoding of the files.")] = "utf-8"
+    lemmas: Annotated[bool, Option("--lemmas", help="A lemma follows each word, as in (NNS dogs dog).")] = False
+    plain_labels: Annotated[
+        bool, Option("--plain-labels", help="Drop functions, also later: NP-SBJ and NP=2 are NP.")
+    ] = False
+    C: Annotated[float, weight_of("sentence")] = 1.0
+    restarts: RestartsOption = 1
+
+    def check(self) -> None:
+        super().check()
+        if self.loss == "f1" and self.model not in ("svm", "latent"):
+            raise InputError(
+                f"--loss is f1, but --model {self.model} has no loss; expected svm or latent: leave it out"
+            )
+        if self.model in SPLITTING:
+            return
+        if self.splits is not None:
+            raise InputError(
+                f"--splits is {self.splits}, but --model {self.model} has no variants; expected latent or hidden-crf: "
+                "leave it out"
+            )
+        if self.restarts > 1:
+            raise InputError(
+                f"--restarts is {self.restarts}, but all starts of --model {self.model} end alike; expected 1: leave "
+                "it out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParseRecord(Record):
+    """What is kept beside a parser: how its files are read and judged."""
+
+    tagged: bool
+    encoding: Literal["utf-8", "latin-1"]
+    lemmas: bool
+    punctuation: list[str]
+    n_words: int
+    plain_labels: bool = False
+
+    def sentences(self, trees: "Sequence[Tree]") -> "list[list[Token]]":
+        """Return the words of trees, with their tags if the parser is given these."""
+        from latentstruct.trees import tagged_words, words
+
+        return [list(tagged_words(tree) if self.tagged else words(tree)) for tree in trees]
+
+
+class ParseKind(KindSpec):
+    """Trees of sentences."""
+
+    name = "parse"
+    summary = "Parse sentences into trees."
+    latent = "with --model latent or hidden-crf, variants of the labels"
+    reads = "Trees in brackets, such as (S (NP (DT the) (NN dog)) (VP (VB barks)))."
+    example_file = "parse.mrg"
+    prediction_file = "predicted.mrg"
+    predicts = (
+        "Parses: one tree a line; DATA has one sentence a line (word/TAG if trained with --tags), or trees if its "
+        "name ends in .mrg, .ptb, .tbf or .trees."
+    )
+    judged_by = "Parses: EVALB's scores."
+    options = ParseOptions
+    record = ParseRecord
+    tasks = ("Parsing",)
+    evaluation_hint = "give one file of trees, as latentstruct evaluate MODEL DATA"
+    headline = (("F1", "f1"), ("wholly right", "complete_match"))
+    main = ("f1",)
+    tables = (("weights", "strongest rules", ("rule", "weight")),)
+
+    def load(self, options: ParseOptions, progress: Progress) -> Loaded:
+        from latentstruct.tasks.parsing import Parsing
+        from latentstruct.trees import words
+
+        splits = options.splits or (USUAL_SPLITS if options.model in SPLITTING else 1)
+        task = Parsing(features=options.features, loss=options.loss, splits=splits, markov=options.markov)
+        trees = shorter(read_trees(options.data, options), options, progress)
+        more = {"restarts": options.restarts, "random_state": options.seed} if options.model in SPLITTING else {}
+        record = ParseRecord(
+            tagged=options.tags,
+            encoding=options.encoding,
+            lemmas=options.lemmas,
+            punctuation=options.punctuation or [],
+            plain_labels=options.plain_labels,
+            n_words=sum(len(words(tree)) for tree in trees),
+            n_examples=len(trees),
+        )
+        sizes = {"n_examples": record.n_examples, "n_words": record.n_words}
+        estimator = options.build(ESTIMATORS[options.model], task, **more)
+        return Loaded(record.sentences(trees), trees, estimator, sizes, record, shown=trees)
+
+    def read(self, model: Trained, held_out: HeldOut) -> "list[Tree]":
+        return read_trees(held_out.data or "", model.record)
+
+    def score(self, model: Trained, data: "list[Tree]") -> dict[str, Any]:
+        return compare_trees(data, parse(model.estimator, model.record.sentences(data)), model.record)
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        from latentstruct.formats.brackets import keep_sentences, read_sentences, write_trees
+        from latentstruct.formats.text import extension
+
+        record = model.record
+        # Standard input may be of either form.
+        source = keep_sentences(data, TREE_FILES[0])
+        if extension(source) in TREE_FILES:
+            sentences = record.sentences(read_trees(source, record))
+        else:
+            sentences = read_sentences(source, record.tagged, record.encoding, record.plain_labels)
+        write_trees(output, parse(model.estimator, sentences))
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        few = (
+            f"{show_percent(scores['no_crossing'])} with none, {show_percent(scores['few_crossing'])} with two at most"
+        )
+        print_facts(
+            [
+                ("sentences", f"{scores['n_examples']}, {show_percent(scores['complete_match'])} wholly right"),
+                ("words", f"{scores['n_words']}, {show_percent(scores['tag_accuracy'])} with the right tag"),
+                ("crossing", f"{scores['crossing']:.2f} constituents a sentence; {few}"),
+                ("mean F1 of sentences", show_percent(scores["sentence_f1"])),
+            ]
+        )
+        by_label = sorted(scores["by_label"].items(), key=lambda item: -item[1]["n_true"])[:LABELS_SHOWN]
+        rows = []
+        for label, one in [("all", scores), ("all, unlabelled", scores["unlabelled"]), *by_label]:
+            ratios = [show_percent(one[key]) for key in ("precision", "recall", "f1")]
+            rows.append([label, *ratios, str(one["n_true"]), str(one["n_predicted"])])
+        print_table("constituents", ("label", "precision", "recall", "F1", "true", "predicted"), rows)
+        if len(scores["by_label"]) > LABELS_SHOWN:
+            say(f"{len(scores['by_label']) - LABELS_SHOWN} rarer labels are not shown; --json tells all")
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        task, weights = model.estimator.task_, model.estimator.coef_
+        strongest = [{"rule": name_weight(task, k), "weight": float(weights[k])} for k in largest(weights, top)]
+        kept = {name: getattr(model.record, name) for name in ("tagged", "plain_labels", "n_words")}
+        return {**kept, "weights": strongest}
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        if "tagged" not in result:
+            return []
+        facts: Facts = [("sentences", "words with tags, as word/TAG" if result["tagged"] else "words")]
+        return [*facts, ("labels", "without functions: NP-SBJ is NP")] if result["plain_labels"] else facts
+
+
+def read_trees(name: "FilePath", how: ParseOptions | ParseRecord) -> "list[Tree]":
+    """Read trees of a file."""
+    from latentstruct.formats.brackets import read_trees
+
+    return read_trees(name, how.encoding, how.lemmas, plain_labels=how.plain_labels)
+
+
+def shorter(trees: "list[Tree]", options: ParseOptions, progress: Progress) -> "list[Tree]":
+    """Return the trees with few enough words."""
+    from latentstruct.trees import words
+
+    limit = options.max_length
+    kept = [tree for tree in trees if limit is None or len(words(tree)) <= limit]
+    if not kept:
+        shortest = min(len(words(tree)) for tree in trees)
+        raise InputError(
+            f"--max-length is {limit}, but the shortest sentence of {options.data} has {shortest} words: choose a "
+            "larger one"
+        )
+    left_out = f", {len(trees) - len(kept)} longer ones are left out" if len(kept) < len(trees) else ""
+    progress.say(f"read {len(kept)} trees from {options.data}{left_out}")
+    return kept
+
+
+def parse(estimator: Any, sentences: "list[list[Token]]") -> "list[Tree]":
+    """Return the predicted trees; what the library warns of, long sentences for instance, is told before."""
+    with told_warnings(lambda text: say_warnings([text])):
+        return estimator.predict(sentences)
+
+
+def compare_trees(trees: "list[Tree]", predicted: "list[Tree]", record: ParseRecord) -> dict[str, Any]:
+    """Return the scores of EVALB."""
+    from latentstruct.metrics.parses import parse_scores
+
+    scores = asdict(parse_scores(trees, predicted, ignored_tags=record.punctuation))
+    return {"n_examples": scores.pop("n_sentences"), **scores}
+
+
+def name_weight(task: Any, k: int) -> str:
+    """Return what weight k of a trained parser belongs to.
+
+    a#1 is the hidden variant 1 of a label a; a tag that is spelled like a label of constituents is told from it.
+    """
+    from latentstruct.tasks.grammar import TAG
+
+    grammar, layout, splits = task.grammar_, task.layout_, task.splits
+    phrases = set(grammar.labels)
+
+    def shown(symbols: Sequence[int], variants: int) -> list[str]:
+        named = [grammar.symbols[symbol] for symbol in symbols]
+        labels = [f"tag {label}" if kind == TAG and label in phrases else label for kind, label in named]
+        powers = [splits**place for place in range(len(labels) - 1, -1, -1)]
+        numbers = [variants // power % splits for power in powers]
+        return [f"{one}#{number}" if splits > 1 else one for one, number in zip(labels, numbers, strict=True)]
+
+    if k >= layout.end:
+        attribute, label = task.spans_.pairs[k - layout.end]
+        return f"{grammar.labels[label]}, {show_attribute(task.spans_.attributes[attribute])}"
+    if k >= layout.root:
+        number, variants = divmod(k - layout.root, splits)
+        return f"root → {shown([grammar.roots[number]], variants)[0]}"
+    if k >= layout.lexical:
+        number, variants = divmod(k - layout.lexical, splits)
+        key, tag = grammar.lexicon.entries[number]
+        return f"{shown([grammar.tag_number(tag)], variants)[0]} → {show_key(key)}"
+    rules, at, size = (grammar.unary, layout.unary, 2) if k >= layout.unary else (grammar.binary, 0, 3)
+    number, variants = divmod(k - at, splits**size)
+    parent, *children = shown(rules[number], variants)
+    return f"{parent} → {' '.join(f'({child})' if ' ' in child else child for child in children)}"
+
+
+def show_key(key: str) -> str:
+    """Return a key of the lexicon for people: a word in quotes, or what rare words have in common."""
+    from latentstruct.tasks.grammar import KNOWN
+
+    return f"“{key.removeprefix(KNOWN)}”" if key.startswith(KNOWN) else f"rare words {key[1:]}".rstrip()
+
+
+def show_attribute(attribute: str) -> str:
+    """Return what weights of spans look at, for people."""
+    from latentstruct.tasks.span_features import LENGTH_CLASSES, OUTSIDE
+
+    name, _, value = attribute.partition("=")
+    if name == "length":
+        longest = int(value) < len(LENGTH_CLASSES)
+        return f"up to {LENGTH_CLASSES[int(value)]} words" if longest else f"more than {LENGTH_CLASSES[-1]} words"
+    if value == OUTSIDE:
+        return f"{name}: edge of the sentence"
+    return f"{name}: {value if 'tag' in name else show_key(value)}"
+
+
+KIND = ParseKind()

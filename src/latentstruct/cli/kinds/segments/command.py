@@ -1,0 +1,273 @@
+"""Models that find labelled spans of tokens: semi-Markov chains, which know how long spans are."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, Option
+
+from latentstruct.cli.common import unknown_label
+from latentstruct.cli.description import largest, strongest_transitions, strongest_weights
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kinds.chain.files import FeatureOptions
+from latentstruct.cli.options import HeldOut, LabelOptions, weight_of
+from latentstruct.exceptions import InputError
+from latentstruct.progress import Progress, print_facts, print_table, show_percent
+
+if TYPE_CHECKING:
+    from latentstruct.features import WindowFeatures
+
+OUTSIDE = "O"
+"""The label of tokens in no span, each of which is a segment of its own."""
+ESTIMATORS = {"crf": ("CRF", "HiddenCRF"), "svm": ("StructuralSVM", "LatentSSVM")}
+Span = tuple[int, int, str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentsOptions(FeatureOptions, LabelOptions):
+    """Train on sentences with labelled spans: a line is {"tokens": ["Anna", "left"], "spans": [[0, 1, "PER"]]}.
+
+    A span is its first token, counted from 0, the token after its last one, and its label, null if that is unknown.
+    Spans do not overlap. Tokens in no span are outside of all, or, with --partial, not known to be in one.
+
+    In contrast to train chain, weights look at whole spans: at how long they are, and at the span before.
+
+    Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train segments train.jsonl --valid test.jsonl -o spans
+    """
+
+    data: Annotated[str, Argument(metavar="DATA", help="Sentences as JSON lines; - is standard input.")]
+    model: Annotated[
+        Literal["crf", "svm"],
+        Option(metavar="NAME", help="crf, or svm; what is unknown is summed out by the one and guessed by the other."),
+    ] = "crf"
+    C: Annotated[float, weight_of("sentence")] = 1.0
+    longest: Annotated[
+        int | None, Option(min=1, show_default="that of the data", help="Tokens of the longest span.")
+    ] = None
+    partial: Annotated[bool, Option("--partial", help="Tokens in no span may be in one that is not marked.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentsRecord(Record):
+    """What is kept beside a model of spans: its features."""
+
+    features: dict[str, Any]
+    n_tokens: int
+    n_spans: int
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sentences: their tokens, and their spans if they are known."""
+
+    tokens: list[list[str]]
+    spans: list[list[Span]]
+
+    def inputs(self) -> list[list[tuple[str]]]:
+        """Return the tokens as features take them."""
+        return [[(token,) for token in tokens] for tokens in self.tokens]
+
+    def segments(self) -> list[list[tuple[int, int, Any]]]:
+        """Return the spans, with one segment for each token in none."""
+        found = []
+        for tokens, spans in zip(self.tokens, self.spans, strict=True):
+            free = set(range(len(tokens))) - {t for first, stop, _ in spans for t in range(first, stop)}
+            found.append(sorted([*spans, *((t, t + 1, OUTSIDE) for t in free)], key=lambda one: one[0]))
+        return found
+
+
+class SegmentsKind(KindSpec):
+    """Labelled spans of tokens."""
+
+    name = "segments"
+    summary = "Find labelled spans of tokens, with weights for how long they are."
+    latent = "the labels of spans that are null, and spans that are not marked, with --partial"
+    reads = 'JSON lines, one for each sentence: {"tokens": ["Anna", "Berg", …], "spans": [[0, 2, "PER"], …]}.'
+    example_file = "segments.jsonl"
+    prediction_file = "predicted.jsonl"
+    predicts = "Spans: JSON lines with the tokens and the spans found."
+    judged_by = "Spans: precision, recall and F1 of spans, in all and of each label."
+    options = SegmentsOptions
+    record = SegmentsRecord
+    tasks = ("SemiMarkov",)
+    judged_on = frozenset({"data", "allow_unknown"})
+    headline = (("F1", "f1"), ("wholly right", "example_accuracy"))
+    main = ("f1",)
+    tables = (
+        ("transitions", "strongest transitions", ("from", "to", "weight")),
+        ("weights", "strongest weights", ("feature", "label", "weight")),
+        ("lengths", "strongest weights of lengths", ("label", "tokens", "weight")),
+    )
+
+    def load(self, options: SegmentsOptions, progress: Progress) -> Loaded:
+        from latentstruct.tasks import SemiMarkov
+
+        data = read_sentences(options.data, labelled=True)
+        n_tokens, n_spans = sum(map(len, data.tokens)), sum(map(len, data.spans))
+        progress.say(f"read {len(data.tokens)} sentences, {n_tokens} tokens, {n_spans} spans from {options.data}")
+        labels = {label for spans in data.spans for *_, label in spans if label is not None}
+        if not labels:
+            raise InputError(f"no span of {options.data} has a label; expected some to learn from: mark some spans")
+        segments = data.spans if options.partial else data.segments()
+        Y = [[(first, stop, -1 if label is None else label) for first, stop, label in one] for one in segments]
+        latent = options.partial or any(label is None for spans in data.spans for *_, label in spans)
+        template = options.template()
+        X = template.fit_transform(data.inputs())
+        known = sorted({*labels, OUTSIDE})
+        estimator = options.build(
+            ESTIMATORS[options.model][latent],
+            SemiMarkov(known, options.longest),
+            random_state=options.seed if latent else None,
+        )
+        sizes = {"n_examples": len(X), "n_tokens": n_tokens, "n_spans": n_spans}
+        record = SegmentsRecord(features=template.to_state(), **sizes)
+        sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
+        return Loaded(X, Y, estimator, sizes, record, template, frozenset(known), data)
+
+    def restore(self, model: Trained) -> "WindowFeatures":
+        from latentstruct.features import WindowFeatures
+
+        n_inputs = model.estimator.task_.n_inputs_
+        found: WindowFeatures = model.restored(WindowFeatures.from_state, lambda one: len(one.vocabulary_) == n_inputs)
+        return found
+
+    def known_labels(self, estimator: Any) -> frozenset[Any]:
+        return frozenset(estimator.task_.labels_.labels)
+
+    def read(self, model: Trained, held_out: HeldOut) -> Sentences:
+        name = held_out.data or ""
+        data = read_sentences(name, labelled=True)
+        for i, spans in enumerate(data.spans, 1):
+            for first, stop, label in spans:
+                where = f"{name}: the span from {first} to {stop} of sentence {i}"
+                if label is None:
+                    raise InputError(f"{where} has no label; expected one to compare with: add it, or remove the span")
+                if label not in model.labels and not held_out.allow_unknown:
+                    raise unknown_label(where, label, model.labels - {OUTSIDE})
+        return data
+
+    def score(self, model: Trained, data: Sentences) -> dict[str, Any]:
+        return compare_spans(data, self.find(model, data))
+
+    def find(self, model: Trained, data: Sentences) -> list[list[Span]]:
+        """Return the predicted spans of sentences."""
+        predicted = model.estimator.predict(model.features.transform(data.inputs()))
+        return [[one for one in segments if one[2] != OUTSIDE] for segments in predicted]
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        from latentstruct.formats.json_lines import write_records
+
+        sentences = read_sentences(data, labelled=False)
+        found = zip(sentences.tokens, self.find(model, sentences), strict=True)
+        write_records(output, [{"tokens": tokens, "spans": spans} for tokens, spans in found])
+
+    def show_scores(self, scores: dict[str, Any]) -> None:
+        print_facts(
+            [
+                ("sentences", f"{scores['n_examples']}, {show_percent(scores['example_accuracy'])} wholly right"),
+                ("spans", f"{scores['n_true']}, {show_percent(scores['recall'])} found"),
+            ]
+        )
+        rows = []
+        for label, one in [("all", scores), *scores["by_label"].items()]:
+            ratios = [show_percent(one[key]) for key in ("precision", "recall", "f1")]
+            rows.append([label, *ratios, str(one["n_true"]), str(one["n_predicted"])])
+        print_table("spans", ("label", "precision", "recall", "F1", "true", "predicted"), rows)
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        names, estimator = list(model.features.vocabulary_), model.estimator
+        lengths, labels = length_weights(estimator), estimator.task_.labels_.labels
+        strongest = [
+            {"label": labels[k % len(labels)], "tokens": k // len(labels) + 1, "weight": float(lengths.ravel()[k])}
+            for k in largest(lengths.ravel(), top)
+        ]
+        return {
+            "longest": estimator.task_.longest_,
+            "n_spans": model.record.n_spans,
+            "transitions": strongest_transitions(estimator, top),
+            "weights": strongest_weights(estimator, names.__getitem__, top),
+            "lengths": strongest,
+        }
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        return [("longest span", f"{result['longest']} tokens")] if "longest" in result else []
+
+
+def length_weights(estimator: Any) -> Any:
+    """Return the weights (L, S) of the lengths 1 … L of segments and their labels."""
+    return estimator.coef_[-estimator.task_.longest_ * len(estimator.task_.labels_) :].reshape(
+        -1, len(estimator.task_.labels_)
+    )
+
+
+def read_sentences(name: str, labelled: bool) -> Sentences:
+    """Read sentences; their spans must be there if they are `labelled`."""
+    import msgspec
+
+    from latentstruct.formats.json_lines import read_records
+    from latentstruct.formats.text import Source
+
+    kind: Any = msgspec.defstruct(
+        "Sentence", [("tokens", list[str]), ("spans", list[tuple[int, int, str | None]] | None, None)]
+    )
+
+    def explain(raw: bytes, what: str, where: str) -> str:
+        return f"{where or 'the line'}: {what}; expected tokens and spans [first, stop, label]"
+
+    source, found = Source.open(name), Sentences([], [])
+    for one in read_records(source, kind, "a whole sentence on each line", explain):
+        tokens, spans, taken = one.tokens, one.spans, set[int]()
+        if not tokens:
+            source.fail("the sentence has no tokens; expected some: remove the line")
+        if labelled and spans is None:
+            source.fail("the spans are missing; expected a list of them, perhaps an empty one: add it")
+        for first, stop, label in spans or []:
+            inside = range(first, stop)
+            if not 0 <= first < stop <= len(tokens) or taken.intersection(inside):
+                source.fail(
+                    f"the span from {first} to {stop} is empty, overlaps another one or leaves the {len(tokens)} "
+                    f"tokens; expected 0 ≤ first < stop ≤ {len(tokens)}: correct it"
+                )
+            if label == OUTSIDE:
+                source.fail(f"a span has the label {OUTSIDE!r}, which is that of no span; expected another: rename it")
+            taken.update(inside)
+        found.tokens.append(tokens)
+        found.spans.append(sorted(spans or [], key=lambda span: span[0]))
+    if not found.tokens:
+        raise InputError(f"{name} has no sentences; expected one on each line: add some")
+    return found
+
+
+def compare_spans(data: Sentences, found: list[list[Span]]) -> dict[str, Any]:
+    """Return precision, recall and F1 of spans, in all and of each label."""
+    counts: dict[str, Counter[Any]] = {name: Counter() for name in ("n_true", "n_predicted", "n_correct")}
+    n_right = 0
+    for truth, guess in zip(data.spans, found, strict=True):
+        right = set(truth) & {tuple(span) for span in guess}
+        for name, spans in (("n_true", truth), ("n_predicted", guess), ("n_correct", right)):
+            counts[name].update(span[2] for span in spans)
+        n_right += len(right) == len(truth) == len(guess)
+
+    def ratios(label: str | None) -> dict[str, Any]:
+        sizes = {name: some.total() if label is None else some[label] for name, some in counts.items()}
+        right = sizes["n_correct"]
+        shares = {
+            "precision": right / max(sizes["n_predicted"], 1),
+            "recall": right / max(sizes["n_true"], 1),
+            "f1": 2 * right / max(sizes["n_true"] + sizes["n_predicted"], 1),
+        }
+        return {**shares, **sizes}
+
+    labels = sorted(counts["n_true"] | counts["n_predicted"])
+    by_label = {label: ratios(label) for label in labels}
+    return {
+        "n_examples": len(found),
+        "example_accuracy": n_right / len(found),
+        **ratios(None),
+        "by_label": by_label,
+    }
+
+
+KIND = SegmentsKind()

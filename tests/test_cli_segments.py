@@ -1,0 +1,105 @@
+"""Spans of tokens: labelled, half-labelled and broken files."""
+
+import json
+import re
+
+import pytest
+
+from command import fail, run
+from latentstruct import load
+
+NAMES = {"PER": [["Anna", "Berg"], ["Otto"]], "LOC": [["New", "Haven"], ["Oslo"]]}
+
+
+def sentence(k):
+    """Return the tokens and spans of a sentence with a person and a place."""
+    person, place = NAMES["PER"][k % 2], NAMES["LOC"][k // 2 % 2]
+    tokens = [*person, "moved", "to", *place, "."]
+    first = len(person) + 2
+    return {"tokens": tokens, "spans": [[0, len(person), "PER"], [first, first + len(place), "LOC"]]}
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write(tmp_path / "train.jsonl", map(sentence, range(12)))
+
+
+def train(data, out, *options):
+    return json.loads(run("train", "segments", data, "-o", out, "-q", "--json", "-C", "10", *options).stdout)
+
+
+@pytest.mark.parametrize(("model", "estimator"), [("crf", "CRF"), ("svm", "StructuralSVM")])
+def test_spans_that_are_all_known_are_found(data, tmp_path, model, estimator):
+    told = train(data, tmp_path / "model", "--model", model, "--valid", data)
+    assert (told["estimator"], told["n_examples"], told["n_spans"], told["n_labels"]) == (estimator, 12, 24, 2)
+    assert told["valid"]["f1"] == 1.0
+    assert set(told["valid"]["by_label"]) == {"LOC", "PER"}
+    plain = write(tmp_path / "plain.jsonl", [{"tokens": sentence(k)["tokens"]} for k in range(4)])
+    run("predict", tmp_path / "model", plain, "-o", tmp_path / "out.jsonl")
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert found == [sentence(k) for k in range(4)]
+
+
+@pytest.mark.parametrize(("model", "estimator"), [("crf", "HiddenCRF"), ("svm", "LatentSSVM")])
+def test_what_is_unknown_is_latent(tmp_path, model, estimator):
+    rows = [sentence(k) for k in range(12)]
+    for row in rows[::3]:
+        row["spans"][0][2] = None
+    told = train(write(tmp_path / "half.jsonl", rows), tmp_path / "model", "--model", model)
+    assert told["estimator"] == estimator
+    assert told["latent"]
+    test = write(tmp_path / "test.jsonl", map(sentence, range(4)))
+    scores = json.loads(run("evaluate", tmp_path / "model", test, "--json").stdout)
+    assert scores["recall"] == 1.0
+
+
+def test_tokens_outside_may_be_unknown(tmp_path):
+    rows = [sentence(k) for k in range(12)]
+    for row in rows[::2]:
+        del row["spans"][1]
+    partial = write(tmp_path / "partial.jsonl", rows)
+    assert not train(partial, tmp_path / "whole", "--max-rounds", "3")["latent"]
+    assert train(partial, tmp_path / "model", "--partial", "--max-rounds", "3")["latent"]
+
+
+def test_the_longest_span_is_a_limit(data, tmp_path):
+    assert "expected" in fail("train", "segments", data, "-o", tmp_path / "model", "-q", "--longest", "1")
+    train(data, tmp_path / "model", "--longest", "4", "--max-rounds", "1")
+    assert load(tmp_path / "model").task_.longest_ == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"tokens": []}', "the sentence has no tokens; expected some: remove the line"),
+        ('{"tokens": ["a"]}', "the spans are missing; expected a list of them"),
+        ('{"tokens": ["a"], "spans": [[0, 2, "X"]]}', "the span from 0 to 2 is empty, overlaps another one or leaves"),
+        ('{"tokens": ["a"], "spans": [[0, 1, "X"], [0, 1, "Y"]]}', "overlaps another one"),
+        ('{"tokens": ["a"], "spans": [[0, 1, "O"]]}', "which is that of no span; expected another: rename it"),
+        ('{"tokens": ["a"], "spans": [[0, 1, null]]}', "no span of .* has a label; expected some to learn from"),
+        ('{"tokens": "a", "spans": []}', "expected tokens and spans .first, stop, label.: correct it"),
+        ('{"tokens": ["a"]', "the line is not JSON"),
+        ("", "has no sentences; expected one on each line: add some"),
+    ],
+)
+def test_broken_files_are_refused(line, message, tmp_path):
+    (tmp_path / "bad.jsonl").write_text(line + "\n")
+    found = fail("train", "segments", tmp_path / "bad.jsonl", "-o", tmp_path / "model")
+    assert re.search(message, found)
+    assert not (tmp_path / "model").exists()
+
+
+def test_labels_to_judge_by_must_be_known(data, tmp_path):
+    train(data, tmp_path / "model", "--max-rounds", "2")
+    row = sentence(0)
+    row["spans"][0][2] = "ORG"
+    other = write(tmp_path / "other.jsonl", [row])
+    assert "unknown label 'ORG'; expected one of LOC, PER" in fail("evaluate", tmp_path / "model", other)
+    run("evaluate", tmp_path / "model", other, "--allow-unknown")
+    row["spans"][0][2] = None
+    assert "has no label; expected one to compare with" in fail("evaluate", tmp_path / "model", write(other, [row]))
