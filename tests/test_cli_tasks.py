@@ -26,8 +26,8 @@ from pictures import encode
 
 NAMES = [*KINDS, "infer"]
 FILES = (
-    "chain.txt classes.csv motif.fa coreference.conll rank.txt segment.zip detect.zip graph.jsonl measure.csv align.fa "
-    "parse.mrg diverse.jsonl cluster.csv infer.uai"
+    "chain.txt segments.jsonl classes.csv motif.fa coreference.conll rank.txt segment.zip detect.zip graph.jsonl "
+    "measure.csv align.fa parse.mrg diverse.jsonl cluster.csv infer.uai"
 )
 PIXELS = np.zeros((24, 30, 3), np.uint8)
 
@@ -80,7 +80,7 @@ def test_the_example_of_inference_can_be_answered(tmp_path):
 
 def test_mistakes_are_explained(tmp_path):
     for command in ("tasks", "example"):
-        assert "the task is 'motive'; expected one of chain, classes, motif" in fail(command, "motive")
+        assert "the task is 'motive'; expected one of chain, segments, classes, motif" in fail(command, "motive")
     assert "is a folder, but the example is a file" in fail("example", "chain", "-o", tmp_path)
     assert "No such file" in fail("example", "chain", "-o", tmp_path / "no" / "file")
 

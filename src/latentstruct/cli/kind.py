@@ -5,16 +5,17 @@ declares a subclass of `KindSpec`; `report` and `sample` are loaded when a page 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from string import Formatter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.progress import Progress, print_table, say, show_percent
+from latentstruct.progress import Progress, print_facts, print_table, say, show_percent, show_share
 
 if TYPE_CHECKING:
     from latentstruct.report.blocks import Block, Examples
@@ -95,6 +96,27 @@ class Loaded:
     fit_params: dict[str, Any] = field(default_factory=dict)
 
 
+class _Shares(Formatter):
+    """Format strings in which {share:%} is a percentage, and a dash for None."""
+
+    def format_field(self, value: Any, spec: str) -> Any:
+        """Return a value as text."""
+        return show_share(value) if spec == "%" else super().format_field(value, spec)
+
+
+SHARES = _Shares()
+
+
+def print_ratios(title: str, first: str, items: Iterable[tuple[Any, Mapping[str, Any]]], f1: bool = True) -> None:
+    """Print a table of precision, recall, perhaps F1, and counts of true and predicted ones."""
+    names = {"precision": "precision", "recall": "recall", **({"f1": "F1"} if f1 else {})}
+    rows = [
+        [str(label), *(show_share(one[key]) for key in names), str(one["n_true"]), str(one["n_predicted"])]
+        for label, one in items
+    ]
+    print_table(title, (first, *names.values(), "true", "predicted"), rows)
+
+
 def value_at(scores: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path such as "pairs.f1", None if there is none."""
     value: Any = scores
@@ -130,6 +152,8 @@ class KindSpec(ABC):
         How to call evaluate.
     predict_flags : frozenset of str
         Options of predict that `predict` takes.
+    score_facts : tuple of (str, str)
+        Names and format strings of the scores that evaluate prints; the format "%" is a percentage.
     headline : tuple of (str, str)
         Names and paths of the scores that are told after a training, as percentages; those that are None are left out.
     main : tuple of str
@@ -162,6 +186,7 @@ class KindSpec(ABC):
     judged_on_always: ClassVar[frozenset[str]] = frozenset({"data"})
     evaluation_hint: ClassVar[str] = "give one labelled file, as latentstruct evaluate MODEL DATA"
     predict_flags: ClassVar[frozenset[str]] = frozenset()
+    score_facts: ClassVar[tuple[tuple[str, str], ...]] = ()
     headline: ClassVar[tuple[tuple[str, str], ...]] = ()
     main: ClassVar[tuple[str, ...]] = ()
     tables: ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
@@ -239,9 +264,14 @@ class KindSpec(ABC):
     def predict(self, model: Trained, data: str, output: str) -> None:
         """Predict for a file and write the result to another; `predict_flags` are further arguments."""
 
-    @abstractmethod
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print what `score` returned."""
+        print_facts([(name, SHARES.format(text, **scores)) for name, text in self.score_facts])
+        self.show_score_tables(scores)
+
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
+        """Print further scores as tables."""
+        raise NotImplementedError
 
     def summarize(self, scores: dict[str, Any]) -> Facts:
         """Return the one or two figures of `score` that count most."""

@@ -4,8 +4,9 @@ import os
 import shutil
 import sys
 import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,10 +25,7 @@ INFER = "infer"
 
 @dataclass(frozen=True)
 class TaskGuide:
-    """What is to be known of a task before it is tried.
-
-    `commands` are lines of a shell that can be run one after the other in an empty folder.
-    """
+    """What is to be known of a task; `commands` can be run one after the other in an empty folder."""
 
     name: str
     summary: str
@@ -42,9 +40,23 @@ class TaskGuide:
         return self.example_file.endswith(".zip")
 
     @property
-    def train(self) -> str:
-        """The line that does the work."""
-        return self.commands[1]
+    def facts(self) -> list[tuple[str, str]]:
+        """What it is for, what is latent and what it reads."""
+        return [("for", self.summary), ("latent", self.latent), ("reads", self.reads)]
+
+
+INFERENCE = TaskGuide(
+    INFER,
+    "Answer questions about a graphical model: partition function, marginals, best states.",
+    "nothing; variables that are not asked for are summed out",
+    "A Markov or Bayesian network in the UAI format; evidence and query in files of their own.",
+    "infer.uai",
+    (
+        f"latentstruct example {INFER} > infer.uai",
+        "latentstruct infer infer.uai --task MAR -o infer.MAR",
+        "latentstruct infer infer.uai --task MAP",
+    ),
+)
 
 
 def guide_to_kind(name: str) -> TaskGuide:
@@ -61,47 +73,31 @@ def guide_to_kind(name: str) -> TaskGuide:
     return TaskGuide(name, kind.summary, kind.latent, kind.reads, file, commands)
 
 
-def guide_to_inference() -> TaskGuide:
-    """Return what is to be known of inference in graphical models, for which nothing is trained."""
-    return TaskGuide(
-        INFER,
-        "Answer questions about a graphical model: partition function, marginals, best states.",
-        "nothing; variables that are not asked for are summed out",
-        "A Markov or Bayesian network in the UAI format; evidence and query in files of their own.",
-        "infer.uai",
-        (
-            f"latentstruct example {INFER} > infer.uai",
-            "latentstruct infer infer.uai --task MAR -o infer.MAR",
-            "latentstruct infer infer.uai --task MAP",
-        ),
-    )
-
-
 def list_guides() -> list[TaskGuide]:
     """Return what is to be known of all tasks."""
-    return [*map(guide_to_kind, KINDS), guide_to_inference()]
+    return [*map(guide_to_kind, KINDS), INFERENCE]
 
 
 def find_guide(name: str) -> TaskGuide:
     """Return what is to be known of the task of a name."""
-    found = {guide.name: guide for guide in list_guides()}
-    if name not in found:
+    names = (*KINDS, INFER)
+    if name not in names:
         raise InputError(
-            f"the task is {name!r}; expected one of {', '.join(found)}: latentstruct tasks tells what they are "
-            f"for{suggest(name, found)}"
+            f"the task is {name!r}; expected one of {', '.join(names)}: latentstruct tasks tells what they are "
+            f"for{suggest(name, names)}"
         )
-    return found[name]
+    return INFERENCE if name == INFER else guide_to_kind(name)
 
 
 def make_example(name: str, seed: int = 0, missing: float = 0.0) -> bytes:
     """Return the file of example data of a task."""
-    if name == INFER and missing:
+    if find_guide(name) is not INFERENCE:
+        return KINDS[name].example(seed, missing)
+    if missing:
         raise InputError(f"--missing is {missing:g}, but an example of {name} has no labels: leave it out")
-    if name == INFER:
-        from latentstruct.cli.infer import make_example as make_network
+    from latentstruct.cli.infer import make_example as make_network
 
-        return make_network(seed)
-    return KINDS[find_guide(name).name].example(seed, missing)
+    return make_network(seed)
 
 
 def names_of_tasks(incomplete: str) -> list[str]:
@@ -109,36 +105,33 @@ def names_of_tasks(incomplete: str) -> list[str]:
     return [name for name in (*KINDS, INFER) if name.startswith(incomplete)]
 
 
-TaskArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="TASK", help="Show this one in full.", autocompletion=names_of_tasks, show_default="all"),
-]
-
-
-MatrixOption = Annotated[
-    bool, typer.Option("--matrix", help="Show which structures support which estimators, and why not.")
-]
-
-
 @reported_errors()
-def tasks(task: TaskArgument = None, json: JsonOption = False, matrix: MatrixOption = False) -> None:
+def tasks(
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TASK", help="Show this one in full.", autocompletion=names_of_tasks, show_default="all"
+        ),
+    ] = None,
+    json: JsonOption = False,
+    matrix: Annotated[
+        bool, typer.Option("--matrix", help="Show which structures support which estimators, and why not.")
+    ] = False,
+) -> None:
     """List what can be trained: what it is for, what is latent, the files it reads, and an example of these.
 
     Example: latentstruct tasks motif
     """
+    if matrix and task is not None:
+        raise InputError(f"--matrix is for all structures, but the task {task!r} is given: leave out one of them")
     if matrix:
-        if task is not None:
-            raise InputError(f"--matrix is for all structures, but the task {task!r} is given: leave out one of them")
         show_matrix(json)
-        return
-    guides = list_guides() if task is None else [find_guide(task)]
-    if json:
-        described: Any = [asdict(guide) for guide in guides]
-        print_json({"tasks": described} if task is None else described[0])
     elif task is None:
-        show_all(guides)
+        show_all(list_guides(), json)
+    elif json:
+        print_json(asdict(find_guide(task)))
     else:
-        show_one(guides[0])
+        show_one(find_guide(task))
 
 
 def show_matrix(json: bool) -> None:
@@ -160,60 +153,37 @@ def show_matrix(json: bool) -> None:
         print(f"{number}  {one.reason}")
 
 
-def show_all(guides: list[TaskGuide]) -> None:
-    """Print a paragraph for each task."""
+def show_all(guides: Sequence[TaskGuide], json: bool) -> None:
+    """Print a paragraph for each task, long texts in several lines."""
+    if json:
+        print_json({"tasks": [asdict(guide) for guide in guides]})
+        return
+    width = max(shutil.get_terminal_size().columns, 60)
     for guide in guides:
         print(guide.name)
-        show_facts(guide)
-        print()
+        for name, text in guide.facts:
+            print(textwrap.fill(text, width, initial_indent=f"  {name:<9}", subsequent_indent=" " * 11))
+        # A command must stay in one line so that it can be copied.
+        print(f"  {'example':<9}{guide.commands[0]}\n  {'run':<9}{guide.commands[1]}\n")
     print("An example: latentstruct example motif > motif.fa; latentstruct train motif motif.fa -o model")
     print("More of one task: latentstruct tasks motif")
 
 
-def show_facts(guide: TaskGuide) -> None:
-    """Print what is to be known of a task, long texts in several lines."""
-    facts = [
-        ("for", guide.summary),
-        ("latent", guide.latent),
-        ("reads", guide.reads),
-        ("example", guide.commands[0]),
-        ("run", guide.train),
-    ]
-    indent, label = "  ", 9
-    width = max(shutil.get_terminal_size().columns, 60)
-    for name, text in facts:
-        first, later = f"{indent}{name:<{label}}", " " * (len(indent) + label)
-        # A command must stay in one line so that it can be copied.
-        command = name in ("example", "run")
-        print(first + text if command else textwrap.fill(text, width, initial_indent=first, subsequent_indent=later))
-
-
 def show_one(guide: TaskGuide) -> None:
     """Print all of a task: its facts, the commands and the beginning of its example."""
-    print_facts(
-        [
-            ("task", guide.name),
-            ("for", guide.summary),
-            ("latent", guide.latent),
-            ("reads", guide.reads),
-            ("example", guide.example_file),
-        ]
-    )
+    print_facts([("task", guide.name), *guide.facts, ("example", guide.example_file)])
     print("\nfrom an empty folder:")
     for command in guide.commands:
         print(f"  {command}")
-    print(f"\nall options: latentstruct {'infer' if guide.name == INFER else f'train {guide.name}'} --help")
+    print(f"\nall options: latentstruct {guide.name if guide is INFERENCE else f'train {guide.name}'} --help")
     print(f"\n{guide.example_file} {'holds' if guide.packed else 'begins'}:")
-    for line in beginning(guide):
-        print(f"  {line}")
-
-
-def beginning(guide: TaskGuide) -> list[str]:
-    """Return the first lines of an example, long ones cut; of an archive what is in it."""
     raw = make_example(guide.name)
     lines = archive_contents(raw) if guide.packed else raw.decode().splitlines()
-    shown = [line if len(line) <= LETTERS_SHOWN else f"{line[: LETTERS_SHOWN - 1]}…" for line in lines[:LINES_SHOWN]]
-    return [*(line.expandtabs(4) for line in shown), *(["…"] if len(lines) > LINES_SHOWN else [])]
+    for line in lines[:LINES_SHOWN]:
+        shown = line if len(line) <= LETTERS_SHOWN else f"{line[: LETTERS_SHOWN - 1]}…"
+        print(f"  {shown.expandtabs(4)}")
+    if len(lines) > LINES_SHOWN:
+        print("  …")
 
 
 def archive_contents(raw: bytes) -> list[str]:
@@ -255,26 +225,17 @@ def example(
         from latentstruct.images import require_vision
 
         require_vision()
-        check_stream_takes_bytes(output, guide)
-    write_bytes(output, make_example(guide.name, seed, missing))
-
-
-def check_stream_takes_bytes(output: str, guide: TaskGuide) -> None:
-    """Raise if an archive would be shown on a terminal."""
-    if output == STANDARD_STREAM and sys.stdout.isatty():
-        raise InputError(
-            f"the example of {guide.name} is a zip archive, which a terminal cannot show; expected a file: "
-            f"latentstruct example {guide.name} > {guide.example_file}"
-        )
-
-
-def write_bytes(output: str, content: bytes) -> None:
-    """Write a file, or to standard output."""
+        if output == STANDARD_STREAM and sys.stdout.isatty():
+            raise InputError(
+                f"the example of {guide.name} is a zip archive, which a terminal cannot show; expected a file: "
+                f"latentstruct example {guide.name} > {guide.example_file}"
+            )
+    content = make_example(guide.name, seed, missing)
     if output == STANDARD_STREAM:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
-        return
-    if os.path.isdir(output):
+    elif os.path.isdir(output):
         raise InputError(f"{output} is a folder, but the example is a file: give the file's name with -o")
-    write_output(output, content)
+    else:
+        write_output(output, content)

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from latentstruct.cli.common import unknown_label
 from latentstruct.cli.description import has_probabilities, strongest_transitions, strongest_weights
-from latentstruct.cli.kind import KindSpec, Loaded, Trained
+from latentstruct.cli.kind import KindSpec, Loaded, Trained, print_ratios
 from latentstruct.cli.kinds.chain.files import (
     ChainRecord,
     LabelledChains,
@@ -250,11 +250,7 @@ class ChainKind(KindSpec):
             ]
         )
         if "chunks" in scores:
-            rows = []
-            for kind, score in [("all", scores["chunks"]), *scores["chunks"]["by_type"].items()]:
-                ratios = [show_percent(score[key]) for key in ("precision", "recall", "f1")]
-                rows.append([kind, *ratios, str(score["n_true"]), str(score["n_predicted"])])
-            print_table("chunks", ("type", "precision", "recall", "F1", "true", "predicted"), rows)
+            print_ratios("chunks", "type", [("all", scores["chunks"]), *scores["chunks"]["by_type"].items()])
         confusions = [
             [one["label"], one["taken_for"], str(one["n"]), show_percent(one["share"])] for one in scores["confusions"]
         ]

@@ -20,7 +20,7 @@ from latentstruct.cli.prepared import (
     refuse_prepared,
 )
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.progress import Progress, print_facts, print_table, show_percent
+from latentstruct.progress import Progress, print_table, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.formats import ClassData
@@ -113,6 +113,7 @@ class ClassesKind(KindSpec):
     record = ClassesRecord
     tasks = ("Multiclass",)
     judged_on = frozenset({"data", "allow_unknown"})
+    score_facts = (("samples", "{n_examples}, {accuracy:%} right"),)
     headline = (("accuracy", "accuracy"),)
     main = ("accuracy",)
     tables = (("weights", "strongest weights", ("feature", "label", "weight")),)
@@ -180,8 +181,7 @@ class ClassesKind(KindSpec):
             X = read_samples(data, model.record, model.features, labelled=False).X
         write_lines(output, [str(label) for label in model.estimator.predict(X).tolist()])
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        print_facts([("samples", f"{scores['n_examples']}, {show_percent(scores['accuracy'])} right")])
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
         rows = []
         for one in scores["classes"]:
             taken = f"{one['mostly_taken_for']} ({one['n_taken_for']}×)" if one["n_taken_for"] else "–"

@@ -10,7 +10,7 @@ from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table, show_percent
+from latentstruct.progress import Progress, print_table, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.formats.groups import ItemGroups
@@ -63,9 +63,7 @@ class ClusteringKind(KindSpec):
         C = options.C or (latent_C if latent else 100.0)
         return options.latent_svm(Coreference(penalty) if latent else CorrelationClustering(), C=C)
 
-    def show_measures(self, facts: Facts, scores: dict[str, Any]) -> None:
-        """Print facts and a table of the measures."""
-        print_facts(facts)
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
         rows = [
             [shown, *(show_percent(scores[name][part]) for part in ("precision", "recall", "f1"))]
             for name, shown in MEASURES.items()
@@ -86,6 +84,10 @@ class ClusterKind(ClusteringKind):
     judged_by = "Items: MUC, B³, CEAF and pairs."
     options = ClusterOptions
     record = ClusterRecord
+    score_facts = (
+        ("groups", "{n_examples}, {n_items} items"),
+        ("pair loss", "{pair_loss:%} (mean over groups of the share of wrong pairs)"),
+    )
     headline = (("pair F1", "pairs.f1"), ("pair loss", "pair_loss"))
     main = ("pairs.f1",)
 
@@ -124,11 +126,6 @@ class ClusterKind(ClusteringKind):
 
         groups = read_named(data, model.record.feature_names)
         write_groups(output, groups, model.estimator.predict(describe_pairs(groups, model.record.relations)))
-
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        loss = f"{show_percent(scores['pair_loss'])} (mean over groups of the share of wrong pairs)"
-        facts = [("groups", f"{scores['n_examples']}, {scores['n_items']} items"), ("pair loss", loss)]
-        self.show_measures(facts, scores)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         names = pair_names(model.record)

@@ -12,7 +12,7 @@ from latentstruct.cli.kind import Facts, Loaded, Record, Trained
 from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModelOption, compare_clusters
 from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, show_percent
+from latentstruct.progress import Progress
 
 if TYPE_CHECKING:
     from latentstruct.mentions import Document, MentionPairFeatures
@@ -71,6 +71,12 @@ class CoreferenceKind(ClusteringKind):
     judged_by = "Coreference: MUC, B³, CEAF and pairs."
     options = CoreferenceOptions
     record = CoreferenceRecord
+    score_facts = (
+        ("documents", "{n_examples}, {n_mentions} mentions"),
+        ("CoNLL F1", "{conll_f1:%} (mean of MUC, B³ and CEAF-e)"),
+        ("MITRE loss", "{mitre_loss:%} (mean over documents of 1 − MUC F1)"),
+        ("pair loss", "{pair_loss:%} (mean over documents of the share of wrong pairs)"),
+    )
     headline = (("CoNLL F1", "conll_f1"), ("pair loss", "pair_loss"))
     main = ("conll_f1",)
 
@@ -124,15 +130,6 @@ class CoreferenceKind(ClusteringKind):
         predicted = iter(model.estimator.predict(model.features.transform(marked)) if marked else [])
         clusters = [next(predicted).tolist() if len(document.mentions) else [] for document in documents]
         write_coreference(output, documents, clusters)
-
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        facts = [
-            ("documents", f"{scores['n_examples']}, {scores['n_mentions']} mentions"),
-            ("CoNLL F1", f"{show_percent(scores['conll_f1'])} (mean of MUC, B³ and CEAF-e)"),
-            ("MITRE loss", f"{show_percent(scores['mitre_loss'])} (mean over documents of 1 − MUC F1)"),
-            ("pair loss", f"{show_percent(scores['pair_loss'])} (mean over documents of the share of wrong pairs)"),
-        ]
-        self.show_measures(facts, scores)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         names, task = model.features.feature_names, model.estimator.task_

@@ -11,7 +11,7 @@ from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table, show_percent
+from latentstruct.progress import Progress, print_table, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.formats.diversity import DiversityQuery
@@ -67,6 +67,10 @@ class DiverseKind(KindSpec):
     options = DiverseOptions
     record = DiverseRecord
     tasks = ("DiverseSubset",)
+    score_facts = (
+        ("queries", "{n_examples}, {n_without_subtopics} without subtopics (their loss is 0)"),
+        ("recall", "{recall:%} of the subtopics, each counted once"),
+    )
     headline = (("loss", "loss"), ("random loss", "random_loss"))
 
     def load(self, options: DiverseOptions, progress: Progress) -> Loaded:
@@ -92,14 +96,7 @@ class DiverseKind(KindSpec):
         queries = read_queries(data, model.estimator.task_.k)
         write_choices(output, queries, model.estimator.predict(candidates(queries)))
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        nothing = scores["n_without_subtopics"]
-        print_facts(
-            [
-                ("queries", f"{scores['n_examples']}, {nothing} without subtopics (their loss is 0)"),
-                ("recall", f"{show_percent(scores['recall'])} of the subtopics, each counted once"),
-            ]
-        )
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
         choices = {"this model": "loss", "random": "random_loss", "most words": "unweighted_loss", "best": "best_loss"}
         rows = [(shown, show_percent(scores[name])) for shown, name in choices.items()]
         print_table("weighted share of subtopics missed", ("choice", "loss"), rows)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from latentstruct.cli.description import has_probabilities
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.kinds.graph.files import (
     EXACT,
     check_held_out_labels,
@@ -25,7 +25,7 @@ from latentstruct.cli.kinds.graph.files import (
 from latentstruct.cli.kinds.graph.weights import states_of, strongest_edge_weights, strongest_node_weights
 from latentstruct.cli.options import HeldOut, LabelOptions, RestartsOption, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table, say, show_percent, show_share
+from latentstruct.progress import Progress, say
 from latentstruct.unknown import UNKNOWN
 
 if TYPE_CHECKING:
@@ -152,6 +152,10 @@ class GraphKind(KindSpec):
     record = GraphModelRecord
     tasks = ("Graph",)
     judged_on = frozenset({"data", "allow_unknown"})
+    score_facts = (
+        ("graphs", "{n_examples}, {example_accuracy:%} wholly right"),
+        ("nodes", "{n_nodes} with known labels, {accuracy:%} right"),
+    )
     headline = (("accuracy", "accuracy"),)
     main = ("accuracy",)
     tables = (
@@ -239,18 +243,8 @@ class GraphKind(KindSpec):
         ]
         write_graphs(output, predicted_graphs(records, labels, found, confidences))
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        print_facts(
-            [
-                ("graphs", f"{scores['n_examples']}, {show_percent(scores['example_accuracy'])} wholly right"),
-                ("nodes", f"{scores['n_nodes']} with known labels, {show_percent(scores['accuracy'])} right"),
-            ]
-        )
-        rows = []
-        for one in scores["classes"]:
-            ratios = [show_share(one["precision"]), show_share(one["recall"])]
-            rows.append([str(one["label"]), *ratios, str(one["n_true"]), str(one["n_predicted"])])
-        print_table("labels", ("label", "precision", "recall", "true", "predicted"), rows)
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
+        print_ratios("labels", "label", [(one["label"], one) for one in scores["classes"]], f1=False)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         layout = model.estimator.task_.layout_

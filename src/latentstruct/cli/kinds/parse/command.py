@@ -8,10 +8,10 @@ from typer import Argument, Option
 
 from latentstruct.cli.common import say_warnings
 from latentstruct.cli.description import largest
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.options import HeldOut, RestartsOption, TrainOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table, say, show_percent, told_warnings
+from latentstruct.progress import Progress, say, told_warnings
 
 if TYPE_CHECKING:
     from latentstruct.formats.brackets import Token
@@ -132,6 +132,15 @@ class ParseKind(KindSpec):
     record = ParseRecord
     tasks = ("Parsing",)
     evaluation_hint = "give one file of trees, as latentstruct evaluate MODEL DATA"
+    score_facts = (
+        ("sentences", "{n_examples}, {complete_match:%} wholly right"),
+        ("words", "{n_words}, {tag_accuracy:%} with the right tag"),
+        (
+            "crossing",
+            "{crossing:.2f} constituents a sentence; {no_crossing:%} with none, {few_crossing:%} with two at most",
+        ),
+        ("mean F1 of sentences", "{sentence_f1:%}"),
+    )
     headline = (("F1", "f1"), ("wholly right", "complete_match"))
     main = ("f1",)
     tables = (("weights", "strongest rules", ("rule", "weight")),)
@@ -176,24 +185,10 @@ class ParseKind(KindSpec):
             sentences = read_sentences(source, record.tagged, record.encoding, record.plain_labels)
         write_trees(output, parse(model.estimator, sentences))
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        few = (
-            f"{show_percent(scores['no_crossing'])} with none, {show_percent(scores['few_crossing'])} with two at most"
-        )
-        print_facts(
-            [
-                ("sentences", f"{scores['n_examples']}, {show_percent(scores['complete_match'])} wholly right"),
-                ("words", f"{scores['n_words']}, {show_percent(scores['tag_accuracy'])} with the right tag"),
-                ("crossing", f"{scores['crossing']:.2f} constituents a sentence; {few}"),
-                ("mean F1 of sentences", show_percent(scores["sentence_f1"])),
-            ]
-        )
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
         by_label = sorted(scores["by_label"].items(), key=lambda item: -item[1]["n_true"])[:LABELS_SHOWN]
-        rows = []
-        for label, one in [("all", scores), ("all, unlabelled", scores["unlabelled"]), *by_label]:
-            ratios = [show_percent(one[key]) for key in ("precision", "recall", "f1")]
-            rows.append([label, *ratios, str(one["n_true"]), str(one["n_predicted"])])
-        print_table("constituents", ("label", "precision", "recall", "F1", "true", "predicted"), rows)
+        items = [("all", scores), ("all, unlabelled", scores["unlabelled"]), *by_label]
+        print_ratios("constituents", "label", items)
         if len(scores["by_label"]) > LABELS_SHOWN:
             say(f"{len(scores['by_label']) - LABELS_SHOWN} rarer labels are not shown; --json tells all")
 

@@ -10,7 +10,7 @@ from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table
+from latentstruct.progress import Progress, print_table
 
 if TYPE_CHECKING:
     from latentstruct.formats import Queries
@@ -66,6 +66,10 @@ class RankKind(KindSpec):
     options = RankOptions
     record = RankRecord
     tasks = ("PrecisionAtK", "PairwiseRanking")
+    score_facts = (
+        ("queries", "{n_examples}, {n_without_relevant} without a relevant document (these count 0)"),
+        ("MAP", "{average_precision:.4f}"),
+    )
 
     def load(self, options: RankOptions, progress: Progress) -> Loaded:
         from latentstruct.formats import read_queries
@@ -110,14 +114,7 @@ class RankKind(KindSpec):
             lines += [f"{query}\t{name}\t{score!r}\n" for name, score in zip(shown, one.tolist(), strict=True)]
         write_text(output, "".join(lines))
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        nothing = scores["n_without_relevant"]
-        print_facts(
-            [
-                ("queries", f"{scores['n_examples']}, {nothing} without a relevant document (these count 0)"),
-                ("MAP", f"{scores['average_precision']:.4f}"),
-            ]
-        )
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
         rows = [(str(k), f"{scores['precision'][k]:.4f}", f"{scores['ndcg'][k]:.4f}") for k in scores["precision"]]
         print_table("", ("k", "P@k", "NDCG@k"), rows, n_text=0)
 

@@ -20,7 +20,7 @@ from latentstruct.cli.kinds.segment.files import (
 )
 from latentstruct.cli.options import HeldOut, ImageOptions
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table, show_percent, show_share
+from latentstruct.progress import Progress, print_table, show_share
 
 if TYPE_CHECKING:
     from latentstruct.image_features import PatchFeatures
@@ -140,6 +140,12 @@ class SegmentKind(KindSpec):
     tasks = ("Graph",)
     judged_on = frozenset({"data", "labels", "allow_unknown"})
     evaluation_hint = "give images and label images, as latentstruct evaluate MODEL DATA LABELS, or DATA with both"
+    score_facts = (
+        ("pixels", "{n_pixels} known, {accuracy:%} right"),
+        ("images", "{n_examples}, {image_accuracy:%} right in the mean (standard error {image_accuracy_se:%})"),
+        ("mean of labels", "{mean_accuracy:%} right"),
+        ("mean overlap", "{mean_iou:%} (intersection over union)"),
+    )
     headline = (("accuracy", "accuracy"), ("mean overlap", "mean_iou"))
     main = ("accuracy",)
     tables = (("weights", "strongest weights", ("feature", "label", "weight")),)
@@ -222,18 +228,7 @@ class SegmentKind(KindSpec):
             legend += f"{label_name(code)}\t{shown}\t#{bytes(colour).hex()}\t{counts[code]}\n"
         write_text(folder / LEGEND_FILE, legend)
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        spread = scores["image_accuracy_se"]
-        error = "" if spread is None else f" (standard error {show_percent(spread)})"
-        images = f"{scores['n_examples']}, {show_percent(scores['image_accuracy'])} right in the mean{error}"
-        print_facts(
-            [
-                ("pixels", f"{scores['n_pixels']} known, {show_percent(scores['accuracy'])} right"),
-                ("images", images),
-                ("mean of labels", f"{show_percent(scores['mean_accuracy'])} right"),
-                ("mean overlap", f"{show_percent(scores['mean_iou'])} (intersection over union)"),
-            ]
-        )
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
         rows = []
         for one in scores["classes"]:
             shares = map(show_share, (one["accuracy"], one["iou"]))

@@ -8,11 +8,11 @@ from typer import Argument, Option
 
 from latentstruct.cli.common import unknown_label
 from latentstruct.cli.description import largest, strongest_transitions, strongest_weights
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.kinds.chain.files import FeatureOptions
 from latentstruct.cli.options import HeldOut, LabelOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table, show_percent
+from latentstruct.progress import Progress
 
 if TYPE_CHECKING:
     from latentstruct.features import WindowFeatures
@@ -93,6 +93,10 @@ class SegmentsKind(KindSpec):
     record = SegmentsRecord
     tasks = ("SemiMarkov",)
     judged_on = frozenset({"data", "allow_unknown"})
+    score_facts = (
+        ("sentences", "{n_examples}, {example_accuracy:%} wholly right"),
+        ("spans", "{n_true}, {recall:%} found"),
+    )
     headline = (("F1", "f1"), ("wholly right", "example_accuracy"))
     main = ("f1",)
     tables = (
@@ -163,18 +167,8 @@ class SegmentsKind(KindSpec):
         found = zip(sentences.tokens, self.find(model, sentences), strict=True)
         write_records(output, [{"tokens": tokens, "spans": spans} for tokens, spans in found])
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        print_facts(
-            [
-                ("sentences", f"{scores['n_examples']}, {show_percent(scores['example_accuracy'])} wholly right"),
-                ("spans", f"{scores['n_true']}, {show_percent(scores['recall'])} found"),
-            ]
-        )
-        rows = []
-        for label, one in [("all", scores), *scores["by_label"].items()]:
-            ratios = [show_percent(one[key]) for key in ("precision", "recall", "f1")]
-            rows.append([label, *ratios, str(one["n_true"]), str(one["n_predicted"])])
-        print_table("spans", ("label", "precision", "recall", "F1", "true", "predicted"), rows)
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
+        print_ratios("spans", "label", [("all", scores), *scores["by_label"].items()])
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         names, estimator = list(model.features.vocabulary_), model.estimator
