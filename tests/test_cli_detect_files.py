@@ -11,7 +11,7 @@ import pytest
 
 from command import fail, run
 from latentstruct.cli import results
-from latentstruct.cli.kinds.detect import command as detect
+from latentstruct.cli.kinds.detect import findings as detect
 from latentstruct.images import ImageFiles
 from pictures import encode, pack
 from test_boxes import noise

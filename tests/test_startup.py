@@ -25,10 +25,11 @@ def loaded_by(code):
     [
         ("import latentstruct", NEVER + HEAVY),
         (HELP, NEVER + HEAVY),
+        (HELP.replace("'--help'", "'train', '--help'"), NEVER + HEAVY),
         ("from latentstruct import *", NEVER),
         ("import latentstruct.plots, latentstruct_papers, latentstruct.datasets, latentstruct.formats", NEVER),
     ],
-    ids=["library", "help", "all names", "rooms"],
+    ids=["library", "help", "help of trainings", "all names", "rooms"],
 )
 def test_nothing_is_loaded_before_it_is_needed(code, unwanted):
     assert loaded_by(code) & set(unwanted) == set()

@@ -2,12 +2,13 @@
 
 import inspect
 import sys
-from dataclasses import asdict
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from latentstruct import __version__
 from latentstruct.cli.common import (
@@ -25,19 +26,15 @@ from latentstruct.cli.options import (
     HeldOut,
     JsonOption,
     ModelArgument,
-    NegativeOption,
     OutputFileOption,
-    PositiveOption,
     QuietOption,
     SeedOption,
-    SitesOption,
     SkipBadOption,
-    UnknownOption,
     command_of,
 )
 from latentstruct.cli.prepared import is_prepared, prepare, tell_prepared
 from latentstruct.cli.registry import KINDS, find_kind, load_trained, restore_trained
-from latentstruct.cli.report import report
+from latentstruct.cli.report import ReportOptions, report
 from latentstruct.cli.reproduce import reproduce
 from latentstruct.cli.run import train
 from latentstruct.cli.tasks import example, tasks
@@ -99,7 +96,7 @@ def print_version(asked: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+        bool, Option("--version", callback=print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Structured prediction with certified training: structural SVMs, CRFs and models with latent variables.
@@ -116,10 +113,10 @@ def common(
 @reported_errors()
 def predict(
     model: ModelArgument,
-    data: Annotated[str, typer.Argument(metavar="DATA", help="File as for training; - is standard input.")],
+    data: Annotated[str, Argument(metavar="DATA", help="File as for training; - is standard input.")],
     output: OutputFileOption = STANDARD_STREAM,
     confidence: Annotated[
-        bool, typer.Option("--confidence", help="Chains: a further column with how probable each label is.")
+        bool, Option("--confidence", help="Chains: a further column with how probable each label is.")
     ] = False,
     skip_bad: SkipBadOption = False,
 ) -> None:
@@ -145,25 +142,8 @@ def predict(
     sys.stdout.flush()
 
 
-@reported_errors()
-def evaluate(
-    model: ModelArgument,
-    data: Annotated[
-        str | None, typer.Argument(metavar="DATA", help="Labelled file as for training; - is standard input.")
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Argument(metavar="LABELS", help="Images: their label images, or labels.")
-    ] = None,
-    positive: PositiveOption = None,
-    negative: NegativeOption = None,
-    sites: SitesOption = None,
-    pictures: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Boxes: folder for pictures with predicted and true boxes.")
-    ] = None,
-    skip_bad: SkipBadOption = False,
-    allow_unknown: UnknownOption = False,
-    json: JsonOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(HeldOut):
     """Compare predictions with the truth.
 
     KINDS
@@ -173,12 +153,26 @@ def evaluate(
 
     Examples: latentstruct evaluate MODEL test.txt; latentstruct evaluate MODEL --positive p.fa --negative n.fa
     """
-    kind, trained = load_trained(model)
-    held_out = HeldOut(data, labels, positive, negative, sites, allow_unknown, pictures, skip_bad)
-    held_out.check(kind)
-    given = {name: value for name, value in asdict(held_out).items() if isinstance(value, str)}
-    result = {"model": str(model), **given, "kind": kind.name, **kind.evaluate(trained, held_out)}
-    if json:
+
+    model: ModelArgument
+    data: Annotated[
+        str | None, Argument(metavar="DATA", help="Labelled file as for training; - is standard input.")
+    ] = None
+    labels: Annotated[str | None, Argument(metavar="LABELS", help="Images: their label images, or labels.")] = None
+    pictures: Annotated[
+        str | None, Option(metavar="FOLDER", help="Boxes: folder for pictures with predicted and true boxes.")
+    ] = None
+    json: JsonOption = False
+    given: frozenset[str] = frozenset()
+
+
+def evaluate(options: EvaluateOptions) -> None:
+    """Print the quality of predictions."""
+    kind, trained = load_trained(options.model)
+    options.check(kind)
+    named = {name: value for name, value in options.values.items() if isinstance(value, str)}
+    result = {"model": str(options.model), **named, "kind": kind.name, **kind.evaluate(trained, options)}
+    if options.json:
         print_json(result)
     else:
         kind.show_scores(result)
@@ -187,7 +181,7 @@ def evaluate(
 @reported_errors()
 def info(
     model: ModelArgument,
-    top: Annotated[int, typer.Option(min=0, help="How many of the strongest weights to show.")] = 10,
+    top: Annotated[int, Option(min=0, help="How many of the strongest weights to show.")] = 10,
     json: JsonOption = False,
 ) -> None:
     """Show what a model is: how it was trained, how well the training is certified, its strongest weights.
@@ -225,9 +219,9 @@ def info(
 
 @reported_errors()
 def demo(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the picture demo.png.")
-    ] = Path("demo"),
+    output: Annotated[Path, Option("-o", "--output", metavar="FOLDER", help="Folder for the picture demo.png.")] = Path(
+        "demo"
+    ),
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -266,6 +260,7 @@ def demo(
 
 
 app.command(cls=kinds_command("predicts"))(predict)
-app.command(cls=kinds_command("judged_by"))(evaluate)
-for _command in (report, info, tasks, example, infer, reproduce, demo):
+app.command("evaluate", cls=kinds_command("judged_by"))(command_of(EvaluateOptions, evaluate))
+app.command("report")(command_of(ReportOptions, report))
+for _command in (info, tasks, example, infer, reproduce, demo):
     app.command()(_command)

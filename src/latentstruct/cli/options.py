@@ -48,20 +48,6 @@ SeedOption = Annotated[int, Option(min=0, help="Seed of everything random.")]
 QuietOption = Annotated[bool, Option("-q", "--quiet", help="Show no progress.")]
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 OutputFileOption = Annotated[str, Option("-o", "--output", metavar="FILE", help="File to write; - is standard output.")]
-PositiveOption = Annotated[
-    str | None, Option(metavar="FASTA", help="Motifs: sequences that hold the motif, in a file of their own.")
-]
-NegativeOption = Annotated[
-    str | None, Option(metavar="FASTA", help="Motifs: sequences that do not, in a file of their own.")
-]
-SitesOption = Annotated[
-    str | None,
-    Option(
-        metavar="TSV",
-        help="Motifs: known sites of positive sequences, a table whose header line names the columns sequence, "
-        "start (from 0) and end (exclusive).",
-    ),
-]
 
 
 def weight_of(what: str, show_default: str | bool = True) -> Any:
@@ -135,7 +121,8 @@ def command_of(options: type[Any], run: Callable[[Any], None]) -> Callable[..., 
         return 2 if name == "output" else 3
 
     derived_first = dict.fromkeys(name for base in options.__mro__ for name in vars(base).get("__annotations__", ()))
-    names = sorted((name for name in derived_first if name in known and name != "given"), key=place)
+    declared = [name for name in derived_first if name in known and get_origin(hints[name]) is Annotated]
+    names = sorted(declared, key=place)
     parameters = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     for name in names:
         default, chosen = known[name].default, split_annotation(hints[name].__origin__)[0]
@@ -163,12 +150,29 @@ class HeldOut:
 
     data: str | None = None
     labels: str | None = None
-    positive: str | None = None
-    negative: str | None = None
-    sites: str | None = None
-    allow_unknown: bool = False
+    positive: Annotated[
+        str | None, Option(metavar="FASTA", help="Motifs: sequences that hold the motif, in a file of their own.")
+    ] = None
+    negative: Annotated[
+        str | None, Option(metavar="FASTA", help="Motifs: sequences that do not, in a file of their own.")
+    ] = None
+    sites: Annotated[
+        str | None,
+        Option(
+            metavar="TSV",
+            help="Motifs: known sites of positive sequences, a table whose header line names the columns sequence, "
+            "start (from 0) and end (exclusive).",
+        ),
+    ] = None
+    allow_unknown: UnknownOption = False
     pictures: str | None = None
-    skip_bad: bool = False
+    skip_bad: SkipBadOption = False
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The options that were given."""
+        values = {one.name: getattr(self, one.name) for one in fields(HeldOut)}
+        return {name: value for name, value in values.items() if value not in (None, False)}
 
     @property
     def files(self) -> list[str]:
@@ -187,18 +191,16 @@ class HeldOut:
             hint = hint.replace("latentstruct evaluate MODEL", "latentstruct report MODEL")
             hint = hint.replace("MODEL DATA LABELS", "MODEL --data DATA --labels LABELS")
             hint = hint.replace("MODEL DATA", "MODEL --data DATA")
-        given = {one.name: getattr(self, one.name) not in (None, False) for one in fields(self)}
 
         def shown(name: str) -> str:
             argument = name in ("data", "labels") and not by_name
             return name.upper() if argument else "--" + name.replace("_", "-")
 
-        for name, is_given in given.items():
-            if is_given and name not in kind.judged_on:
+        for name in self.values:
+            if name not in kind.judged_on:
                 raise InputError(f"a {kind.name} model is not evaluated with {shown(name)}: {hint}")
-        for name, is_given in given.items():
-            if name in kind.judged_on_always and not is_given:
-                raise InputError(f"{shown(name)} is missing: {hint}")
+        for name in kind.judged_on_always - self.values.keys():
+            raise InputError(f"{shown(name)} is missing: {hint}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,19 +11,7 @@ from typer import Argument, Option
 
 from latentstruct.cli.common import STANDARD_STREAM, check_folder
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
-from latentstruct.cli.kinds.detect.files import Photographs, open_labelled, open_unlabelled
-from latentstruct.cli.kinds.detect.findings import (
-    CASES_FILE,
-    MIDDLE,
-    Finding,
-    draw_finding,
-    find_objects,
-    judge,
-    picture_name,
-    write_cases,
-)
 from latentstruct.cli.options import HeldOut, ImageOptions, SkipBadOption
-from latentstruct.cli.results import results_in
 from latentstruct.exceptions import InputError
 from latentstruct.progress import (
     SECONDS_BETWEEN_STEPS,
@@ -38,8 +26,11 @@ from latentstruct.time_left import describe_share
 
 if TYPE_CHECKING:
     from latentstruct.box_features import BoxFeatures
+    from latentstruct.cli.kinds.detect.files import Photographs
 
-PREDICTIONS_FILE, COCO_FILE, PICTURES = "predictions.json", "coco.json", "pictures"
+PREDICTIONS_FILE, PICTURES, CASES_FILE = "predictions.json", "pictures", "cases.tsv"
+MIDDLE = 0.75
+"""Share of width and height of the box in the middle of an image that predictions are compared with."""
 LABELS_SHOWN = 12
 """Classes up to which a table shows what each is taken for."""
 
@@ -168,6 +159,7 @@ class DetectKind(KindSpec):
 
     def load(self, options: DetectOptions, progress: Progress) -> Loaded:
         from latentstruct.box_features import BoxFeatures
+        from latentstruct.cli.kinds.detect.files import open_labelled
         from latentstruct.images import require_vision
 
         require_vision()
@@ -208,30 +200,27 @@ class DetectKind(KindSpec):
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         return frozenset(str(label) for label in estimator.classes_)
 
-    def read(self, model: Trained, held_out: HeldOut) -> Photographs:
+    def read(self, model: Trained, held_out: HeldOut) -> "Photographs":
+        from latentstruct.cli.kinds.detect.files import open_labelled
+
         data = open_labelled(held_out.data or "", held_out.labels, held_out.skip_bad)
         data.check_known(model.labels, held_out.allow_unknown)
         return data
 
-    def score(self, model: Trained, data: Photographs) -> dict[str, Any]:
+    def score(self, model: Trained, data: "Photographs") -> dict[str, Any]:
+        from latentstruct.cli.kinds.detect.findings import judge
+
         return judge(model, data)
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+        from latentstruct.cli.kinds.detect.findings import judge_with_pictures
+
         if held_out.pictures is None:
             return super().evaluate(model, held_out)
         pictures = Path(held_out.pictures)
         check_folder(pictures, CASES_FILE, "pictures go into a folder")
         data = self.read(model, held_out)
-        cases: list[tuple[str, float | None, float]] = []
-        with results_in(pictures, CASES_FILE, earlier_cases(pictures)) as made:
-
-            def draw(finding: Finding, overlap: float | None) -> None:
-                label, truth = data.labels[len(cases)], data.boxes[len(cases)]
-                draw_finding(made, finding, truth, "" if finding.label == label else f", not {label}")
-                cases.append((finding.label, overlap, finding.lead))
-
-            found = judge(model, data, note=draw)
-            write_cases(made, data, *map(list, zip(*cases, strict=True)))
+        found = judge_with_pictures(model, data, pictures)
         say(f"wrote pictures of {len(data)} images and {CASES_FILE} to {pictures}")
         return found
 
@@ -240,8 +229,8 @@ class DetectKind(KindSpec):
         return []
 
     def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
-        from latentstruct.formats.boxes import ImageAnnotation, record_lines, write_coco
-        from latentstruct.formats.text import write_text
+        from latentstruct.cli.kinds.detect.files import open_unlabelled
+        from latentstruct.cli.kinds.detect.findings import write_findings
         from latentstruct.images import require_vision
 
         if output == STANDARD_STREAM:
@@ -256,21 +245,8 @@ class DetectKind(KindSpec):
                 f"{folder / PICTURES} is a file; expected a folder or nothing, as pictures go there: rename the file, "
                 "or choose another folder with -o"
             )
-        photographs = open_unlabelled(data, skip_bad)
-        rows: list[dict[str, Any]] = []
-        annotations = []
-        with results_in(folder, PREDICTIONS_FILE, earlier_pictures(folder)) as made:
-            (made / PICTURES).mkdir()
-            for finding in find_objects(model, photographs):
-                file, (height, width) = photographs.files.member(finding.name), finding.image.shape[:2]
-                draw_finding(made / PICTURES, finding, None, "")
-                one = {"file": file, "label": finding.label, "score": finding.lead, "box": finding.box.tolist()}
-                rows.append({**one, "scores": finding.scores})
-                label = (finding.label,)
-                annotations.append(ImageAnnotation(file, label, finding.box[None], label, (width, height)))
-            write_coco(made / COCO_FILE, annotations, [row["score"] for row in rows])
-            write_text(made / PREDICTIONS_FILE, record_lines({"images": rows}))
-        written = f"{len(rows)} image{'' if len(rows) == 1 else 's'}"
+        n_images = write_findings(model, open_unlabelled(data, skip_bad), folder)
+        written = f"{n_images} image{'' if n_images == 1 else 's'}"
         say(f"wrote the boxes of {written} to {folder}, with pictures of them in {folder / PICTURES}")
 
     def show_scores(self, scores: dict[str, Any]) -> None:
@@ -340,27 +316,6 @@ def choose_cache(cache: Path | None, no_cache: bool) -> Path | None:
         say(f"features are not kept for the next training: {error} with --cache")
         return None
     return folder
-
-
-def earlier_pictures(folder: Path) -> list[Path]:
-    """Return the pictures that an earlier prediction wrote, as far as its file tells."""
-    import msgspec
-
-    try:
-        raw = (folder / PREDICTIONS_FILE).read_bytes()
-        rows = msgspec.json.decode(raw, type=dict[str, list[dict[str, Any]]]).get("images", [])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return []
-    return [Path(PICTURES, picture_name(Path(str(row["file"])).stem)) for row in rows if "file" in row]
-
-
-def earlier_cases(folder: Path) -> list[Path]:
-    """Return the pictures that an earlier evaluation wrote, as far as its table tells."""
-    try:
-        rows = (folder / CASES_FILE).read_text(encoding="utf-8").splitlines()[1:]
-    except (OSError, UnicodeDecodeError):
-        return []
-    return [Path(picture_name(Path(row.partition("\t")[0]).stem)) for row in rows]
 
 
 def describe_middle(scores: dict[str, Any]) -> str:

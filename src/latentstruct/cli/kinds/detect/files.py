@@ -4,16 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from latentstruct.cli.common import unknown_label
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.file_sources import FileSource
+from latentstruct.formats.boxes import ImageAnnotation, fit_boxes, parse_label_table, read_annotations
+from latentstruct.images import ImageFiles
 from latentstruct.progress import say
-
-if TYPE_CHECKING:
-    from latentstruct.file_sources import FileSource
-    from latentstruct.formats.boxes import ImageAnnotation
-    from latentstruct.images import ImageFiles
 
 PROBLEMS_SHOWN = 20
 LABELS_SHOWN = 12
@@ -34,7 +32,7 @@ class Photographs:
     have been found already.
     """
 
-    files: "ImageFiles"
+    files: ImageFiles
     names: list[str]
     labels: list[str]
     boxes: list[Any]
@@ -87,7 +85,7 @@ class Photographs:
                 raise unknown_label(f"{self.told_in}: {self.files.file(name)}", label, known)
 
 
-def may_stand_for(counts: "Counter[str]", frequent: str, rare: str) -> bool:
+def may_stand_for(counts: Counter[str], frequent: str, rare: str) -> bool:
     """Tell whether one label is so much more frequent than another that this may be a misspelling of it."""
     if frequent.casefold() == rare.casefold():
         return (counts[frequent], frequent) > (counts[rare], rare)
@@ -112,10 +110,6 @@ def open_labelled(images: str, labels: str | None, skip_bad: bool) -> Photograph
     Photographs
         Those that can be used.
     """
-    from latentstruct.file_sources import FileSource
-    from latentstruct.formats.boxes import fit_boxes, read_annotations
-    from latentstruct.images import ImageFiles
-
     source = FileSource(images)
     files = ImageFiles(source)
     told_in, annotations = read_table_within(source) if labels is None else (labels, read_annotations(labels))
@@ -139,10 +133,8 @@ def open_labelled(images: str, labels: str | None, skip_bad: bool) -> Photograph
     return settle(found, problems, skip_bad)
 
 
-def read_table_within(source: "FileSource") -> "tuple[str, list[ImageAnnotation]]":
+def read_table_within(source: FileSource) -> tuple[str, list[ImageAnnotation]]:
     """Read the labels that lie among the images; return what messages call their file, and what it says."""
-    from latentstruct.formats.boxes import parse_label_table
-
     member = source.find(TABLE)
     if member is None:
         raise InputError(
@@ -155,8 +147,6 @@ def read_table_within(source: "FileSource") -> "tuple[str, list[ImageAnnotation]
 
 def open_unlabelled(images: str, skip_bad: bool) -> Photographs:
     """Find images and read each once, telling of those that are of types that are not read."""
-    from latentstruct.images import ImageFiles
-
     files = ImageFiles(images)
     if files.unread:
         more = f" (the first of {len(files.unread)} such files)" if len(files.unread) > 1 else ""
@@ -172,7 +162,7 @@ def open_unlabelled(images: str, skip_bad: bool) -> Photographs:
     return settle(found, problems, skip_bad)
 
 
-def missing_image(one: "ImageAnnotation", files: "ImageFiles") -> str:
+def missing_image(one: ImageAnnotation, files: ImageFiles) -> str:
     """Return what is wrong with the label of an image that is not there, or is of a type that is not read."""
     if one.name in files.unread:
         return f"{one.place}: {files.why_unread(one.name)}"

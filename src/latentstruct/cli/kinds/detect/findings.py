@@ -6,16 +6,26 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+import numpy as np
+from PIL import Image
+
+from latentstruct.box_pictures import draw_boxes
+from latentstruct.boxes import overlaps
 from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.detect.command import CASES_FILE, MIDDLE, PICTURES, PREDICTIONS_FILE
 from latentstruct.cli.kinds.detect.files import Photographs
+from latentstruct.cli.results import results_in
+from latentstruct.formats.boxes import ImageAnnotation, record_lines, write_coco
+from latentstruct.formats.text import write_text
+from latentstruct.images import label_colours
+from latentstruct.metrics.boxes import FOUND, box_scores
 from latentstruct.progress import SECONDS_BETWEEN_STEPS, show_number
 from latentstruct.time_left import describe_share
 
-CASES_FILE = "cases.tsv"
+COCO_FILE = "coco.json"
 AT_ONCE = 8
 """Images that are predicted together, few enough for large photographs."""
-MIDDLE = 0.75
-"""Share of width and height of the box in the middle of an image that predictions are compared with."""
 QUALITY = 90
 """Of JPEG pictures."""
 
@@ -71,8 +81,6 @@ def judge(
     `note` is told what was found in each image in turn, and its overlap with the true box it meets best, None where
     none is known.
     """
-    from latentstruct.metrics.boxes import box_scores
-
     guesses, chosen, candidates, best, middle = [], [], [], [], []
     for finding, truth in zip(find_objects(model, data), data.boxes, strict=True):
         guesses.append(finding.label)
@@ -105,23 +113,17 @@ def judge(
 
 def best_overlap(box: Any, truth: Any) -> float | None:
     """Return the overlap of a box with the true one it meets best, None where none is known."""
-    from latentstruct.boxes import overlaps
-
     return float(overlaps(box[None], truth).max()) if len(truth) else None
 
 
 def middle_box(image: Any) -> Any:
     """Return the box in the middle of an image: what one would guess without having looked at it."""
-    import numpy as np
-
     size = np.array(image.shape[1::-1], dtype=np.float64)
     return np.concatenate([0.5 * (1.0 - MIDDLE) * size, 0.5 * (1.0 + MIDDLE) * size])
 
 
 def over_all(best: Sequence[float | None]) -> dict[str, float | None]:
     """Return the share of boxes that are found and their mean overlap, None where no true box is known."""
-    from latentstruct.metrics.boxes import FOUND
-
     known = [overlap for overlap in best if overlap is not None]
     if not known:
         return {"corloc": None, "mean_overlap": None}
@@ -153,11 +155,6 @@ def count_classes(labels: Sequence[str], guesses: Sequence[str], best: Sequence[
 
 def draw_finding(folder: Path, finding: Finding, truth: Any, remark: str) -> None:
     """Write the picture of an image with the box that was found, and the true ones in white."""
-    from PIL import Image
-
-    from latentstruct.box_pictures import draw_boxes
-    from latentstruct.images import label_colours
-
     labels = sorted(finding.scores)
     colour = label_colours(range(len(labels)))[labels.index(finding.label)]
     caption = f"{finding.label} {show_number(finding.lead, 2)}{remark}"
@@ -174,8 +171,6 @@ def write_cases(
     folder: Path, data: Photographs, guesses: Sequence[str], best: Sequence[float | None], leads: Sequence[float]
 ) -> None:
     """Write a table of all images, the best overlap first."""
-    from latentstruct.formats.text import write_text
-
     order = sorted(range(len(data)), key=lambda k: (best[k] is None, -(best[k] or 0.0), data.names[k]))
     rows = [
         f"{data.files.member(data.names[k])}\t{data.labels[k]}\t{guesses[k]}\t{leads[k]:.6g}\t"
@@ -183,3 +178,55 @@ def write_cases(
         for k in order
     ]
     write_text(folder / CASES_FILE, "\n".join(["file\tlabel\tpredicted\tscore\toverlap", *rows]) + "\n")
+
+
+def write_findings(model: Trained, photographs: Photographs, folder: Path) -> int:
+    """Write label and box of each image as JSON and as COCO, and pictures of them; return how many there are."""
+    rows: list[dict[str, Any]] = []
+    annotations = []
+    with results_in(folder, PREDICTIONS_FILE, earlier_pictures(folder)) as made:
+        (made / PICTURES).mkdir()
+        for finding in find_objects(model, photographs):
+            file, (height, width) = photographs.files.member(finding.name), finding.image.shape[:2]
+            draw_finding(made / PICTURES, finding, None, "")
+            one = {"file": file, "label": finding.label, "score": finding.lead, "box": finding.box.tolist()}
+            rows.append({**one, "scores": finding.scores})
+            label = (finding.label,)
+            annotations.append(ImageAnnotation(file, label, finding.box[None], label, (width, height)))
+        write_coco(made / COCO_FILE, annotations, [row["score"] for row in rows])
+        write_text(made / PREDICTIONS_FILE, record_lines({"images": rows}))
+    return len(rows)
+
+
+def judge_with_pictures(model: Trained, data: Photographs, folder: Path) -> dict[str, Any]:
+    """Judge predictions, and draw predicted and true boxes of all images into a folder, with a table of them."""
+    cases: list[tuple[str, float | None, float]] = []
+    with results_in(folder, CASES_FILE, earlier_cases(folder)) as made:
+
+        def draw(finding: Finding, overlap: float | None) -> None:
+            label, truth = data.labels[len(cases)], data.boxes[len(cases)]
+            draw_finding(made, finding, truth, "" if finding.label == label else f", not {label}")
+            cases.append((finding.label, overlap, finding.lead))
+
+        found = judge(model, data, note=draw)
+        write_cases(made, data, *map(list, zip(*cases, strict=True)))
+    return found
+
+
+def earlier_pictures(folder: Path) -> list[Path]:
+    """Return the pictures that an earlier prediction wrote, as far as its file tells."""
+    try:
+        raw = (folder / PREDICTIONS_FILE).read_bytes()
+        rows = msgspec.json.decode(raw, type=dict[str, list[dict[str, Any]]]).get("images", [])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
+    return [Path(PICTURES, picture_name(Path(str(row["file"])).stem)) for row in rows if "file" in row]
+
+
+def earlier_cases(folder: Path) -> list[Path]:
+    """Return the pictures that an earlier evaluation wrote, as far as its table tells."""
+    try:
+        rows = (folder / CASES_FILE).read_text(encoding="utf-8").splitlines()[1:]
+    except (OSError, UnicodeDecodeError):
+        return []
+    return [Path(picture_name(Path(row.partition("\t")[0]).stem)) for row in rows]

@@ -147,8 +147,8 @@ class MotifKind(KindSpec):
     prediction_file = "predicted.tsv"
     predicts = "Motifs: a table with label, score and best site of each sequence."
     judged_by = (
-        "Motifs: error, AUC and, with --sites, the share of the sequences with known sites in which one is hit: it "
-        "and the predicted one share at least half of the letters of the shorter."
+        "Motifs: error, AUC and, with --sites, the share of the sequences with known sites in which one is hit. A "
+        "known site is hit if it and the predicted one share at least half of the letters of the shorter."
     )
     options = MotifOptions
     prepare_options = MotifPrepareOptions

@@ -10,19 +10,12 @@ from typer import Argument, Option
 from latentstruct.cli.common import STANDARD_STREAM, check_folder
 from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
-from latentstruct.cli.kinds.segment.files import (
-    LabelledImages,
-    check_held_out,
-    open_images,
-    predict_pixels,
-    read_patches,
-    score_segments,
-)
 from latentstruct.cli.options import HeldOut, ImageOptions
 from latentstruct.exceptions import InputError
 from latentstruct.progress import Progress, print_table, show_share
 
 if TYPE_CHECKING:
+    from latentstruct.cli.kinds.segment.files import LabelledImages
     from latentstruct.image_features import PatchFeatures
 
 LEGEND_FILE, OVERLAYS = "legend.tsv", "overlays"
@@ -152,6 +145,7 @@ class SegmentKind(KindSpec):
     expected_stops = (STALLED,)
 
     def load(self, options: SegmentOptions, progress: Progress) -> Loaded:
+        from latentstruct.cli.kinds.segment.files import LabelledImages, read_patches
         from latentstruct.image_features import single_patch_weights
         from latentstruct.images import label_name, read_label_names, require_vision
         from latentstruct.tasks import Graph
@@ -188,12 +182,16 @@ class SegmentKind(KindSpec):
         found: PatchFeatures = model.restored(PatchFeatures().restore)
         return found
 
-    def read(self, model: Trained, held_out: HeldOut) -> LabelledImages:
+    def read(self, model: Trained, held_out: HeldOut) -> "LabelledImages":
+        from latentstruct.cli.kinds.segment.files import LabelledImages, check_held_out
+
         data = LabelledImages.open_as(model.record, held_out.data or "", held_out.labels)
         check_held_out(data, model, held_out.allow_unknown)
         return data
 
-    def score(self, model: Trained, data: LabelledImages) -> dict[str, Any]:
+    def score(self, model: Trained, data: "LabelledImages") -> dict[str, Any]:
+        from latentstruct.cli.kinds.segment.files import score_segments
+
         return score_segments(model, data)
 
     def input_files(self, data: str) -> Sequence[str | Path]:
@@ -204,6 +202,7 @@ class SegmentKind(KindSpec):
         import numpy as np
         from PIL import Image
 
+        from latentstruct.cli.kinds.segment.files import open_images, predict_pixels
         from latentstruct.formats.text import write_text
         from latentstruct.images import draw_overlay, label_colours, label_name, require_vision, write_label_image
 

@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from latentstruct.cli.common import list_labels, unknown_label
 from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.segment.command import SegmentRecord
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.file_sources import FileSource
+from latentstruct.image_features import PatchFeatures, patch_labels, spread_patches
+from latentstruct.images import MAX_LABELS, ImageFiles, label_code, label_name, parse_label_names
 from latentstruct.progress import Progress, show_percent
-
-if TYPE_CHECKING:
-    from latentstruct.cli.kinds.segment.command import SegmentRecord
-    from latentstruct.file_sources import FileSource
-    from latentstruct.image_features import PatchFeatures
-    from latentstruct.images import ImageFiles
+from latentstruct.tasks import grid_graph
 
 AT_ONCE = 16
 """Images that are predicted together."""
@@ -21,8 +22,6 @@ AT_ONCE = 16
 
 def parse_unknown(text: str | None) -> int | None:
     """Return the number of unknown pixels, −1 for none, None if the label images decide."""
-    from latentstruct.images import label_code
-
     if text is None:
         return None
     if text.strip().lower() == "none":
@@ -39,8 +38,8 @@ def parse_unknown(text: str | None) -> int | None:
 class LabelledImages:
     """Images and their label images, of which `unknown` is a label that tells nothing; if `asked`, it must occur."""
 
-    images: "ImageFiles"
-    labels: "ImageFiles"
+    images: ImageFiles
+    labels: ImageFiles
     colours: bool
     unknown: int
     asked: bool = False
@@ -48,8 +47,6 @@ class LabelledImages:
     @classmethod
     def open(cls, images: str, labels: str | None, unknown: str | None) -> "LabelledImages":
         """Find the files; the first label image decides whether labels are numbers or colours."""
-        from latentstruct.images import MAX_LABELS
-
         asked = parse_unknown(unknown)
         files, truth = open_both(images, labels)
         colours = bool((truth.labels(truth.names[0]) >= MAX_LABELS).all())
@@ -61,14 +58,12 @@ class LabelledImages:
         return cls(files, truth, colours, asked, asked >= 0)
 
     @classmethod
-    def open_as(cls, record: "SegmentRecord", images: str, labels: str | None) -> "LabelledImages":
+    def open_as(cls, record: SegmentRecord, images: str, labels: str | None) -> "LabelledImages":
         """Find the files of images whose labels are to be read as those of a model."""
         return cls(*open_both(images, labels), record.colours, record.unknown)
 
     def names_beside(self) -> dict[int, str]:
         """Return what a file among the label images calls the labels, nothing if there is none."""
-        from latentstruct.images import parse_label_names
-
         found = self.labels.beside(NAMES, MAX_NAMES_BYTES)
         return {} if found is None else parse_label_names(found[1], found[0])
 
@@ -83,7 +78,7 @@ class LabelledImages:
             )
         return image, labels
 
-    def pairs(self) -> "Iterator[tuple[str, Any, Any]]":
+    def pairs(self) -> Iterator[tuple[str, Any, Any]]:
         """Yield name, image and labels of each."""
         for name in self.images:
             yield name, *self.pair(name)
@@ -94,11 +89,8 @@ IMAGES, LABELS, NAMES = "images", "labels", "names.txt"
 MAX_NAMES_BYTES = 2**20
 
 
-def open_both(images: str, labels: str | None) -> "tuple[ImageFiles, ImageFiles]":
+def open_both(images: str, labels: str | None) -> tuple[ImageFiles, ImageFiles]:
     """Find images and label images, which lie beside them in the folder or archive if no other place is given."""
-    from latentstruct.file_sources import FileSource
-    from latentstruct.images import ImageFiles
-
     source = FileSource(images)
     if labels is None:
         inner = source.within(LABELS)
@@ -116,24 +108,19 @@ def open_both(images: str, labels: str | None) -> "tuple[ImageFiles, ImageFiles]
     return files, truth
 
 
-def open_images(images: str) -> "ImageFiles":
+def open_images(images: str) -> ImageFiles:
     """Find images to be labelled; label images that lie beside them are not looked at."""
-    from latentstruct.file_sources import FileSource
-    from latentstruct.images import ImageFiles
-
     return ImageFiles(images_of(FileSource(images)))
 
 
-def images_of(source: "FileSource") -> "FileSource":
+def images_of(source: FileSource) -> FileSource:
     """Return where the images of a folder or archive are: in one of its folders if another has label images."""
     inner = source.within(IMAGES)
     return source if inner is None or source.within(LABELS) is None else inner
 
 
-def other_kind(labels: "ImageFiles", asked: int) -> str:
+def other_kind(labels: ImageFiles, asked: int) -> str:
     """Return what to give instead of a number where labels are colours, or of a colour where they are numbers."""
-    from latentstruct.images import MAX_LABELS, label_name
-
     first = labels.names[0]
     place = labels.palette_place(first, asked) if asked >= MAX_LABELS else None
     if place is None:
@@ -144,7 +131,7 @@ def other_kind(labels: "ImageFiles", asked: int) -> str:
     return f"{counted}{place}, the index of {label_name(asked)} in {labels.file(first)}"
 
 
-def check_names(images: "ImageFiles", labels: "ImageFiles") -> None:
+def check_names(images: ImageFiles, labels: ImageFiles) -> None:
     """Raise unless each image has a label image and each label image an image."""
     for one, other, what in ((images, labels, "label image"), (labels, images, "image")):
         missing = [name for name in one if name not in other]
@@ -165,13 +152,8 @@ class PatchData:
     n_patches: int
 
 
-def read_patches(data: LabelledImages, features: "PatchFeatures", progress: Progress) -> PatchData:
+def read_patches(data: LabelledImages, features: PatchFeatures, progress: Progress) -> PatchData:
     """Read images, learn the features of their patches and return them with their labels."""
-    import numpy as np
-
-    from latentstruct.image_features import patch_labels
-    from latentstruct.images import MAX_LABELS
-
     Y: list[Any] = []
     found: set[int] = set()
 
@@ -210,8 +192,6 @@ def read_patches(data: LabelledImages, features: "PatchFeatures", progress: Prog
 
 def check_unknown(data: LabelledImages, found: set[int]) -> None:
     """Raise if a label that was said to mean unknown is not among those found."""
-    from latentstruct.images import label_name
-
     if data.asked and data.unknown not in found:
         raise InputError(
             f"--unknown is {label_name(data.unknown)!r}, which labels no pixel of {data.labels.path}; its labels are "
@@ -221,10 +201,6 @@ def check_unknown(data: LabelledImages, found: set[int]) -> None:
 
 def check_held_out(data: LabelledImages, model: Trained, allow_unknown: bool) -> None:
     """Raise unless a model can be judged on the data."""
-    import numpy as np
-
-    from latentstruct.images import label_name
-
     found: set[int] = set()
     for name, image, labels in data.pairs():
         check_size(image, model.features, data.images.file(name))
@@ -236,7 +212,7 @@ def check_held_out(data: LabelledImages, model: Trained, allow_unknown: bool) ->
         raise InputError(f"{data.labels.path} has no known pixels; expected some to compare with: label them")
 
 
-def check_size(image: Any, features: "PatchFeatures", file: str) -> None:
+def check_size(image: Any, features: PatchFeatures, file: str) -> None:
     """Raise if an image is smaller than a patch."""
     height, width = image.shape[:2]
     if min(height, width) < features.patch:
@@ -248,17 +224,13 @@ def check_size(image: Any, features: "PatchFeatures", file: str) -> None:
 
 def make_graphs(grids: Sequence[Any]) -> list[Any]:
     """Return the graphs of grids of patches: horizontal and vertical neighbours have weights of their own."""
-    from latentstruct.tasks import grid_graph
-
     return [grid_graph(grid.features, edge_types="axis", shape=grid.shape) for grid in grids]
 
 
 def predict_pixels(
-    model: Trained, files: "ImageFiles", asked: Sequence[str] | None = None
-) -> "Iterator[tuple[str, Any, Any]]":
+    model: Trained, files: ImageFiles, asked: Sequence[str] | None = None
+) -> Iterator[tuple[str, Any, Any]]:
     """Yield name, image and predicted label of each pixel, of all images or those that are asked for."""
-    from latentstruct.image_features import spread_patches
-
     features, wanted = model.features, files.names if asked is None else asked
     for start in range(0, len(wanted), AT_ONCE):
         names = wanted[start : start + AT_ONCE]
@@ -278,10 +250,6 @@ def score_segments(
     The data are those that `check_held_out` has seen; labels the model does not know count as wrong. `note` is told
     the true and the predicted labels of the known pixels of each image.
     """
-    import numpy as np
-
-    from latentstruct.images import label_name
-
     truths = dict.fromkeys(model.record.labels, 0)
     guesses, right = dict(truths), dict(truths)
     shares, n_unknown = [], 0
