@@ -9,26 +9,14 @@ from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import KINDS
 from latentstruct.exceptions import InputError
 
-TWICE = {
-    "align": ("-", "--valid", "-"),
-    "chain": ("-", "--valid", "-"),
-    "classes": ("-", "--valid", "-"),
-    "cluster": ("-", "--valid", "-"),
-    "coreference": ("-", "--valid", "-"),
-    "detect": ("images", "-", "--valid", "images", "--valid-labels", "-"),
-    "diverse": ("-", "--valid", "-"),
-    "graph": ("-", "--valid", "-"),
-    "measure": ("-", "--valid", "-"),
-    "motif": ("--positive", "-", "--background", "-"),
-    "parse": ("-", "--valid", "-"),
-    "rank": ("-", "--valid", "-"),
-    "segments": ("-", "--valid", "-"),
-}
+IMAGES = ("images", "-", "--valid", "images", "--valid-labels", "-")
+OTHER_FILES = {"detect": IMAGES, "segment": IMAGES, "motif": ("--positive", "-", "--background", "-")}
 
 
-@pytest.mark.parametrize("kind", TWICE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_standard_input_is_refused_where_it_is_given_twice(kind, tmp_path):
-    line = fail("train", kind, *TWICE[kind], "-o", tmp_path / "model", stdin="")
+    files = OTHER_FILES.get(kind, ("-", "--valid", "-"))
+    line = fail("train", kind, *files, "-o", tmp_path / "model", stdin="")
     assert "- is given twice; expected it once" in line
     assert not (tmp_path / "model").exists()
 

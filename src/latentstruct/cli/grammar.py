@@ -114,30 +114,34 @@ def write_rows(formatter: Any, title: str, rows: Sequence[tuple[str, str]]) -> N
             write_wrapped(formatter, text, indent, f"  {name}  ")
 
 
-def write_paragraphs(formatter: Any, text: str | None) -> None:
-    """Write what a command does."""
-    for paragraph in inspect.cleandoc(text or "").split("\n\n"):
-        formatter.write("\n")
-        write_wrapped(formatter, " ".join(paragraph.split()), 2)
+class _Worded:
+    """What commands and groups have in common."""
+
+    help: str | None
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read arguments, or tell in one line why they cannot be read."""
+        with worded_mistakes(ctx, list(args)):
+            rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return rest
+
+    def full_help(self) -> str:
+        """Return what the command does."""
+        return self.help or ""
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the command does."""
+        for paragraph in inspect.cleandoc(self.full_help()).split("\n\n"):
+            formatter.write("\n")
+            write_wrapped(formatter, " ".join(paragraph.split()), 2)
 
 
-def first_paragraph(text: str | None) -> str:
-    """Return the summary that a help begins with."""
-    return " ".join((text or "").split("\n\n")[0].split())
-
-
-class Command(TyperCommand):
+class Command(_Worded, TyperCommand):
     """A command whose options may stand in a file."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.params = [*self.params, *shared_parameters()]
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read arguments, or tell in one line why they cannot be read."""
-        with worded_mistakes(ctx, list(args)):
-            rest = super().parse_args(ctx, args)
-        return rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, then save its options if asked to."""
@@ -148,18 +152,10 @@ class Command(TyperCommand):
                 write_options(ctx.meta["save_config"], words_of(ctx), self, ctx.params)
         return result
 
-    def full_help(self) -> str:
-        """Return what the command does."""
-        return self.help or ""
-
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what follows the name in the line on usage."""
         arguments = [one for one in list_parameters(self) if one.is_argument]
         return ["[OPTIONS]", *(one.metavar if one.required else f"[{one.metavar}]" for one in arguments)]
-
-    def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write what the command does."""
-        write_paragraphs(formatter, self.full_help())
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options."""
@@ -168,21 +164,16 @@ class Command(TyperCommand):
 
 def write_parameters(formatter: Any, parameters: Sequence[Parameter]) -> None:
     """Write arguments and options into the help."""
-    rows = [(one.usage(), one.explanation()) for one in parameters]
-    arguments = [row for one, row in zip(parameters, rows, strict=True) if one.is_argument]
-    options = [row for one, row in zip(parameters, rows, strict=True) if not one.is_argument]
+    arguments, options = (
+        [(one.usage(), one.explanation()) for one in parameters if one.is_argument is wanted]
+        for wanted in (True, False)
+    )
     write_rows(formatter, "Arguments", arguments)
     write_rows(formatter, "Options", [*options, HELP])
 
 
-class Group(TyperGroup):
+class Group(_Worded, TyperGroup):
     """Commands under one name; those that have commands of their own come first."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read arguments, or tell in one line why they cannot be read."""
-        with worded_mistakes(ctx, list(args)):
-            rest = super().parse_args(ctx, args)
-        return rest
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is named, or tell which there are."""
@@ -202,15 +193,11 @@ class Group(TyperGroup):
         """Return the names of the commands in the order of the help."""
         return sorted(self.commands, key=lambda name: not isinstance(self.commands[name], TyperGroup))
 
-    def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write what the commands do."""
-        write_paragraphs(formatter, self.help)
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write options and commands."""
         write_parameters(formatter, list_parameters(self))
-        rows = [(name, first_paragraph(self.commands[name].help)) for name in self.list_commands(ctx)]
-        write_rows(formatter, "Commands", rows)
+        summaries = {name: (self.commands[name].help or "").split("\n\n")[0] for name in self.list_commands(ctx)}
+        write_rows(formatter, "Commands", [(name, " ".join(text.split())) for name, text in summaries.items()])
 
 
 def lazy_group(build: Callable[[], dict[str, Any]]) -> type[Group]:

@@ -45,11 +45,6 @@ class Limits:
     width: int | None = None
     exact: bool = False
 
-    def check(self) -> None:
-        """Raise if both limits are given."""
-        if self.max_entries is not None and self.width is not None:
-            raise InputError("--max-entries and --max-width are both given; expected one limit: leave one of them out")
-
     def entries(self, cards: Sequence[int]) -> int:
         """Return the largest table that is allowed."""
         if self.width is None:
@@ -153,8 +148,9 @@ def infer(
 
 def check_request(task: UaiTask, files: Sequence[str | None], output: str, limits: Limits, two_scales: bool) -> None:
     """Raise before anything is read if the options do not fit together."""
-    limits.check()
     query = files[-1]
+    if limits.max_entries is not None and limits.width is not None:
+        raise InputError("--max-entries and --max-width are both given; expected one limit: leave one of them out")
     if two_scales:
         raise InputError("--natural and --log10 are both given; expected one: leave one of them out")
     if task is UaiTask.MMAP and query is None:
@@ -180,21 +176,7 @@ def named_scales() -> Iterator[None]:
 def solve(
     model: "UaiModel", task: UaiTask, observed: Mapping[int, int], query: Sequence[int] | None, limits: Limits
 ) -> Answer:
-    """Answer a task given the observed states of some variables.
-
-    Parameters
-    ----------
-    model : UaiModel
-        The network.
-    task : UaiTask
-        What is asked.
-    observed : mapping of int to int
-        Variables and their states.
-    query : sequence of int, optional
-        The variables to maximise over, for MMAP.
-    limits : Limits
-        Up to where inference is exact.
-    """
+    """Answer a task given the observed states of some variables; `query` are those to maximize over, for MMAP."""
     import numpy as np
 
     from latentstruct.core.protocols import Temperature

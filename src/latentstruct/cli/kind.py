@@ -130,10 +130,8 @@ class KindSpec(ABC):
 
     Attributes
     ----------
-    name : str
-        Stands in `latentstruct train NAME` and in the record beside a model.
-    summary, latent, reads : str
-        What `latentstruct tasks` tells: what it is for, what is latent, and the form of its files.
+    name, summary, latent, reads : str
+        What `latentstruct tasks` tells: its name, what it is for, what is latent, and the form of its files.
     example_file, prediction_file : str
         Names of example data and of predictions for them.
     predicts, judged_by : str
@@ -270,8 +268,8 @@ class KindSpec(ABC):
         self.show_score_tables(scores)
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
-        """Print further scores as tables."""
-        raise NotImplementedError
+        """Print further scores as tables; by default there are none."""
+        return
 
     def summarize(self, scores: dict[str, Any]) -> Facts:
         """Return the one or two figures of `score` that count most."""
