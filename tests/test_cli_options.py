@@ -1,16 +1,28 @@
 """Options that several kinds of models share."""
 
 import re
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from command import fail, run
+from latentstruct.cli import kinds
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import KINDS
 from latentstruct.exceptions import InputError
 
 IMAGES = ("images", "-", "--valid", "images", "--valid-labels", "-")
 OTHER_FILES = {"detect": IMAGES, "segment": IMAGES, "motif": ("--positive", "-", "--background", "-")}
+
+
+def test_every_folder_of_kinds_is_registered_and_whole():
+    folders = {path.parent.name for path in Path(kinds.__file__).parent.glob("*/command.py")}
+    assert folders == set(KINDS)
+    for name, kind in KINDS.items():
+        assert kind.name == name
+        for part in ("report", "sample"):
+            assert find_spec(f"latentstruct.cli.kinds.{name}.{part}") is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)
