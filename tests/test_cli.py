@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -102,7 +103,7 @@ def test_version():
 
 
 def test_all_solvers_are_offered():
-    assert [str(name) for name in SolverName][1:] == list(SOLVERS)
+    assert list(get_args(SolverName))[1:] == list(SOLVERS)
 
 
 # Chains

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +15,7 @@ from latentstruct_papers import EXPERIMENTS
 
 PROGRAM = """#!{python}
 import sys
+from typing import get_args
 sys.argv[0] = "latentstruct"
 from latentstruct.cli import main
 try:
@@ -44,7 +46,7 @@ def complete(line):
         ("latentstruct train ", list(KINDS)),
         ("latentstruct train c", [name for name in KINDS if name.startswith("c")]),
         ("latentstruct train chain data.txt --max-", ["--max-rounds", "--max-seconds"]),
-        ("latentstruct train chain --solver ", [str(name) for name in SolverName]),
+        ("latentstruct train chain --solver ", list(get_args(SolverName))),
         ("latentstruct train chain --model=p", ["perceptron"]),
         ("latentstruct train graph --model h", ["hidden-crf"]),
         ("latentstruct reproduce groupnorm", [name for name in EXPERIMENTS if name.startswith("groupnorm")]),

@@ -23,19 +23,9 @@ PAGE_SUFFIXES = (".html", ".htm")
 PAGE_BEGINNINGS = (b"<!doctype html", b"<html")
 
 
-class SolverName(StrEnum):
-    """How to train it."""
-
-    auto = "auto"
-    block_ascent = "block_ascent"
-    bundle = "bundle"
-    cutting_plane = "cutting_plane"
-    frank_wolfe = "frank_wolfe"
-    subgradient = "subgradient"
-    lbfgs = "lbfgs"
-    proximal = "proximal"
-
-
+SolverName = Literal[
+    "auto", "block_ascent", "bundle", "cutting_plane", "frank_wolfe", "subgradient", "lbfgs", "proximal"
+]
 ModelOption = Annotated[
     Literal["svm", "crf", "perceptron"], Option(metavar="NAME", help="What to train: svm, crf or perceptron.")
 ]
@@ -112,7 +102,6 @@ def command_of(options: type[Any], run: Callable[[Any], None]) -> Callable[..., 
     Arguments come first, then --output, then the fields of the most derived class, last those of its bases.
     """
     hints = {name: _with_choices(hint) for name, hint in get_type_hints(options, include_extras=True).items()}
-
     known = {one.name: one for one in fields(options)}
 
     def place(name: str) -> int:
@@ -135,7 +124,7 @@ def command_of(options: type[Any], run: Callable[[Any], None]) -> Callable[..., 
     def call(ctx: typer.Context, **values: Any) -> None:
         sources = {name: ctx.get_parameter_source(name) for name in values}
         given = frozenset(name for name, source in sources.items() if source is not None and source.name != "DEFAULT")
-        plain = {name: value.value if type(value).__name__ == CHOICE else value for name, value in values.items()}
+        plain = {name: value.value if isinstance(value, StrEnum) else value for name, value in values.items()}
         run(options(**plain, given=given))
 
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -302,8 +291,9 @@ class ConvexOptions(TrainOptions):
 
     model: ModelOption = "svm"
     solver: Annotated[
-        SolverName, Option(metavar="NAME", help=f"How to train: {', '.join(SolverName)}; auto is the fastest.")
-    ] = SolverName.auto
+        SolverName,
+        Option(metavar="NAME", help=f"How to train: {', '.join(get_args(SolverName))}; auto is the fastest."),
+    ] = "auto"
     rescaling: Annotated[Literal["margin", "slack"], Option(help="How the loss enters an SVM.")] = "margin"
 
     def check(self) -> None:
@@ -316,7 +306,7 @@ class ConvexOptions(TrainOptions):
         if self.model == "perceptron":
             given = {"-C": self.C, "--tol": self.tol, "--solver": self.solver}
             for name, value in given.items():
-                if value not in (None, SolverName.auto):
+                if value not in (None, "auto"):
                     raise InputError(
                         f"{name} is {value}, but a perceptron has none; expected svm or crf for it: leave it out, or "
                         "choose another --model"
@@ -348,7 +338,7 @@ class ConvexOptions(TrainOptions):
         """Return the solver with the seed; by name where the seed changes nothing."""
         from latentstruct.estimators import SOLVERS
 
-        name = self.solver.value
+        name: str = self.solver
         # Workers of a cluster return sums over examples, which no seed has a part in.
         if seed and name == "auto" and self.model == "svm" and n_examples > 1 and self.executor is None:
             name = "block_ascent"
