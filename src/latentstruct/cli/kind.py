@@ -35,7 +35,7 @@ class Record:
 class Trained:
     """A model of the command: its folder, estimator and record, its features, and the labels that it knows.
 
-    While the data of --valid are read, the estimator is not trained yet. `tell` takes remarks on long predictions.
+    While the data of --valid are read, the estimator is not trained. `tell` prints the progress of long predictions.
     """
 
     path: Path
@@ -74,7 +74,7 @@ class Loaded:
     estimator : estimator
         Not trained yet.
     sizes : dict of str to int
-        What is told of the data, with "n_examples".
+        Counts to report, with "n_examples".
     record : dataclass
         What is kept beside the model, with 0 seconds.
     features, labels
@@ -131,11 +131,11 @@ class KindSpec(ABC):
     Attributes
     ----------
     name, summary, latent, reads : str
-        What `latentstruct tasks` tells: its name, what it is for, what is latent, and the form of its files.
+        What `latentstruct tasks` prints: its name, what it is for, what is latent, and the form of its files.
     example_file, prediction_file : str
         Names of example data and of predictions for them.
     predicts, judged_by : str
-        What the help of predict and of evaluate tells.
+        Its paragraphs in the help of predict and of evaluate.
     options : type
         The dataclass of the options of its training, whose docstring is the help of the command.
     record : type
@@ -153,7 +153,7 @@ class KindSpec(ABC):
     score_facts : tuple of (str, str)
         Names and format strings of the scores that evaluate prints; the format "%" is a percentage.
     headline : tuple of (str, str)
-        Names and paths of the scores that are told after a training, as percentages; those that are None are left out.
+        Names and paths of the scores to print after a training, as percentages; those that are None are left out.
     main : tuple of str
         Paths of the score that early stopping maximizes: the first that there is.
     tables : tuple of (str, str, tuple of str)
@@ -220,7 +220,7 @@ class KindSpec(ABC):
         return model.record
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
-        """Write further files when the model is saved; return what is told of them."""
+        """Write further files when the model is saved; return what to report of them."""
         return {}
 
     def fits(self, model: Trained) -> bool:

@@ -54,7 +54,7 @@ class Training:
             interrupted = estimator.stop_reason_ == "interrupted"
             if interrupted:
                 say(f"interrupted: saving the best weights so far to {options.output}")
-            told = self._save(seconds)
+            details = self._save(seconds)
         result = {
             "model": str(options.output),
             "kind": self.kind.name,
@@ -63,7 +63,7 @@ class Training:
             "seconds": seconds,
             **loaded.sizes,
             "n_weights": len(estimator.coef_),
-            **told,
+            **details,
         }
         if estimator.validation_scores_:
             result["validation_scores"] = estimator.validation_scores_
@@ -82,7 +82,7 @@ class Training:
         say_warnings(text for text in warned if not text.startswith(expected))
 
     def _save(self, seconds: float) -> dict[str, Any]:
-        """Save the model and what belongs to it; return what is told of that."""
+        """Save the model and what belongs to it; return what to report of it."""
         from latentstruct.persistence import save_model
 
         record = replace(self.kind.final_record(self.model, self.loaded), seconds=seconds)

@@ -18,8 +18,8 @@ def weight_blocks(model: Trained) -> list[Block]:
     """Return the transitions, the features of each label, and what lengths of spans count."""
     estimator, names = model.estimator, list(model.features.vocabulary_)
     labels = list(estimator.task_.labels_.labels)
-    told = "Places are counted from the token itself: “at −1” is the token before, “edge” the end of the sentence."
-    features = label_table(labels, label_weights(estimator), lambda k: show_feature(names[k], [0]), told)
+    note = "Places are counted from the token itself: “at −1” is the token before, “edge” the end of the sentence."
+    features = label_table(labels, label_weights(estimator), lambda k: show_feature(names[k], [0]), note)
     weights = length_weights(estimator)[:LONGEST_SHOWN]
     rows = [[shorten(label), *(f"{value:+.3g}" for value in weights[:, k])] for k, label in enumerate(labels)]
     columns = ("label", *(str(length) for length in range(1, len(weights) + 1)))
