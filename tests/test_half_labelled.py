@@ -512,7 +512,7 @@ def test_predictions_that_have_no_confidence():
     task.learn(TOKENS, HALF)
     batch, w = task.prepare(TOKENS), np.zeros(task.n_features)
     for predictions, message in (
-        ([["a", "a", "b"]], "predictions has 1 entries; expected 2, one for each example"),
+        ([["a", "a", "b"]], "predictions has 1 items; expected 2, one for each example"),
         ([["a", "a"], ["b"]], r"predictions\[0\] has 2 labels but X\[0\] has 3 tokens"),
         ([["a", UNKNOWN, "b"], ["b"]], r"predictions have -1 \(unknown\), expected a label for each token"),
         ([["a", "c", "b"], ["b"]], "unknown label 'c'"),

@@ -188,7 +188,7 @@ def test_bad_examples(X, Y, message):
 
 
 def test_temperatures_that_have_no_inference_are_refused():
-    with pytest.raises(InputError, match="use equal ones"):
+    with pytest.raises(InputError, match="use LatentSSVM or HiddenCRF"):
         MarginalSSVM(Parsing(splits=2)).fit(SENTENCES, BANK)
     with pytest.raises(InputError, match="hard max only"):
         CRF(Parsing(loss="f1")).fit(SENTENCES, BANK)

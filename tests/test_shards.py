@@ -227,7 +227,7 @@ def test_automatic_choice_is_one_that_needs_sums_only():
     latent, _ = sharded("latent")
     descent = choose_solver(latent)
     assert isinstance(descent, CCCP)
-    assert isinstance(descent._inner(latent.linearized_at(np.zeros(latent.n_features))), Bundle)
+    assert isinstance(descent._convex_solver(latent.linearized_at(np.zeros(latent.n_features)), repeated=False), Bundle)
     assert {"planes"} & hinge.properties == set()
     assert {"convex", "difference", "l2"} <= hinge.properties
 

@@ -61,7 +61,7 @@ REWORDINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
         (r"^training stopped early \(max_", "training stopped early (--max-"),
         (r"or lower C\.$", "or lower -C."),
         (
-            r"try more restarts, better first latents \(init, H or coef_init\) or a larger C$",
+            r"try more restarts, better initial latents \(init, H or coef_init\) or a larger C$",
             "try a larger -C or, for a motif, more --restarts or another --start",
         ),
     )

@@ -85,7 +85,8 @@ class ItemLabels(BaseTask):
                 known = self._labelings(batch, np.where(truth == UNKNOWN, 0, truth))[k].tolist()[at]
                 wanted = f"the known label {known!r}"
             raise InputError(
-                f"latents[{k}] has {show(as_list(latents[k])[at])} at {self.item} {at}, expected {wanted}: correct it"
+                f"latents[{k}] has {show(as_list(latents[k])[at])} at {self.item} {at}, expected {wanted}: give a "
+                "whole labeling that agrees with what is known"
             )
         return latent_planes(self, self._labeling_slopes(batch, states))
 
