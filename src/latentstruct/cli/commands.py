@@ -190,6 +190,7 @@ def info(
 
     Example: latentstruct info MODEL --top 20
     """
+    from latentstruct.core.protocols import TransitionWeights
     from latentstruct.persistence import read_files, restore_model
     from latentstruct.sharded_data import ShardedData
 
@@ -209,7 +210,7 @@ def info(
     else:
         estimator = restore_model(files)
         result |= describe_model(settings, estimator)
-        if hasattr(estimator.task_, "transitions_at_"):
+        if isinstance(estimator.task_, TransitionWeights):
             result["transitions"] = strongest_transitions(estimator, top)
     if json:
         print_json(result)

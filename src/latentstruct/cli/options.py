@@ -32,7 +32,7 @@ ModelOption = Annotated[
 ModelArgument = Annotated[Path, Argument(metavar="MODEL", help="Folder of a trained model.")]
 UnknownOption = Annotated[bool, Option("--allow-unknown", help="Count labels the model does not know as wrong.")]
 SkipBadOption = Annotated[
-    bool, Option("--skip-bad", help="Leave out images and labels that cannot be used, having told which.")
+    bool, Option("--skip-bad", help="Leave out images and labels that cannot be used, and list them.")
 ]
 SeedOption = Annotated[int, Option(min=0, help="Seed of everything random.")]
 QuietOption = Annotated[bool, Option("-q", "--quiet", help="Show no progress.")]
@@ -211,10 +211,10 @@ class TrainOptions(RunOptions):
         ),
     ] = None
     max_rounds: Annotated[
-        int | None, Option(show_default="the solver's own", help="Stop each start after so many rounds.")
+        int | None, Option(show_default="the solver's own", help="Maximum number of rounds per start.")
     ] = None
     max_seconds: Annotated[
-        float | None, Option(help="Stop after so many seconds; checked between rounds.", show_default="no limit")
+        float | None, Option(help="Time limit in seconds, checked between rounds.", show_default="no limit")
     ] = None
     valid: Annotated[str | None, Option("--valid", metavar="FILE", help="Held-out data to evaluate on afterwards.")] = (
         None

@@ -161,7 +161,7 @@ def describe_fit(estimator: Any) -> dict[str, Any]:
         "oracle_calls": estimator.n_oracle_calls_,
         "rounds": estimator.n_rounds_,
         "stop_reason": estimator.stop_reason_,
-        "latent": bool(getattr(estimator.task_, "latent", False)),
+        "latent": estimator.task_.latent,
         "restart_objectives": list(estimator.restart_objectives_),
     }
 

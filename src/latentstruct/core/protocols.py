@@ -309,6 +309,15 @@ class WeightedInputs(Protocol):
     biased_: bool
 
 
+@runtime_checkable
+class TransitionWeights(Protocol):
+    """What a task with weights of transitions between its S labels also provides."""
+
+    labels_: Any
+    transitions_at_: int
+    """Place of the first of these S² weights."""
+
+
 class StateWeights(Protocol):
     """What a task whose latent states have weights of their own also provides."""
 

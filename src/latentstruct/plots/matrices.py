@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.checks import check_lists, numbers_of
+from latentstruct.core.protocols import TransitionWeights
 from latentstruct.exceptions import InputError
 from latentstruct.plots.axes import new_axes
 from latentstruct.plots.features import drawn_text
@@ -93,7 +94,7 @@ def plot_transitions(model: Any, ax: "Axes | None" = None, most: int = MOST_LABE
         The axes drawn on.
     """
     task = getattr(model, "task_", None)
-    if not hasattr(task, "transitions_at_"):
+    if not isinstance(task, TransitionWeights):
         raise InputError(
             f"model is {show(model)}; expected an estimator fitted on a Chain: train one, such as CRF(Chain())"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentstruct.core.protocols import TransitionWeights
 from latentstruct.exceptions import InputError
 from latentstruct.plots import has_gaps, plot_convergence, plot_gap, plot_restarts, plot_states
 from latentstruct.progress import show_number, stop_text
@@ -214,7 +215,7 @@ def _general_weight_blocks(estimator: Any) -> list[Block]:
     if isinstance(estimator.task_, Motif):
         return [weights_block(estimator)]
     blocks: list[Block] = []
-    if hasattr(estimator.task_, "transitions_at_"):
+    if isinstance(estimator.task_, TransitionWeights):
         n_labels = len(estimator.task_.labels_.labels)
         blocks.append(
             Drawing(

@@ -111,7 +111,7 @@ def estimator_examples(estimator: Any, X: Any, Y: Any) -> Examples:
     """
     predicted = estimator.predict(X)
     n = len(predicted)
-    latents = estimator.predict_latent(X) if getattr(estimator.task_, "latent", False) else None
+    latents = estimator.predict_latent(X) if estimator.task_.latent else None
     losses, scores = None, []
     if Y is not None:
         scores.append(("score", show_number(estimator.score(X, Y), 4)))

@@ -61,7 +61,7 @@ def is_perceptron(estimator: Any) -> bool:
 
 def why_not_certified(estimator: Any) -> str:
     """Return why a bound is no proof."""
-    if getattr(estimator.task_, "latent", False):
+    if estimator.task_.latent:
         return "a part of the examples is hidden"
     if getattr(estimator, "sampled_", False):
         return "only a sample of the examples was looked at in each step"
@@ -71,7 +71,7 @@ def why_not_certified(estimator: Any) -> str:
 
 
 def _trust(estimator: Any) -> list[str]:
-    latent = bool(getattr(estimator.task_, "latent", False))
+    latent = estimator.task_.latent
     found = show_number(estimator.objective_)
     if latent:
         return _trust_latent(estimator, found)

@@ -132,7 +132,7 @@ class DetectKind(KindSpec):
     """Boxes of objects in images."""
 
     name = "detect"
-    summary = "Find the object of an image, told only what is seen in each, not where."
+    summary = "Find the object of an image, trained on labels of whole images without boxes."
     latent = "the box of the object"
     reads = (
         "A folder or zip archive of images with labels.csv in it: file,label, and x0,y0,x1,y1 if boxes are known, "
