@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.types import Vector
 from latentstruct.kernels.jit import inlined, njit
 from latentstruct.kernels.propagation import TIE, largest, settle, shifts_of
-from latentstruct.ragged import Vector
 
 Flags = NDArray[np.bool_]
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from latentstruct.core.types import Indices, Vector
 from latentstruct.kernels.jit import inlined, njit
-from latentstruct.ragged import Indices, Vector
 
 TIE = 1e-9
 """Beliefs of outputs that are closer than this to the largest share the place of the maximum at ε_y = 0."""
