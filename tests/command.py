@@ -19,7 +19,7 @@ from latentstruct.progress.display import Progress
 # A child of a shell's background job would ignore Ctrl-C, as such jobs do. Remarks would depend on the machine's speed.
 COMMAND = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from latentstruct import at_work; at_work.SILENCE = 1e6; from latentstruct.cli import main; main()"
+    "from latentstruct.progress import heartbeat; heartbeat.SILENCE = 1e6; from latentstruct.cli import main; main()"
 )
 # Seconds after which a child is taken to hang, however slow the machine is.
 HANGS = 600

@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(
     path for path in DOCS.rglob("*.rst") if not {"generated", "auto_examples", "_templates"} & set(path.parts)
 )
-MODULES = ("datasets", "formats", "metrics", "motifs", "plots", "report", "solvers", "tasks", "testing")
+MODULES = ("datasets", "io", "metrics", "solvers", "tasks", "tasks.motif.sites", "testing", "viz.plots", "viz.report")
 BLOCK = re.compile(r"^\.\. code-block:: (\w+)\n((?: +:.*\n)*)\n((?:   .*\n|\n)+)", re.MULTILINE)
 
 

@@ -32,6 +32,7 @@ OF_BATCHES = declared(
     protocols.RememberingBatch,
     protocols.ApproximateBatch,
     protocols.RowBatch,
+    protocols.StateBatch,
 )
 
 

@@ -326,12 +326,23 @@ class StateWeights(Protocol):
     table_: Any
     vector_of_: NDArray[np.int64]
     n_vectors_: int
+    needed_states_: Indices
+    costs_: NDArray[np.float64]
 
     def state_groups(self, shared: bool = False) -> Indices:
         """Return the group of each weight by latent states; classes share those of equal states if `shared`."""
 
     def n_state_groups(self, shared: bool = False) -> int:
         """Return the number of groups of `state_groups`."""
+
+
+class StateBatch(Protocol):
+    """What a batch of a task with `StateWeights` also provides."""
+
+    truth: Indices
+
+    def rows_of_state(self, state: int, examples: Indices) -> Any:
+        """Return the inputs of some examples in a latent state, one row each."""
 
 
 class LatentTask(Task[B], Protocol[B]):
