@@ -35,7 +35,7 @@ struct FactorMessages {
   std::vector<Index> blocked;
   // By entry of a factor's table: the number of the joint state of its outputs, and scratch.
   std::vector<Index> group;
-  std::vector<double> others, whole, pooled, sums, terms;
+  std::vector<double> others, whole, pooled, sums, logs, terms;
   // Messages of a factor's variables to it, those of slot s from incoming_at[s] on; the message that it sends.
   std::vector<double> incoming, out;
   std::vector<Index> incoming_at;
@@ -47,7 +47,7 @@ struct FactorMessages {
         total(selection.unary_at[selection.n]), blocked(total.size()) {
     const Sizes sizes(wiring, selection);
     group.resize(sizes.table);
-    for (auto *buffer : {&others, &whole, &pooled, &sums, &terms}) buffer->resize(sizes.table);
+    for (auto *buffer : {&others, &whole, &pooled, &sums, &logs, &terms}) buffer->resize(sizes.table);
     incoming.resize(sizes.states);
     out.resize(sizes.states);
     incoming_at.resize(sizes.arity);
@@ -127,7 +127,8 @@ struct FactorMessages {
   LATENTSTRUCT_INLINE double smax(const double *values, Index n, double temperature) {
     const double top = largest(values, n);
     if (top == -INFINITE || temperature == 0.0) return top;
-    for (Index p = 0; p < n; ++p) terms[p] = exp_of((values[p] - top) / temperature);
+    for (Index p = 0; p < n; ++p) terms[p] = values[p] - top;
+    exp_each(terms.data(), n, temperature);
     return top + temperature * log_of(sum_of(terms.data(), n));
   }
 
@@ -142,9 +143,12 @@ struct FactorMessages {
     for (Index p = 0; p < size; ++p) pooled[group[p]] = std::max(pooled[group[p]], table[p]);
     if (eps_h == 0.0) return;
     std::fill_n(sums.begin(), n_groups, 0.0);
-    for (Index p = 0; p < size; ++p) terms[p] = exp_of((table[p] - finite_or_zero(pooled[group[p]])) / eps_h);
+    for (Index p = 0; p < size; ++p) terms[p] = table[p] - finite_or_zero(pooled[group[p]]);
+    exp_each(terms.data(), size, eps_h);
     for (Index p = 0; p < size; ++p) sums[group[p]] += terms[p];
-    for (Index y = 0; y < n_groups; ++y) pooled[y] += eps_h * log_of(sums[y]);
+    std::copy_n(sums.begin(), n_groups, logs.begin());
+    log_each(logs.data(), n_groups);
+    for (Index y = 0; y < n_groups; ++y) pooled[y] += eps_h * logs[y];
   }
 
   // out[x] = smax over the other axes of a table.
@@ -155,10 +159,11 @@ struct FactorMessages {
     if (temperature == 0.0) return;
     for (Index x = 0; x < axis.card; ++x) sums[x] = finite_or_zero(out[x]);
     along_axis(axis.outer, axis.card, axis.inner, [&](Index p, Index x) { terms[p] = table[p] - sums[x]; });
-    for (Index p = 0; p < size; ++p) terms[p] = exp_of(terms[p] / temperature);
+    exp_each(terms.data(), size, temperature);
     std::fill_n(sums.begin(), axis.card, 0.0);
     along_axis(axis.outer, axis.card, axis.inner, [&](Index p, Index x) { sums[x] += terms[p]; });
-    for (Index x = 0; x < axis.card; ++x) out[x] += temperature * log_of(sums[x]);
+    log_each(sums.data(), axis.card);
+    for (Index x = 0; x < axis.card; ++x) out[x] += temperature * sums[x];
   }
 
   // Write the message of factor f to the variable in `slot` to `out`, after `gather` and `group_outputs`.
@@ -212,7 +217,8 @@ struct FactorMessages {
     const bool alone = n_groups == size;
     if (!alone)
       for (Index p = 0; p < size; ++p) beliefs[p] = sums[group[p]] > 0.0 ? terms[p] / sums[group[p]] : 0.0;
-    for (Index y = 0; y < n_groups; ++y) pooled[y] = exp_of((pooled[y] - top) / eps_y);
+    for (Index y = 0; y < n_groups; ++y) pooled[y] -= top;
+    exp_each(pooled.data(), n_groups, eps_y);
     const double mass = sum_of(pooled.data(), n_groups);
     if (alone)
       for (Index p = 0; p < size; ++p) beliefs[p] = pooled[p] / mass;
@@ -231,7 +237,8 @@ struct FactorMessages {
       std::fill_n(marginals + at, n, 0.0);
       return top;
     }
-    for (Index p = at; p < at + n; ++p) marginals[p] = blocked[p] == 0 ? exp_of((total[p] - top) / eps) : 0.0;
+    for (Index p = at; p < at + n; ++p) marginals[p] = blocked[p] == 0 ? total[p] - top : -INFINITE;
+    exp_each(marginals + at, n, eps);
     const double mass = sum_of(marginals + at, n);
     for (Index p = at; p < at + n; ++p) marginals[p] /= mass;
     return top + eps * log_of(mass);

@@ -74,7 +74,8 @@ inline double log_of(double x) {
   const double half_square = 0.5 * f * f;
   // log(1 + f) = f - f^2/2 + s (f^2/2 + 2 z p)
   const double rest = s * (half_square + 2.0 * z * p);
-  const double e = static_cast<double>(k);
+  // k as a double, by its place among the low bits of 1.5·2^52: conversions do not vectorize everywhere.
+  const double e = std::bit_cast<double>(std::bit_cast<std::int64_t>(6755399441055744.0) + k) - 6755399441055744.0;
   const double result = e * ln2_high + (f - (half_square - (rest + e * ln2_low)));
   double chosen = x == 0.0 ? -INFINITE : result;
   chosen = x == INFINITE ? INFINITE : chosen;

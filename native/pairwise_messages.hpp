@@ -29,6 +29,7 @@ template <typename Body> LATENTSTRUCT_INLINE void in_blocks(std::size_t length, 
 
 template <typename F> LATENTSTRUCT_INLINE void for_states(std::size_t length, F f) {
   in_blocks(length, [&](std::size_t z, auto width) __attribute__((always_inline)) {
+    LATENTSTRUCT_INDEPENDENT
     for (int j = 0; j < width.value; ++j) f(z + j);
   });
 }
@@ -84,6 +85,7 @@ class PairwiseMessages {
     bool second; // the owner is the second variable of the factor
     bool soft;   // `kernels` has exp((θ - max θ)/w); else θ itself, where w = 0 or θ ranges too widely
     bool healthy; // all of the message in `linear` is well above 0
+    bool stale;   // `logs` does not have the message yet
   };
 
   const Wiring &wiring;
@@ -94,7 +96,7 @@ class PairwiseMessages {
   std::vector<Variable> variables;
   std::vector<Record> records;
   // Messages as logarithms and as exp(m/w), largest 1 (in the linear domain, sum 1); potentials are exp of `unary`.
-  std::vector<double> kernels, logs, linear, unary, potentials, table;
+  std::vector<double> kernels, logs, linear, unary, potentials, table, exponentials;
   std::vector<double> belief, shares, scores, out;
 
   static std::size_t padded(std::size_t n) { return (n + 3) & ~std::size_t(3); }
@@ -124,7 +126,7 @@ public:
         const bool second = e != wiring.scope_at[f];
         const Index u = wiring.scopes[second ? e - 1 : e + 1];
         const double w = wiring.shares[f] * (hidden[v] || hidden[u] ? eps_h : eps_y);
-        records.push_back({n_messages, n_kernels, std::size_t(wiring.back[a] - first_record), f, w, second, false, w > 0.0});
+        records.push_back({n_messages, n_kernels, std::size_t(wiring.back[a] - first_record), f, w, second, false, w > 0.0, false});
         variables.back().product &= w == weight;
         n_messages += padded(n);
         n_kernels += n * padded(wiring.cards[u]);
@@ -195,7 +197,9 @@ public:
         const double *message = &linear[records[a].at];
         double *log_message = &logs[records[a].at];
         const double high = extreme<true>(variable.padded, [&](std::size_t x) { return message[x]; });
-        for_states(variable.padded, [&](std::size_t x) { log_message[x] = eps_y * log_of(message[x] / high); });
+        for_states(variable.padded, [&](std::size_t x) { log_message[x] = message[x] / high; });
+        log_each(log_message, variable.padded);
+        for_states(variable.padded, [&](std::size_t x) { log_message[x] *= eps_y; });
       }
   }
 
@@ -212,7 +216,7 @@ public:
       bool safe = v.product && multiply_messages(v);
       double top = 0.0;
       if (!LINEAR && !safe) {
-        add_messages(v);
+        residual = std::max(residual, add_messages(v));
         safe = weigh(v, top);
       }
       for (std::size_t a = lowest; a < highest; ++a) {
@@ -226,7 +230,7 @@ public:
           change = LINEAR ? take_shares(target, u, damping) : take_logs(target, u.padded, damping);
         } else {
           if (safe && v.product) { // beliefs were not needed before
-            add_messages(v);
+            residual = std::max(residual, add_messages(v));
             top = extreme<true>(v.padded, [&](std::size_t x) { return belief[x]; });
           }
           change = send_by_term(v, a, top, damping);
@@ -234,6 +238,8 @@ public:
         residual = change > residual ? change : residual;
       }
     }
+    if (!LINEAR)
+      for (const auto &variable : variables) residual = std::max(residual, refresh_logs(variable));
     return residual;
   }
 
@@ -245,13 +251,14 @@ private:
 
   LATENTSTRUCT_INLINE void load_variable(Variable &variable, Index v, Index to_unary) {
     const double *from = all_unary + wiring.state_at[v] + to_unary;
-    double *own = &unary[variable.at], *exponentials = &potentials[variable.at];
+    double *own = &unary[variable.at], *potential = &potentials[variable.at];
     std::copy(from, from + variable.n, own);
     pad(own, variable.n);
     const Spread found = finite_spread(own, variable.n);
     variable.product &= found.high > -INFINITE && found.spread <= SAFE_SPREAD * variable.weight;
-    if (variable.product)
-      for_states(variable.padded, [&](std::size_t x) { exponentials[x] = exp_of((own[x] - found.high) / variable.weight); });
+    if (!variable.product) return;
+    for_states(variable.padded, [&](std::size_t x) { potential[x] = own[x] - found.high; });
+    exp_each(potential, variable.padded, variable.weight);
   }
 
   // Fill the kernels of both records of a factor from its table.
@@ -263,7 +270,8 @@ private:
     record.soft = other.soft = found.high > -INFINITE && found.spread < SAFE_SPREAD * record.weight;
     if (record.soft) {
       if (table.size() < size) table.resize(size);
-      for (std::size_t p = 0; p < size; ++p) table[p] = exp_of((values[p] - found.high) / record.weight);
+      for (std::size_t p = 0; p < size; ++p) table[p] = values[p] - found.high;
+      exp_each(table.data(), size, record.weight);
       values = table.data();
     }
     copy_oriented(values, n, m, m, 1, &kernels[record.kernel]);
@@ -285,7 +293,8 @@ private:
     if (!record.healthy) return;
     const double *from = &logs[record.at];
     double *to = &linear[record.at];
-    for_states(length, [&](std::size_t x) { to[x] = exp_of(from[x] / record.weight); });
+    std::copy_n(from, length, to);
+    exp_each(to, length, record.weight);
     record.healthy = extreme<false>(length, [&](std::size_t x) { return to[x]; }) >= TINY;
   }
 
@@ -310,14 +319,16 @@ private:
     return low >= TINY;
   }
 
-  // belief = unary + Σ messages.
-  LATENTSTRUCT_INLINE void add_messages(const Variable &v) {
+  // belief = unary + Σ messages; return the largest change of a logarithm that was not up to date.
+  LATENTSTRUCT_INLINE double add_messages(const Variable &v) {
+    const double change = refresh_logs(v);
     const double *own = &unary[v.at];
     for_states(v.padded, [&](std::size_t x) { belief[x] = own[x]; });
     for (std::size_t a = v.first; a < v.last; ++a) {
       const double *message = &logs[records[a].at];
       for_states(v.padded, [&](std::size_t x) { belief[x] += message[x]; });
     }
+    return change;
   }
 
   // shares = exp((belief - top)/w), at w = 0 whether it ties with the largest; return whether the shares of all possible
@@ -332,8 +343,9 @@ private:
     }
     const double low = extreme<false>(v.padded, [&](std::size_t x) { return belief[x] > -INFINITE ? belief[x] : INFINITE; });
     if (!(top - low <= SAFE_SPREAD * v.weight)) return false;
-    const double scale = 1.0 / v.weight, highest = top;
-    for_states(v.padded, [&](std::size_t x) { shares[x] = exp_of((belief[x] - highest) * scale); });
+    const double highest = top;
+    for_states(v.padded, [&](std::size_t x) { shares[x] = belief[x] - highest; });
+    exp_each(shares.data(), v.padded, v.weight);
     return true;
   }
 
@@ -361,29 +373,47 @@ private:
     return change;
   }
 
-  // Store the positive numbers `out` and their logarithms; return the largest change of these.
+  // Store positive numbers `out`, largest 1; return the largest change of a logarithm if it is known already. Without
+  // damping nothing needs the logarithms before the sweep ends.
   LATENTSTRUCT_INLINE double take_logs(Record &target, std::size_t m, double damping) {
     const double high = extreme<true>(m, [&](std::size_t z) { return out[z]; });
     const double low = extreme<false>(m, [&](std::size_t z) { return out[z]; });
-    const double scale = high > 0.0 ? 1.0 / high : 0.0, weight = target.weight;
-    double *message = &logs[target.at], *shares_to = &linear[target.at];
-    const bool damped = damping > 0.0 && low > 0.0;
-    for_states(m, [&](std::size_t z) { shares_to[z] = scale * out[z]; });
-    for_states(m, [&](std::size_t z) { scores[z] = weight * log_of(shares_to[z]); });
-    if (damped) {
-      for_states(m, [&](std::size_t z) {
-        const double old = message[z];
-        scores[z] = old > -INFINITE ? (1.0 - damping) * scores[z] + damping * old : scores[z];
-      });
-      for_states(m, [&](std::size_t z) { shares_to[z] = exp_of(scores[z] / weight); });
-    }
+    const double scale = high > 0.0 ? 1.0 / high : 0.0;
+    double *message = &linear[target.at];
+    for_states(m, [&](std::size_t z) { message[z] = scale * out[z]; });
     target.healthy = high > 0.0 && TINY * high <= low;
-    // An old or new -inf gives NaN or infinity; NaN is no change.
-    return extreme<true>(m, [&](std::size_t z) {
-      const double change = std::abs(scores[z] - message[z]);
-      message[z] = scores[z];
-      return change == change ? change : 0.0;
+    target.stale = true;
+    return damping > 0.0 && low > 0.0 ? damp(target, m, damping) : 0.0;
+  }
+
+  // Mix the logarithms of a new message in `linear` with the old ones.
+  LATENTSTRUCT_INLINE double damp(Record &target, std::size_t m, double damping) {
+    double *message = &linear[target.at], *old = &logs[target.at];
+    target.stale = false;
+    log_each(message, m);
+    for_states(m, [&](std::size_t z) {
+      const double renewed = target.weight * message[z];
+      message[z] = old[z] > -INFINITE ? (1.0 - damping) * renewed + damping * old[z] : renewed;
     });
+    const double change = extreme<true>(m, [&](std::size_t z) { return std::abs(message[z] - old[z]); });
+    std::copy_n(message, m, old);
+    exp_each(message, m, target.weight);
+    return change;
+  }
+
+  // Write the logarithms that are not up to date; return their largest change.
+  LATENTSTRUCT_INLINE double refresh_logs(const Variable &v) {
+    double residual = 0.0;
+    for (std::size_t a = v.first; a < v.last; ++a) {
+      // Messages of one weight lie side by side.
+      std::size_t last = a;
+      while (last < v.last && records[last].stale && records[last].weight == records[a].weight) records[last++].stale = false;
+      if (last == a) continue;
+      const std::size_t at = records[a].at;
+      residual = std::max(residual, renew_logs(&linear[at], (last - a) * v.padded, records[a].weight, &logs[at]));
+      a = last - 1;
+    }
+    return residual;
   }
 
   // Send through record a term by term: for temperature 0, wide ranges and impossible states.
@@ -424,7 +454,7 @@ private:
   LATENTSTRUCT_INLINE void maximize(std::size_t n, std::size_t m, const double *terms, double temperature) {
     in_blocks(m, [&](std::size_t z, auto width) __attribute__((always_inline)) {
       constexpr int W = width.value;
-      double tops[W], totals[W] = {};
+      double tops[W];
       for (int j = 0; j < W; ++j) tops[j] = -INFINITE;
       const double *row = terms + z;
       for (std::size_t x = 0; x < n; ++x, row += m)
@@ -432,15 +462,20 @@ private:
           const double term = scores[x] + row[j];
           tops[j] = term > tops[j] ? term : tops[j];
         }
-      if (temperature > 0.0) {
-        for (int j = 0; j < W; ++j) tops[j] = tops[j] > -INFINITE ? tops[j] : 0.0;
-        row = terms + z;
-        for (std::size_t x = 0; x < n; ++x, row += m)
-          for (int j = 0; j < W; ++j) totals[j] += exp_of((scores[x] + row[j] - tops[j]) / temperature);
-        for (int j = 0; j < W; ++j) tops[j] += temperature * log_of(totals[j]);
-      }
       for (int j = 0; j < W; ++j) out[z + j] = tops[j];
     });
+    if (temperature == 0.0) return;
+    if (exponentials.size() < n * m) exponentials.resize(n * m);
+    for_states(m, [&](std::size_t z) { out[z] = out[z] > -INFINITE ? out[z] : 0.0; });
+    for (std::size_t x = 0; x < n; ++x) {
+      double *row = &exponentials[x * m];
+      for_states(m, [&](std::size_t z) { row[z] = scores[x] + terms[x * m + z] - out[z]; });
+    }
+    exp_each(exponentials.data(), n * m, temperature);
+    for (std::size_t x = 1; x < n; ++x)
+      for_states(m, [&](std::size_t z) { exponentials[z] += exponentials[x * m + z]; });
+    log_each(exponentials.data(), m);
+    for_states(m, [&](std::size_t z) { out[z] += temperature * exponentials[z]; });
   }
 };
 

@@ -4,10 +4,7 @@
 #include <vector>
 
 #include "arrays.hpp"
-#include "functions.hpp"
-
-// Inlined into each compiled variant of its caller, and vectorized there.
-#define LATENTSTRUCT_INLINE inline __attribute__((always_inline))
+#include "elementwise.hpp"
 
 namespace latentstruct {
 
