@@ -24,22 +24,20 @@ namespace latentstruct {
   for (std::size_t k = 0; k < n; ++k) values[k] = log_of(values[k]);
 }
 
-// logs = temperature·log(values); return the largest change of a log. NaN, from -inf to -inf, is no change.
+// logs = temperature·log(values) for n divisible by 4; return the largest change. NaN, from -inf to -inf, is no change.
 [[maybe_unused]] LATENTSTRUCT_CLONES static double renew_logs(const double *__restrict values, std::size_t n, double temperature,
                                                               double *__restrict logs) {
   double lanes[8] = {};
+  const auto renew = [&](std::size_t k, std::size_t j) __attribute__((always_inline)) {
+    const double renewed = temperature * log_of(values[k + j]), change = std::abs(renewed - logs[k + j]);
+    lanes[j] = change > lanes[j] ? change : lanes[j];
+    logs[k + j] = renewed;
+  };
   std::size_t k = 0;
   for (; k + 8 <= n; k += 8)
-    for (std::size_t j = 0; j < 8; ++j) {
-      const double renewed = temperature * log_of(values[k + j]), change = std::abs(renewed - logs[k + j]);
-      lanes[j] = change > lanes[j] ? change : lanes[j];
-      logs[k + j] = renewed;
-    }
-  for (; k < n; ++k) {
-    const double renewed = temperature * log_of(values[k]), change = std::abs(renewed - logs[k]);
-    lanes[0] = change > lanes[0] ? change : lanes[0];
-    logs[k] = renewed;
-  }
+    for (std::size_t j = 0; j < 8; ++j) renew(k, j);
+  if (k < n)
+    for (std::size_t j = 0; j < 4; ++j) renew(k, j);
   return largest(lanes, 8);
 }
 

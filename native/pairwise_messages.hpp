@@ -16,22 +16,14 @@ constexpr double SAFE_SPREAD = 300.0, TINY = 5.148200222412013e-131;
 // A product of messages in the linear domain is at least exp(-600) times the largest.
 constexpr double LINEAR_SPREAD = 600.0;
 
-template <int W> struct Width {
-  static constexpr int value = W;
-};
-
-// Call body(z, Width) for the blocks of a padded length; the widths are constants, so that loops over them vectorize.
-template <typename Body> LATENTSTRUCT_INLINE void in_blocks(std::size_t length, Body body) {
-  std::size_t z = 0;
-  for (; z + 8 <= length; z += 8) body(z, Width<8>{});
-  if (z < length) body(z, Width<4>{});
-}
+// Blocks of states that are worked on together, a constant, so that loops over them vectorize.
+constexpr std::size_t W = 4;
 
 template <typename F> LATENTSTRUCT_INLINE void for_states(std::size_t length, F f) {
-  in_blocks(length, [&](std::size_t z, auto width) __attribute__((always_inline)) {
+  for (std::size_t z = 0; z < length; z += W) {
     LATENTSTRUCT_INDEPENDENT
-    for (int j = 0; j < width.value; ++j) f(z + j);
-  });
+    for (std::size_t j = 0; j < W; ++j) f(z + j);
+  }
 }
 
 // The least or largest f(z) over padded states.
@@ -213,7 +205,7 @@ public:
       const Variable &v = variables[order[backward ? count - 1 - step : step - count] - first_variable];
       const std::size_t lowest = backward ? v.first : v.middle, highest = backward ? v.middle : v.last;
       if (lowest == highest) continue;
-      bool safe = v.product && multiply_messages(v);
+      bool safe = v.product && multiply_messages<LINEAR>(v);
       double top = 0.0;
       if (!LINEAR && !safe) {
         residual = std::max(residual, add_messages(v));
@@ -226,7 +218,7 @@ public:
           const Variable &u = receiver(record);
           const double *own = &linear[record.at];
           for_states(v.padded, [&](std::size_t x) { scores[x] = shares[x] / own[x]; });
-          mix(v.n, u.padded, &kernels[record.kernel]);
+          combine<true>(v.n, u.padded, &kernels[record.kernel]);
           change = LINEAR ? take_shares(target, u, damping) : take_logs(target, u.padded, damping);
         } else {
           if (safe && v.product) { // beliefs were not needed before
@@ -298,25 +290,25 @@ private:
     record.healthy = extreme<false>(length, [&](std::size_t x) { return to[x]; }) >= TINY;
   }
 
-  // shares = potentials · Π messages; return whether all of the possible ones are well above 0.
-  LATENTSTRUCT_INLINE bool multiply_messages(const Variable &v) {
+  // shares = potentials · Π messages; return whether all of the possible ones are well above 0, as always if LINEAR.
+  template <bool LINEAR> LATENTSTRUCT_INLINE bool multiply_messages(const Variable &v) {
     const double *potential = &potentials[v.at], *first = linear.data() + (v.first < v.last ? records[v.first].at : 0);
     double low = INFINITE;
-    in_blocks(v.padded, [&](std::size_t z, auto width) __attribute__((always_inline)) {
-      constexpr int W = width.value;
-      double product[W], lows[4] = {INFINITE, INFINITE, INFINITE, INFINITE};
-      for (int j = 0; j < W; ++j) product[j] = potential[z + j];
+    for (std::size_t z = 0; z < v.padded; z += W) {
+      double product[W], lows[W] = {INFINITE, INFINITE, INFINITE, INFINITE};
+      for (std::size_t j = 0; j < W; ++j) product[j] = potential[z + j];
       const double *message = first + z;
       for (std::size_t a = v.first; a < v.last; ++a, message += v.padded)
-        for (int j = 0; j < W; ++j) product[j] *= message[j];
-      for (int j = 0; j < W; ++j) shares[z + j] = product[j];
-      for (int j = 0; j < W; ++j) {
+        for (std::size_t j = 0; j < W; ++j) product[j] *= message[j];
+      for (std::size_t j = 0; j < W; ++j) shares[z + j] = product[j];
+      if (LINEAR) continue;
+      for (std::size_t j = 0; j < W; ++j) {
         const double counted = potential[z + j] > 0.0 ? product[j] : INFINITE;
-        lows[j & 3] = counted < lows[j & 3] ? counted : lows[j & 3];
+        lows[j] = counted < lows[j] ? counted : lows[j];
       }
       for (double value : lows) low = value < low ? value : low;
-    });
-    return low >= TINY;
+    }
+    return LINEAR || low >= TINY;
   }
 
   // belief = unary + Σ messages; return the largest change of a logarithm that was not up to date.
@@ -349,16 +341,22 @@ private:
     return true;
   }
 
-  // out = Σ_x scores[x]·K(x, ·).
-  LATENTSTRUCT_INLINE void mix(std::size_t n, std::size_t m, const double *kernel) {
-    in_blocks(m, [&](std::size_t z, auto width) __attribute__((always_inline)) {
-      constexpr int W = width.value;
-      double sums[W] = {};
-      const double *row = kernel + z;
-      for (std::size_t x = 0; x < n; ++x, row += m)
-        for (int j = 0; j < W; ++j) sums[j] += scores[x] * row[j];
-      for (int j = 0; j < W; ++j) out[z + j] = sums[j];
-    });
+  // out[z] = Σ_x scores[x]·terms[x, z], or the maximum over x of scores[x] + terms[x, z].
+  template <bool SUM> LATENTSTRUCT_INLINE void combine(std::size_t n, std::size_t m, const double *terms) {
+    std::size_t z = 0;
+    for (; z + 2 * W <= m; z += 2 * W) combine_block<SUM, 2 * W>(n, m, terms + z, &out[z]);
+    if (z < m) combine_block<SUM, W>(n, m, terms + z, &out[z]);
+  }
+  template <bool SUM, std::size_t BLOCK>
+  LATENTSTRUCT_INLINE void combine_block(std::size_t n, std::size_t m, const double *row, double *to) const {
+    double totals[BLOCK];
+    for (std::size_t j = 0; j < BLOCK; ++j) totals[j] = SUM ? 0.0 : -INFINITE;
+    for (std::size_t x = 0; x < n; ++x, row += m)
+      for (std::size_t j = 0; j < BLOCK; ++j) {
+        const double term = SUM ? totals[j] + scores[x] * row[j] : scores[x] + row[j];
+        totals[j] = SUM || term > totals[j] ? term : totals[j];
+      }
+    for (std::size_t j = 0; j < BLOCK; ++j) to[j] = totals[j];
   }
 
   // Store `out` as a distribution; return the largest change.
@@ -452,18 +450,7 @@ private:
 
   // out[z] = smax over x of scores[x] + terms[x, z] at a temperature.
   LATENTSTRUCT_INLINE void maximize(std::size_t n, std::size_t m, const double *terms, double temperature) {
-    in_blocks(m, [&](std::size_t z, auto width) __attribute__((always_inline)) {
-      constexpr int W = width.value;
-      double tops[W];
-      for (int j = 0; j < W; ++j) tops[j] = -INFINITE;
-      const double *row = terms + z;
-      for (std::size_t x = 0; x < n; ++x, row += m)
-        for (int j = 0; j < W; ++j) {
-          const double term = scores[x] + row[j];
-          tops[j] = term > tops[j] ? term : tops[j];
-        }
-      for (int j = 0; j < W; ++j) out[z + j] = tops[j];
-    });
+    combine<false>(n, m, terms);
     if (temperature == 0.0) return;
     if (exponentials.size() < n * m) exponentials.resize(n * m);
     for_states(m, [&](std::size_t z) { out[z] = out[z] > -INFINITE ? out[z] : 0.0; });
