@@ -5,8 +5,8 @@ import numpy as np
 from benchmarks.common import Line, cpu
 from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.formats.ncbi_matrix import blosum62
-from latentstruct.tasks.alignment import Alignment
+from latentstruct.io.ncbi_matrix import blosum62
+from latentstruct.tasks.alignment.task import Alignment
 
 LETTERS = "ARNDCQEGHILKMFPSTWYV"
 GAP_OPEN, GAP_EXTEND = 12.0, 1.0

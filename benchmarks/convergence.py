@@ -17,7 +17,7 @@ from latentstruct import Chain, Multiclass, StructuralSVM, WindowFeatures
 from latentstruct.core.protocols import Round
 from latentstruct.datasets import load_conll2000, load_ocr_letters
 from latentstruct.metrics import chunk_scores
-from latentstruct.time_left import Outlook, TrainingTime
+from latentstruct.progress.eta import Outlook, TrainingTime
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)
 GOAL = 1e-3

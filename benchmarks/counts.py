@@ -35,7 +35,7 @@ from latentstruct import (
 )
 from latentstruct.core.oracles import TaskOracle
 from latentstruct.inference.propagation import Propagated, Propagation
-from latentstruct.plane_store import PlaneStore
+from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import CCCP, AlternatingSubgradient, Bundle, CuttingPlane, FrankWolfe, SelfPaced, Subgradient
 
 KEPT = Path(__file__).with_name("operation_counts.json")

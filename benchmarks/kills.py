@@ -59,8 +59,8 @@ def trainings() -> dict[str, tuple[Any, Callable[[], tuple[Any, Any]]]]:
 
 def train(name: str, path: Path, told: Connection) -> None:
     """Train with a checkpoint after every round; tell the checksum of the weights, or why there are none."""
-    from latentstruct.checkpoints import Checkpoint
     from latentstruct.exceptions import CheckpointError
+    from latentstruct.persistence.checkpoints import Checkpoint
 
     model, make = trainings()[name]
     X, Y = make()

@@ -16,8 +16,8 @@ from scipy import sparse
 
 from benchmarks.common import Line
 from latentstruct import CRF, Chain
+from latentstruct.data.sharded import ShardedData
 from latentstruct.exceptions import InputError
-from latentstruct.sharded_data import ShardedData
 
 LIMIT_MB, ROUNDS = 2048, 10
 N_LABELS, N_INPUTS, PER_TOKEN, LENGTH = 20, 50_000, 25, 20
@@ -47,7 +47,7 @@ def synthetic(n_tokens: int) -> Iterator[tuple[list[Any], list[Any]]]:
 def repeated_chunking(n_tokens: int) -> Iterator[tuple[list[Any], list[Any]]]:
     """Yield the sentences of CoNLL-2000, block by block, again and again until there are so many tokens."""
     from latentstruct.datasets import load_conll2000
-    from latentstruct.features import WindowFeatures
+    from latentstruct.features.windows import WindowFeatures
 
     known = load_conll2000()
     sentences, labels = known.tokens, known.Y

@@ -12,9 +12,9 @@ from benchmarks.common import Line, cpu
 from latentstruct import CCCP, Chain, Coreference, HiddenCRF, LatentSSVM, Motif, Temperature, WindowFeatures
 from latentstruct.datasets import load_conll2000, load_litbank, load_yeast_ars, make_planted_motif
 from latentstruct.exceptions import InputError
-from latentstruct.mentions import MentionPairFeatures
+from latentstruct.features.mentions import MentionPairFeatures
 from latentstruct.metrics import chunk_scores
-from latentstruct.motifs import best_matches, common_shift, find_sites
+from latentstruct.tasks.motif.sites import best_matches, common_shift, find_sites
 
 TOL = 1e-3
 

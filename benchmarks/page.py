@@ -12,8 +12,8 @@ from typing import Any
 from threadpoolctl import threadpool_info
 
 from benchmarks.common import Line
-from latentstruct.report.blocks import FactList, TableBlock
-from latentstruct.report.page import Page, Section, write_page
+from latentstruct.viz.report.blocks import FactList, TableBlock
+from latentstruct.viz.report.page import Page, Section, write_page
 
 RECORD, PAGE = "benchmarks.json", "benchmarks.html"
 PACKAGES = ("latentstruct", "numpy", "scipy", "numba", "scikit-learn", "python-crfsuite", "distributed")

@@ -6,10 +6,10 @@ import numpy as np
 
 from benchmarks.common import Line, cpu
 from latentstruct.core.protocols import Temperature
+from latentstruct.data.trees import tagged_words
 from latentstruct.datasets import load_cess_esp
 from latentstruct.kernels.parsing import Rules
-from latentstruct.tasks.parsing import Parsing
-from latentstruct.trees import tagged_words
+from latentstruct.tasks.parsing.task import Parsing
 
 WORDS = 25
 LIMIT_SECONDS = 0.020

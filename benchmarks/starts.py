@@ -29,9 +29,9 @@ from latentstruct import (
     PrecisionAtK,
 )
 from latentstruct.core.protocols import Round
+from latentstruct.data.trees import Tree, words
 from latentstruct.datasets import make_planted_motif
-from latentstruct.tasks.graph import grid_graph
-from latentstruct.trees import Tree, words
+from latentstruct.tasks.graph.task import grid_graph
 
 STARTS = {"task": 10, "random": 10, "marginal": 3}
 HARD_ONLY = ("coreference", "precision at k")

@@ -12,8 +12,8 @@ from benchmarks.letters import split
 from latentstruct import CRF, Chain, HiddenCRF, LatentSSVM, Motif, StructuralSVM, WindowFeatures
 from latentstruct.core.oracles import TaskOracle
 from latentstruct.datasets import load_conll2000, load_ocr_letters, load_yeast_ars
-from latentstruct.executors import thread_map
 from latentstruct.kernels.jit import njit
+from latentstruct.parallel.threads import thread_map
 
 # Two threads must be 1.7 times as fast as one.
 AT_MOST = 1.0 / 1.7

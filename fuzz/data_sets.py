@@ -15,7 +15,7 @@ import numpy as np
 from fuzz.registry import Reader, through_file
 from fuzz.texts import CONLL, GAPPED, LITBANK, TREES
 from latentstruct import datasets
-from latentstruct.formats.idx import read_idx
+from latentstruct.io.idx import read_idx
 
 ANN = "coref/tsv/a"
 PAIR = "bench1.0/prefab4/ref/a"

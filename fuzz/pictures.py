@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.registry import Reader, through_file
-from latentstruct.images import ImageFiles, parse_image, parse_label_image
+from latentstruct.data.images import ImageFiles, parse_image, parse_label_image
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MARKS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND", b"iCCP", b"zTXt", b"acTL", b"eXIf")

@@ -28,10 +28,10 @@ from latentstruct import (
     PairwiseRanking,
     StructuralSVM,
 )
-from latentstruct.checkpoints import Checkpoint, write_checkpoint
-from latentstruct.shard_files import MANIFEST
-from latentstruct.sharded_data import ShardedData
-from latentstruct.state_trees import join_tree
+from latentstruct.data.shard_files import MANIFEST
+from latentstruct.data.sharded import ShardedData
+from latentstruct.persistence.checkpoints import Checkpoint, write_checkpoint
+from latentstruct.persistence.state_trees import join_tree
 
 RNG = np.random.default_rng(0)
 ITEMS, CLASSES = RNG.normal(size=(12, 3)), np.arange(12) % 3

@@ -18,8 +18,8 @@ from fuzz.registry import Reader
 from latentstruct import KernelStructuralSVM, LatentMulticlass, LatentSSVM, ModLat, Multiclass
 from latentstruct.cli import app
 from latentstruct.cli.registry import KINDS, load_trained
-from latentstruct.persistence import SETTINGS, _checksum
-from latentstruct.persistence import load as load_model
+from latentstruct.persistence.models import SETTINGS, _checksum
+from latentstruct.persistence.models import load as load_model
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "chain": (),

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.registry import Reader, through_file
-from latentstruct import formats
+from latentstruct import io as formats
 from latentstruct.cli import config
+from latentstruct.data.images import read_label_names
 from latentstruct.datasets import load_letor_mq2008
-from latentstruct.formats.fasta import read_labelled_fasta, read_sites
-from latentstruct.images import read_label_names
+from latentstruct.io.fasta import read_labelled_fasta, read_sites
 
 CONLL = b"Rockwell NNP B-NP\nsaid VBD B-VP\nthe DT B-NP\nagreement NN I-NP\n. . O\n\nIt PRP B-NP\nrose VBD B-VP\n"
 TABBED = b"word\ttag\tlabel\nNew York\tNNP\tB\n\n-DOCSTART- -X- O\nin\tIN\t?\n"

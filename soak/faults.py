@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from latentstruct import ConvergenceWarning, InputError, load
-from latentstruct.checkpoints import Checkpoint
+from latentstruct.persistence.checkpoints import Checkpoint
 from soak.checks import require
 from soak.problems import Options, Problem
 from soak.trainings import Training

@@ -27,7 +27,7 @@ from latentstruct import (
     PrecisionAtK,
     pair_features,
 )
-from latentstruct.trees import Tree, words
+from latentstruct.data.trees import Tree, words
 
 SIZES = ((1, 3, 0.15), (4, 20, 0.65), (30, 200, 0.2))
 """Fewest and most examples, and how often."""

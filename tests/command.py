@@ -14,7 +14,7 @@ from unittest.mock import patch
 from typer.testing import CliRunner
 
 from latentstruct.cli import app
-from latentstruct.progress import Progress
+from latentstruct.progress.display import Progress
 
 # A child of a shell's background job would ignore Ctrl-C, as such jobs do. Remarks would depend on the machine's speed.
 COMMAND = (

@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import settings
 
-from latentstruct import at_work, executors
 from latentstruct.core import oracles
-from latentstruct.report import pictures
+from latentstruct.parallel import threads as executors
+from latentstruct.progress import heartbeat as at_work
+from latentstruct.viz.report import pictures
 
 # No test may depend on how busy the machine is: neither on the time of an example nor on remarks about slow commands.
 settings.register_profile("untimed", deadline=None, max_examples=50)

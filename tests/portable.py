@@ -71,7 +71,7 @@ def main() -> int:
     parser.add_argument("--numerical", action="store_true", help="only tests that compare trainings")
     given, options = parser.parse_known_args()
     if given.numerical:
-        options += [f"tests/test_{name}.py" for name in NUMERICAL]
+        options += [str(next(Path("tests").rglob(f"test_{name}.py"))) for name in NUMERICAL]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     return max(run(name, given.seed, options) for name in ([given.variant] if given.variant else possible()))
 

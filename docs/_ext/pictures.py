@@ -36,8 +36,8 @@ def motif() -> Callable[[Any, Theme], None]:
     """Find a motif in DNA; return what draws its logo."""
     from latentstruct import LatentSSVM, Motif
     from latentstruct.datasets import make_planted_motif
-    from latentstruct.motifs import find_sites, site_matrix
-    from latentstruct.plots import plot_logo
+    from latentstruct.tasks.motif.sites import find_sites, site_matrix
+    from latentstruct.viz.plots import plot_logo
 
     data = make_planted_motif(n_positive=100, n_negative=100, length=200, width=11, mutation=0.15)
     model = LatentSSVM(Motif(width=11), C=0.02, restarts=3).fit(data.X, data.Y)

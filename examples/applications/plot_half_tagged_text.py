@@ -19,7 +19,7 @@ import numpy as np
 from latentstruct import CRF, Chain, HiddenCRF, WindowFeatures
 from latentstruct.datasets import load_conll2000
 from latentstruct.metrics import chunk_scores
-from latentstruct.plots import plot_transitions
+from latentstruct.viz.plots import plot_transitions
 
 train, test = load_conll2000(subset="train"), load_conll2000(subset="test")
 features = WindowFeatures(window=1, affixes=0, shape=False)

@@ -19,9 +19,9 @@ import numpy as np
 
 from latentstruct import Coreference, CorrelationClustering, LatentSSVM, StructuralSVM
 from latentstruct.datasets import load_litbank
-from latentstruct.mentions import MentionPairFeatures
+from latentstruct.features.mentions import MentionPairFeatures
 from latentstruct.metrics import cluster_scores
-from latentstruct.plots import plot_forest, plot_weights
+from latentstruct.viz.plots import plot_forest, plot_weights
 
 documents = load_litbank()[:20]
 features = MentionPairFeatures()

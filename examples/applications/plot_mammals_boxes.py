@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from latentstruct import BoxFeatures, Detection, LatentSSVM, ModLat
-from latentstruct.boxes import overlaps
+from latentstruct.data.boxes import overlaps
 from latentstruct.datasets import load_mammals
 from latentstruct.metrics import box_scores
 from latentstruct.tasks import chosen_boxes

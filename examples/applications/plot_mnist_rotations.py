@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 from latentstruct import GroupNorm, LatentMulticlass, LatentSSVM, RotatedViews
 from latentstruct.datasets import load_mnist
-from latentstruct.plots import plot_states
+from latentstruct.viz.plots import plot_states
 
 DIGITS = (2, 7)
 data = load_mnist()

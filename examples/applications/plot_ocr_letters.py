@@ -18,7 +18,7 @@ import numpy as np
 
 from latentstruct import CRF, Chain, Multiclass, StructuralSVM
 from latentstruct.datasets import load_ocr_letters
-from latentstruct.plots import plot_convergence, plot_transitions
+from latentstruct.viz.plots import plot_convergence, plot_transitions
 
 data = load_ocr_letters()
 train = np.flatnonzero(data.folds == 0)

@@ -23,9 +23,9 @@ from scipy.sparse.csgraph import connected_components
 
 from latentstruct import Alignment, StructuralSVM
 from latentstruct.datasets import load_prefab
-from latentstruct.formats import blosum62
+from latentstruct.io import blosum62
 from latentstruct.metrics import q_scores
-from latentstruct.plots import plot_substitutions
+from latentstruct.viz.plots import plot_substitutions
 
 data = load_prefab()
 proteins, ends = np.unique(np.array(data.names), return_inverse=True)

@@ -19,7 +19,7 @@ from sklearn.svm import LinearSVC
 from latentstruct import Bundle, Measure, StructuralSVM, comparable_strength
 from latentstruct.datasets import load_reuters
 from latentstruct.metrics import f_beta, roc_area
-from latentstruct.plots import plot_scores
+from latentstruct.viz.plots import plot_scores
 
 stories = load_reuters()
 topics = list(stories.topics)[30:36]

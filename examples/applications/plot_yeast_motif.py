@@ -24,8 +24,8 @@ from sklearn.svm import LinearSVC
 
 from latentstruct import LatentSSVM, Motif
 from latentstruct.datasets import load_yeast_ars
-from latentstruct.motifs import consensus, find_sites, site_matrix
-from latentstruct.plots import plot_logo, plot_sites
+from latentstruct.tasks.motif.sites import consensus, find_sites, site_matrix
+from latentstruct.viz.plots import plot_logo, plot_sites
 
 data = load_yeast_ars()
 rng = np.random.default_rng(0)

@@ -23,8 +23,8 @@ from sklearn.svm import LinearSVC
 
 from latentstruct import LatentSSVM, Motif
 from latentstruct.datasets import make_planted_motif
-from latentstruct.motifs import common_shift, consensus, find_sites, site_matrix
-from latentstruct.plots import plot_convergence, plot_logo
+from latentstruct.tasks.motif.sites import common_shift, consensus, find_sites, site_matrix
+from latentstruct.viz.plots import plot_convergence, plot_logo
 
 data = make_planted_motif(n_positive=200, n_negative=200, length=200, width=13, mutation=0.15)
 sequences, labels = np.array(data.X), data.Y

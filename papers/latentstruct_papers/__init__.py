@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
+from latentstruct.core.formatting import show
 from latentstruct.exceptions import InputError
-from latentstruct.short_repr import show
 from latentstruct_papers.findings import Findings, Table
 
 __all__ = ["EXPERIMENTS", "Experiment", "Findings", "Table", "run_experiment"]

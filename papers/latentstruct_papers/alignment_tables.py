@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 
-from latentstruct.plots import plot_substitutions
-from latentstruct.ragged import Vector
+from latentstruct.core.types import Vector
+from latentstruct.viz.plots import plot_substitutions
 from latentstruct_papers.findings import Table
 
 if TYPE_CHECKING:

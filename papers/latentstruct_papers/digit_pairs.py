@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.datasets import Mnist, load_mnist
-from latentstruct.digit_views import ANGLES, RotatedViews
 from latentstruct.exceptions import ConvergenceWarning
+from latentstruct.features.rotated_views import ANGLES, RotatedViews
 from latentstruct_papers.ratios import Share, difference, pooled_share
 
 PAIRS = ((1, 7), (2, 7), (3, 8), (8, 9))

@@ -9,16 +9,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latentstruct.atomic_files import output_errors, remove_left_over, replace_files
+from latentstruct.core.formatting import show
 from latentstruct.exceptions import InputError
-from latentstruct.progress import make_table, plain, show_number, widen
-from latentstruct.short_repr import show
+from latentstruct.persistence.atomic_files import output_errors, remove_left_over, replace_files
+from latentstruct.progress.display import make_table, plain, show_number, widen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Console
 
-    from latentstruct.report.page import Page
+    from latentstruct.viz.report.page import Page
 
 __all__ = ["Findings", "Table"]
 
@@ -176,8 +176,8 @@ class Findings:
 
     def page(self) -> "Page":
         """Return tables and plots as a page."""
-        from latentstruct.report.blocks import Block, Drawing, FactList, TableBlock, Text
-        from latentstruct.report.page import Page, Section
+        from latentstruct.viz.report.blocks import Block, Drawing, FactList, TableBlock, Text
+        from latentstruct.viz.report.page import Page, Section
 
         tables: list[Block] = [
             TableBlock(table.title, table.columns, table.rows, table.note, table._count_text_columns())

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.types import Vector
 from latentstruct.kernels import motif as kernels
-from latentstruct.ragged import Vector
-from latentstruct.tasks.motif import Motif
-from latentstruct.tasks.motif_starts import MotifGrower
+from latentstruct.tasks.motif.starts import MotifGrower
+from latentstruct.tasks.motif.task import Motif
 
 __all__ = ["GibbsSampler"]
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.regularizers import GroupNorm
-from latentstruct.digit_views import ANGLES
 from latentstruct.estimators import LatentSSVM
+from latentstruct.features.rotated_views import ANGLES
+from latentstruct.progress.eta import Steps
 from latentstruct.solvers.stochastic import AlternatingSubgradient
 from latentstruct.tasks import LatentMulticlass
-from latentstruct.time_left import Steps
 from latentstruct_papers import groupnorm_tables as tables
 from latentstruct_papers.digit_pairs import (
     N_ANGLES,

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.datasets import load_mnist
-from latentstruct.digit_views import ANGLES
 from latentstruct.estimators import LatentSSVM
-from latentstruct.paths import groupnorm_path
+from latentstruct.estimators.paths import groupnorm_path
+from latentstruct.features.rotated_views import ANGLES
+from latentstruct.progress.eta import Steps
 from latentstruct.solvers.proximal import Proximal
 from latentstruct.tasks import LatentMulticlass
-from latentstruct.time_left import Steps
 from latentstruct_papers.digit_pairs import (
     N_ANGLES,
     DigitPair,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.digit_views import ANGLES
+from latentstruct.features.rotated_views import ANGLES
 from latentstruct_papers.digit_pairs import N_ANGLES, Hits, show_difference, show_share
 from latentstruct_papers.findings import Table
 

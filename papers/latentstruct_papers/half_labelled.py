@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct.core.types import offsets_from_lengths
+from latentstruct.core.unknown import UNKNOWN
 from latentstruct.datasets import load_conll2000
 from latentstruct.estimators import CRF, HiddenCRF, LatentSSVM, MarginalSSVM, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.features import WindowFeatures
+from latentstruct.features.windows import WindowFeatures
 from latentstruct.metrics import chunk_spans
-from latentstruct.ragged import offsets_from_lengths
+from latentstruct.progress.eta import Steps
 from latentstruct.solvers import CCCP, BlockAscent
 from latentstruct.tasks import Chain, Multiclass
-from latentstruct.time_left import Steps
-from latentstruct.unknown import UNKNOWN
 from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:

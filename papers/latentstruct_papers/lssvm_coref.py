@@ -11,9 +11,9 @@ from sklearn.model_selection import KFold
 
 from latentstruct import Coreference, CorrelationClustering, LatentSSVM, StructuralSVM
 from latentstruct.datasets import load_litbank
-from latentstruct.mentions import MentionPairFeatures
+from latentstruct.features.mentions import MentionPairFeatures
 from latentstruct.metrics import ClusterScores, cluster_scores
-from latentstruct.time_left import Steps
+from latentstruct.progress.eta import Steps
 from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:

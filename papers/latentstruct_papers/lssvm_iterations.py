@@ -11,10 +11,10 @@ import numpy as np
 from latentstruct.datasets import load_letor_mq2008, load_litbank, load_yeast_ars
 from latentstruct.estimators import LatentSSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.mentions import MentionPairFeatures
+from latentstruct.features.mentions import MentionPairFeatures
+from latentstruct.progress.eta import Steps
 from latentstruct.solvers import CCCP
 from latentstruct.tasks import Coreference, Motif, PrecisionAtK
-from latentstruct.time_left import Steps
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.motif_data import match_negatives
 

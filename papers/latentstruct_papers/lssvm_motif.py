@@ -16,11 +16,11 @@ from sklearn.svm import LinearSVC
 
 from latentstruct.datasets import YeastArs, load_uci_promoters, load_yeast_ars
 from latentstruct.estimators import LatentSSVM
-from latentstruct.motifs import consensus, find_sites, reverse_complement, site_matrix
-from latentstruct.plots import plot_logo
-from latentstruct.tasks.motif import Motif
-from latentstruct.tasks.motif_starts import letters_of
-from latentstruct.time_left import Steps
+from latentstruct.progress.eta import Steps
+from latentstruct.tasks.motif.sites import consensus, find_sites, reverse_complement, site_matrix
+from latentstruct.tasks.motif.starts import letters_of
+from latentstruct.tasks.motif.task import Motif
+from latentstruct.viz.plots import plot_logo
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.gibbs import GibbsSampler
 from latentstruct_papers.motif_data import fold_groups, gc_content, match_negatives, related_groups

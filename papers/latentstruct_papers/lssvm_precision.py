@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from latentstruct.core.types import Vector
 from latentstruct.datasets import load_letor_mq2008
 from latentstruct.estimators import LatentSSVM, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.formats import Queries
+from latentstruct.io import Queries
 from latentstruct.metrics import precision_at_k
-from latentstruct.ragged import Vector
+from latentstruct.progress.eta import Steps
 from latentstruct.solvers import Bundle
 from latentstruct.tasks import PairwiseRanking, PrecisionAtK
-from latentstruct.time_left import Steps
 from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from latentstruct.box_features import BoxFeatures
-from latentstruct.boxes import overlaps
+from latentstruct.core.types import Vector
+from latentstruct.data.boxes import overlaps
 from latentstruct.datasets import Photographs, load_mammals, load_msrc_animals
 from latentstruct.estimators import LatentSSVM
 from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 from latentstruct.exceptions import ConvergenceWarning
+from latentstruct.features.boxes import BoxFeatures
 from latentstruct.metrics.boxes import box_scores
-from latentstruct.ragged import Vector
+from latentstruct.progress.eta import Steps
 from latentstruct.tasks.detection import Detection, DetectionInput, chosen_boxes
-from latentstruct.time_left import Steps
 from latentstruct_papers import modlat_tables as tables
 from latentstruct_papers.findings import Findings
 from latentstruct_papers.modlat_tables import (

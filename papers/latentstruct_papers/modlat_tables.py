@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from latentstruct.boxes import Boxes, overlaps
+from latentstruct.core.types import Vector
+from latentstruct.data.boxes import Boxes, overlaps
 from latentstruct.datasets import Photographs
-from latentstruct.ragged import Vector
 from latentstruct_papers.findings import Table
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def case_plots(data: str, photographs: Photographs, trials: Sequence[Trial]) -> 
 
 def _case_plot(photographs: Photographs, trial: Trial, cases: Sequence[int], title: str) -> "Callable[[Axes], None]":
     def draw(axes: "Axes") -> None:
-        from latentstruct.box_pictures import draw_boxes
+        from latentstruct.viz.box_pictures import draw_boxes
 
         pictures = []
         for case in cases:

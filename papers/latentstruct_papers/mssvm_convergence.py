@@ -9,10 +9,10 @@ import numpy as np
 
 from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.protocols import Round, Temperature
-from latentstruct.ragged import Vector
+from latentstruct.core.types import Vector
+from latentstruct.progress.eta import Steps
 from latentstruct.solvers.base import initial_weights
 from latentstruct.solvers.starts import LatentStarts, OneStart
-from latentstruct.time_left import Steps
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.mssvm_simulation import MODELS, MSSVM, C, Model, field_task, train
 from latentstruct_papers.simulated import HiddenField, make_hidden_field

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.data.images import draw_overlay
 from latentstruct.datasets import Msrc, load_msrc
 from latentstruct.estimators import HiddenCRF, LatentSSVM, MarginalSSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.image_features import (
+from latentstruct.features.images import (
     PatchFeatures,
     PatchGrid,
     patch_labels,
     single_patch_weights,
     spread_patches,
 )
-from latentstruct.images import draw_overlay
+from latentstruct.progress.eta import Steps
 from latentstruct.solvers import Subgradient
 from latentstruct.tasks import Graph, GraphInput, grid_graph
-from latentstruct.time_left import Steps
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.ratios import difference, pooled_share
 

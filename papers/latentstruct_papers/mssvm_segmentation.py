@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentstruct.progress.eta import Steps
 from latentstruct.tasks import Graph
-from latentstruct.time_left import Steps
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.mssvm_simulation import HCRF, LSSVM, MODELS, MSSVM, C, Scores, show_mean, train
 from latentstruct_papers.simulated import draw_truth, make_noisy_images

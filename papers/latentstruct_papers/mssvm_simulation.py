@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from latentstruct.core.protocols import Temperature
+from latentstruct.core.types import Vector
 from latentstruct.estimators import HiddenCRF, LatentSSVM, MarginalSSVM, MinEntropySSVM
 from latentstruct.estimators.uncertain import ModLat
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.ragged import Vector
 from latentstruct.solvers import CCCP, Subgradient
 from latentstruct.tasks import Graph
 from latentstruct_papers.simulated import HiddenField

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from latentstruct.time_left import Steps
+from latentstruct.progress.eta import Steps
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.mssvm_simulation import (
     DESCENT_ROUNDS,

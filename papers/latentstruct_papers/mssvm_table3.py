@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.ragged import Vector
-from latentstruct.time_left import Steps
+from latentstruct.core.types import Vector
+from latentstruct.progress.eta import Steps
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.mssvm_simulation import (
     MODELS,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from latentstruct.estimators import LatentSSVM
+from latentstruct.progress.eta import Steps
 from latentstruct.solvers import CCCP, SelfPaced
 from latentstruct.tasks import LatentMulticlass
-from latentstruct.time_left import Steps
 from latentstruct_papers.digit_pairs import (
     N_ANGLES,
     PAIRS,

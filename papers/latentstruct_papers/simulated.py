@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.types import Indices, Vector
+from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Indices, Vector
-from latentstruct.short_repr import short_repr, show
-from latentstruct.unknown import UNKNOWN
 
 if TYPE_CHECKING:
-    from latentstruct.tasks.graph_inputs import GraphInput
+    from latentstruct.tasks.graph.inputs import GraphInput
 
 __all__ = ["FieldWeights", "HiddenField", "NoisyImages", "draw_truth", "make_hidden_field", "make_noisy_images"]
 
@@ -273,7 +273,7 @@ def _draw(scores: Vector, rng: np.random.Generator) -> States:
 def _examples(
     inputs: States, states: States, edges: Indices, hidden: NDArray[np.bool_]
 ) -> "tuple[list[GraphInput], list[States]]":
-    from latentstruct.tasks.graph_inputs import GraphInput
+    from latentstruct.tasks.graph.inputs import GraphInput
 
     node_types = np.where(hidden, "h", "y")
     features = np.eye(N_STATES)[inputs]
@@ -364,7 +364,7 @@ def make_noisy_images(
     -----
     Ping, Liu & Ihler (2014), section 7.2; the image is not theirs, which is not published as numbers.
     """
-    from latentstruct.tasks.graph_inputs import grid_graph
+    from latentstruct.tasks.graph.inputs import grid_graph
 
     for name, count in (("n_train", n_train), ("n_test", n_test)):
         if count < 1:

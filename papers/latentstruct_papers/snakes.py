@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from latentstruct.datasets import load_snakes
 from latentstruct.estimators import StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
+from latentstruct.progress.eta import Steps
 from latentstruct.tasks import Graph, Multiclass
-from latentstruct.tasks.graph_inputs import GraphInput, grid_edges
-from latentstruct.time_left import Steps
+from latentstruct.tasks.graph.inputs import GraphInput, grid_edges
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.ratios import Share, difference, pooled_share
 

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from latentstruct.core.types import Vector
 from latentstruct.datasets import Prefab, load_prefab
 from latentstruct.estimators import CRF, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.formats.ncbi_matrix import blosum62
+from latentstruct.io.ncbi_matrix import blosum62
 from latentstruct.metrics.alignments import modeler_scores, q_scores
-from latentstruct.ragged import Vector
-from latentstruct.tasks.alignment import Alignment
-from latentstruct.time_left import Steps
+from latentstruct.progress.eta import Steps
+from latentstruct.tasks.alignment.task import Alignment
 from latentstruct_papers.alignment_tables import (
     BASELINE,
     RAISED,

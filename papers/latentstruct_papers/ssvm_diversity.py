@@ -9,12 +9,12 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 from scipy.stats import wilcoxon
 
+from latentstruct.core.types import Indices, Vector
 from latentstruct.datasets import Reuters, load_reuters
 from latentstruct.estimators import StructuralSVM
 from latentstruct.metrics.diversity import expected_random_loss
-from latentstruct.ragged import Indices, Vector
+from latentstruct.progress.eta import Steps
 from latentstruct.tasks.diversity import DiverseSubset
-from latentstruct.time_left import Steps
 from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:

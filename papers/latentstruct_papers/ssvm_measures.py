@@ -13,15 +13,15 @@ from sklearn.exceptions import ConvergenceWarning as Unconverged
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
+from latentstruct.core.types import Vector
 from latentstruct.datasets import load_adult, load_optdigits, load_reuters
 from latentstruct.estimators import StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.metrics import f_beta, prbep, roc_area
-from latentstruct.ragged import Vector
+from latentstruct.metrics.strengths import comparable_strength
+from latentstruct.progress.eta import Steps
 from latentstruct.solvers import Bundle
-from latentstruct.strengths import comparable_strength
 from latentstruct.tasks import Measure
-from latentstruct.time_left import Steps
 from latentstruct_papers.findings import Findings, Table
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "latentstruct.box_features": ("BoxFeatures",),
-    "latentstruct.checkpoints": ("Checkpoint",),
-    "latentstruct.digit_views": ("RotatedViews",),
+    "latentstruct.features.boxes": ("BoxFeatures",),
+    "latentstruct.persistence.checkpoints": ("Checkpoint",),
+    "latentstruct.features.rotated_views": ("RotatedViews",),
     "latentstruct.estimators": (
         "CRF",
         "EarlyStopping",
@@ -27,16 +27,16 @@ _HOMES = {
         "StructuredPerceptron",
     ),
     "latentstruct.exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),
-    "latentstruct.features": ("WindowFeatures",),
-    "latentstruct.hierarchies": ("tree_costs",),
+    "latentstruct.features.windows": ("WindowFeatures",),
+    "latentstruct.metrics.hierarchies": ("tree_costs",),
     "latentstruct.core.objective": ("Objective", "build_objective"),
-    "latentstruct.pairing": ("pair_feature_names", "pair_features"),
-    "latentstruct.paths": ("GroupNormPath", "groupnorm_path"),
-    "latentstruct.persistence": ("load",),
+    "latentstruct.features.pairs": ("pair_feature_names", "pair_features"),
+    "latentstruct.estimators.paths": ("GroupNormPath", "groupnorm_path"),
+    "latentstruct.persistence.models": ("load",),
     "latentstruct.core.protocols": ("Result", "Round", "Temperature"),
     "latentstruct.core.regularizers": ("GroupNorm", "L2"),
-    "latentstruct.sequences": ("AlignmentInput", "SequenceTracks"),
-    "latentstruct.sharded_data": ("ShardedData",),
+    "latentstruct.data.sequences": ("AlignmentInput", "SequenceTracks"),
+    "latentstruct.data.sharded": ("ShardedData",),
     "latentstruct.solvers": (
         "CCCP",
         "LBFGS",
@@ -53,19 +53,19 @@ _HOMES = {
         "SelfPaced",
         "Subgradient",
     ),
-    "latentstruct.strengths": ("comparable_strength",),
-    "latentstruct.tasks.graph_inputs": ("grid_graph",),
-    "latentstruct.trees": ("Tree",),
+    "latentstruct.metrics.strengths": ("comparable_strength",),
+    "latentstruct.tasks.graph.inputs": ("grid_graph",),
+    "latentstruct.data.trees": ("Tree",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 if TYPE_CHECKING:
-    from latentstruct.box_features import BoxFeatures
-    from latentstruct.checkpoints import Checkpoint
     from latentstruct.core.objective import Objective, build_objective
     from latentstruct.core.protocols import Result, Round, Temperature
     from latentstruct.core.regularizers import L2, GroupNorm
-    from latentstruct.digit_views import RotatedViews
+    from latentstruct.data.sequences import AlignmentInput, SequenceTracks
+    from latentstruct.data.sharded import ShardedData
+    from latentstruct.data.trees import Tree
     from latentstruct.estimators import (
         CRF,
         EarlyStopping,
@@ -80,14 +80,16 @@ if TYPE_CHECKING:
         StructuredEstimator,
         StructuredPerceptron,
     )
+    from latentstruct.estimators.paths import GroupNormPath, groupnorm_path
     from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError, InputError
-    from latentstruct.features import WindowFeatures
-    from latentstruct.hierarchies import tree_costs
-    from latentstruct.pairing import pair_feature_names, pair_features
-    from latentstruct.paths import GroupNormPath, groupnorm_path
-    from latentstruct.persistence import load
-    from latentstruct.sequences import AlignmentInput, SequenceTracks
-    from latentstruct.sharded_data import ShardedData
+    from latentstruct.features.boxes import BoxFeatures
+    from latentstruct.features.pairs import pair_feature_names, pair_features
+    from latentstruct.features.rotated_views import RotatedViews
+    from latentstruct.features.windows import WindowFeatures
+    from latentstruct.metrics.hierarchies import tree_costs
+    from latentstruct.metrics.strengths import comparable_strength
+    from latentstruct.persistence.checkpoints import Checkpoint
+    from latentstruct.persistence.models import load
     from latentstruct.solvers import (
         CCCP,
         LBFGS,
@@ -104,9 +106,7 @@ if TYPE_CHECKING:
         SelfPaced,
         Subgradient,
     )
-    from latentstruct.strengths import comparable_strength
     from latentstruct.tasks import *  # noqa: F403
-    from latentstruct.trees import Tree
 
 
 def _structures() -> dict[str, Any]:

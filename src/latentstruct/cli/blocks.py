@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.cli.description import largest
-from latentstruct.plots.features import can_write, plot_weights, shorten
-from latentstruct.report.blocks import Block, Drawing, TableBlock, Text
+from latentstruct.viz.plots.features import can_write, plot_weights, shorten
+from latentstruct.viz.report.blocks import Block, Drawing, TableBlock, Text
 
 CONSTANT = "constant"
 MOST_LABELS = 25

@@ -39,7 +39,7 @@ from latentstruct.cli.reproduce import reproduce
 from latentstruct.cli.run import train
 from latentstruct.cli.tasks import example, tasks
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, caught_warnings, print_facts, print_json, show_percent
+from latentstruct.progress.display import Progress, caught_warnings, print_facts, print_json, show_percent
 
 app = App(name="latentstruct")
 
@@ -191,8 +191,8 @@ def info(
     Example: latentstruct info MODEL --top 20
     """
     from latentstruct.core.protocols import TransitionWeights
-    from latentstruct.persistence import read_files, restore_model
-    from latentstruct.sharded_data import ShardedData
+    from latentstruct.data.sharded import ShardedData
+    from latentstruct.persistence.models import read_files, restore_model
 
     if is_prepared(model):
         tell_prepared(ShardedData(model), json)
@@ -233,8 +233,8 @@ def demo(
 
     Example: latentstruct demo -o demo
     """
-    from latentstruct.demo import draw, run_demo
-    from latentstruct.plots import require_plots
+    from latentstruct.cli.demo import draw, run_demo
+    from latentstruct.viz.plots import require_plots
 
     require_plots()
     check_folder(output, None, "the picture goes into a folder")

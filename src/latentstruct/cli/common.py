@@ -12,11 +12,11 @@ from typing import Any
 
 import typer
 
-from latentstruct.atomic_files import PREFIX, is_temporary, probe_folder, write_output
 from latentstruct.cli.interrupts import NOTHING_WRITTEN, exit_code, on_interrupt, remember
 from latentstruct.cli.wording import in_words_of_the_command
 from latentstruct.exceptions import InputError
-from latentstruct.progress import say
+from latentstruct.persistence.atomic_files import PREFIX, is_temporary, probe_folder, write_output
+from latentstruct.progress.display import say
 
 STANDARD_STREAM = "-"
 BAD_INPUT = 2

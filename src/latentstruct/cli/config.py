@@ -13,7 +13,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from latentstruct.atomic_files import write_output
 from latentstruct.cli.parameters import (
     NUMBER,
     SHARED,
@@ -25,6 +24,7 @@ from latentstruct.cli.parameters import (
     walk_commands,
 )
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.persistence.atomic_files import write_output
 
 SUFFIX = ".toml"
 MAX_BYTES, MAX_DOTS, MAX_DEPTH = 2**18, 200, 10

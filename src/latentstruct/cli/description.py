@@ -5,7 +5,7 @@ from typing import Any
 
 from latentstruct.cli.kind import KindSpec
 from latentstruct.cli.run import describe_fit
-from latentstruct.progress import fit_facts, print_facts, print_table
+from latentstruct.progress.display import fit_facts, print_facts, print_table
 
 LABELS_SHOWN = 30
 PLAIN = bool | int | float | str | None

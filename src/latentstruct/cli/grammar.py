@@ -13,13 +13,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from latentstruct.at_work import Remarks
 from latentstruct.cli.common import reported_errors
 from latentstruct.cli.config import check_saving, read_options, suggest, write_options
 from latentstruct.cli.parameters import Parameter, list_parameters, walk_commands
 from latentstruct.cli.usage import usage_error
 from latentstruct.exceptions import InputError
-from latentstruct.progress import say
+from latentstruct.progress.display import say
+from latentstruct.progress.heartbeat import Remarks
 
 EXAMPLES = re.compile(r"Examples?: ")
 WIDEST_NAME, LEAST_WIDTH = 26, 20

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentstruct.at_work import each
 from latentstruct.cli.common import STANDARD_STREAM, check_one_stream, check_output, reported_errors
 from latentstruct.cli.options import JsonOption, OutputFileOption
 from latentstruct.cli.packing import lines_as_bytes
 from latentstruct.exceptions import InputError
-from latentstruct.progress import print_json, say
+from latentstruct.progress.display import print_json, say
+from latentstruct.progress.heartbeat import each
 
 if TYPE_CHECKING:
-    from latentstruct.formats import UaiModel
     from latentstruct.inference.structure import Beliefs
+    from latentstruct.io import UaiModel
 
 SIDE = 4
 """Of the grid that is the example."""
@@ -126,7 +126,7 @@ def infer(
 
     Example: latentstruct infer grid.uai --evidence grid.uai.evid --task MAR -o grid.uai.MAR
     """
-    from latentstruct.formats import UaiSolutions, read_uai, read_uai_evidence, read_uai_query, write_uai_solutions
+    from latentstruct.io import UaiSolutions, read_uai, read_uai_evidence, read_uai_query, write_uai_solutions
 
     limits = Limits(max_entries, width, exact)
     check_request(task, [model, evidence, query], output, limits, natural and log10)
@@ -165,7 +165,7 @@ def check_request(task: UaiTask, files: Sequence[str | None], output: str, limit
 @contextmanager
 def named_scales() -> Iterator[None]:
     """Let errors name the options of the scales."""
-    from latentstruct.formats.uai import ASK_FOR_SCALE
+    from latentstruct.io.uai import ASK_FOR_SCALE
 
     try:
         yield

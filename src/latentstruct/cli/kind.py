@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.progress import Progress, print_facts, print_table, say, show_percent, show_share
+from latentstruct.progress.display import Progress, print_facts, print_table, say, show_percent, show_share
 
 if TYPE_CHECKING:
-    from latentstruct.report.blocks import Block, Examples
+    from latentstruct.viz.report.blocks import Block, Examples
 
 Facts = list[tuple[str, str]]
 

@@ -50,8 +50,8 @@ def check_report(path: Path) -> None:
 
     A file that is there may be replaced if it is a page itself: no file that a command reads is one.
     """
-    from latentstruct.plots import require_plots
-    from latentstruct.report import require_pages
+    from latentstruct.viz.plots import require_plots
+    from latentstruct.viz.report import require_pages
 
     require_plots()
     require_pages()
@@ -78,7 +78,7 @@ def checked_report(path: Path | None) -> Path | None:
 def check_model_folder(folder: Path) -> None:
     """Raise unless a model can be written to the folder: it is new, empty, or holds one of this library."""
     if folder.is_dir() and any(folder.iterdir()):
-        from latentstruct.persistence import require_own
+        from latentstruct.persistence.models import require_own
 
         require_own(folder)
     check_folder(folder, None, "a model is a folder")

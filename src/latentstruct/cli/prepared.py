@@ -13,10 +13,10 @@ from latentstruct.cli.kind import KindSpec, Loaded, Trained
 from latentstruct.cli.options import ConvexOptions, JsonOption, QuietOption
 from latentstruct.cli.run import sizes_in_words
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.progress import Progress, print_facts, print_json
+from latentstruct.progress.display import Progress, print_facts, print_json
 
 if TYPE_CHECKING:
-    from latentstruct.sharded_data import ShardedData
+    from latentstruct.data.sharded import ShardedData
 
 MANIFEST = "data.json"
 Blocks = Iterator[tuple[Any, Any]]
@@ -49,8 +49,8 @@ class PrepareOptions:
 
     def check(self) -> None:
         """Raise before anything is read if the options do not fit together or a file cannot be read twice."""
-        from latentstruct.formats.blocks import refuse_stream
-        from latentstruct.shard_writing import folder_to_write
+        from latentstruct.data.shard_writing import folder_to_write
+        from latentstruct.io.blocks import refuse_stream
 
         if self.unlabelled and self.like is None:
             raise InputError(
@@ -77,7 +77,7 @@ class ToPrepare:
 
 def prepare(kind: KindSpec, options: PrepareOptions) -> None:
     """Prepare data as the options say."""
-    from latentstruct.sharded_data import ShardedData
+    from latentstruct.data.sharded import ShardedData
 
     options.check()
     like = None if options.like is None else load_like(options.like, kind)
@@ -143,7 +143,7 @@ def open_prepared(folder: str, kind: str, record: type[Any]) -> PreparedData:
     """Open prepared data, or raise if they are not for this kind of model."""
     import msgspec
 
-    from latentstruct.sharded_data import ShardedData
+    from latentstruct.data.sharded import ShardedData
 
     data = ShardedData(folder)
     extra = data.extra if isinstance(data.extra, dict) else {}
@@ -193,7 +193,7 @@ def open_for(model: Trained, kind: KindSpec, folder: str, labelled: bool = True)
 
     If `labelled`, the data must have labels to compare predictions with.
     """
-    from latentstruct.checks import copied
+    from latentstruct.core.validation import copied
     from latentstruct.estimators.stored import adopt
 
     prepared = open_prepared(folder, kind.name, kind.record)

@@ -10,7 +10,7 @@ from latentstruct.cli.kind import KindSpec, Trained
 from latentstruct.exceptions import FormatError, InputError
 
 if TYPE_CHECKING:
-    from latentstruct.persistence import ModelFiles
+    from latentstruct.persistence.models import ModelFiles
 
 NAMES = (
     "chain",
@@ -57,7 +57,7 @@ def find_kind(extra: Any) -> KindSpec | None:
 
 def load_trained(path: Path) -> tuple[KindSpec, Trained]:
     """Read a model that `latentstruct train` wrote."""
-    from latentstruct.persistence import read_files
+    from latentstruct.persistence.models import read_files
 
     return restore_trained(read_files(path))
 
@@ -66,7 +66,7 @@ def restore_trained(files: "ModelFiles") -> tuple[KindSpec, Trained]:
     """Return a model that `latentstruct train` wrote and whose files are read."""
     import msgspec
 
-    from latentstruct.persistence import restore_model
+    from latentstruct.persistence.models import restore_model
 
     path, extra = files.folder, files.settings.extra
     kind = find_kind(extra)

@@ -12,7 +12,7 @@ from latentstruct.cli.options import HeldOut, JsonOption, ModelArgument, QuietOp
 from latentstruct.cli.registry import find_kind, restore_trained
 from latentstruct.cli.run import shown_name
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, caught_warnings, print_facts, print_json
+from latentstruct.progress.display import Progress, caught_warnings, print_facts, print_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ def report(options: ReportOptions) -> None:
 
 def load_any(options: ReportOptions) -> tuple[KindSpec | None, Trained]:
     """Read a model that the command trained or, if no data are given, that was saved from Python."""
-    from latentstruct.persistence import read_files, restore_model
+    from latentstruct.persistence.models import read_files, restore_model
 
     path, files = options.model, read_files(options.model)
     if find_kind(files.settings.extra) is not None:
@@ -72,15 +72,15 @@ def load_any(options: ReportOptions) -> tuple[KindSpec | None, Trained]:
     if options.values:
         raise InputError(
             f"{path} was not written by latentstruct train, so how to read files for it is not known: leave the data "
-            "out, or call latentstruct.report.write_report(model, path, X, Y) from Python"
+            "out, or call latentstruct.viz.report.write_report(model, path, X, Y) from Python"
         )
     return None, Trained(path, restore_model(files), None)
 
 
 def draw_page(kind: KindSpec | None, trained: Trained, examples: Any, output: Path) -> dict[str, Any]:
     """Write the page; return what it holds."""
-    from latentstruct.report.model import model_page
-    from latentstruct.report.page import write_page
+    from latentstruct.viz.report.model import model_page
+    from latentstruct.viz.report.page import write_page
 
     page = model_page(kind, trained, examples)
     write_page(page, output)

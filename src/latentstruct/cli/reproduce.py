@@ -11,7 +11,7 @@ from latentstruct.cli.common import check_folder, ended_by_interrupt, reported_e
 from latentstruct.cli.config import suggest
 from latentstruct.cli.options import JsonOption, QuietOption
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, caught_warnings, print_json, print_table, say
+from latentstruct.progress.display import Progress, caught_warnings, print_json, print_table, say
 
 
 def experiments() -> ModuleType:
@@ -68,8 +68,8 @@ def reproduce(
         found = "no experiment is named" if name is None else f"there is no experiment {name!r}"
         near = "" if name is None else suggest(name, papers.EXPERIMENTS)
         raise InputError(f"{found}; expected one of {', '.join(papers.EXPERIMENTS)}: choose one of these{near}")
-    from latentstruct.plots import require_plots
-    from latentstruct.report import require_pages
+    from latentstruct.viz.plots import require_plots
+    from latentstruct.viz.report import require_pages
 
     require_plots()
     require_pages()

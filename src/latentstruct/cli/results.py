@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from latentstruct.atomic_files import PREFIX
 from latentstruct.cli.interrupts import interrupt, on_interrupt, remember
+from latentstruct.persistence.atomic_files import PREFIX
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from latentstruct.cli.kind import KindSpec, Loaded, Trained
 from latentstruct.cli.options import TrainOptions
 from latentstruct.cli.wording import in_words_of_the_command
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, caught_warnings, fit_facts, print_facts, print_json, say
+from latentstruct.progress.display import Progress, caught_warnings, fit_facts, print_facts, print_json, say
 
 
 def train(kind: KindSpec, options: TrainOptions) -> None:
@@ -83,7 +83,7 @@ class Training:
 
     def _save(self, seconds: float) -> dict[str, Any]:
         """Save the model and what belongs to it; return what to report of it."""
-        from latentstruct.persistence import save_model
+        from latentstruct.persistence.models import save_model
 
         record = replace(self.kind.final_record(self.model, self.loaded), seconds=seconds)
         self.model = replace(self.model, record=record)
@@ -103,8 +103,8 @@ class Training:
         return self.kind.main_score(self.kind.score(replace(self.model, estimator=estimator), self.held_out))
 
     def _write_report(self) -> str:
-        from latentstruct.report.model import model_page
-        from latentstruct.report.page import write_page
+        from latentstruct.viz.report.model import model_page
+        from latentstruct.viz.report.page import write_page
 
         assert self.options.report is not None
         data, source = self.held_out, f"{shown_name(self.options.valid)}, held out from training"
@@ -142,7 +142,7 @@ def sizes_in_words(result: dict[str, Any]) -> str:
 def files_beside(folder: Path) -> list[Path]:
     """Return the files that an earlier training wrote into the folder with its model."""
     from latentstruct.cli.registry import find_kind
-    from latentstruct.persistence import read_settings
+    from latentstruct.persistence.models import read_settings
 
     try:
         kind = find_kind(read_settings(folder).extra)

@@ -123,7 +123,7 @@ class RunOptions:
         if self.executor is None:
             yield
             return
-        from latentstruct.dask_shards import connect
+        from latentstruct.parallel.dask_shards import connect
 
         found = connect(self.executor, self.scheduler)
         estimator.set_params(executor=found)
@@ -136,7 +136,7 @@ class RunOptions:
     def _checkpoint(self) -> dict[str, Any]:
         if self.checkpoint is None:
             return {}
-        from latentstruct.checkpoints import Checkpoint
+        from latentstruct.persistence.checkpoints import Checkpoint
 
         every = SECONDS_BETWEEN_CHECKPOINTS if self.checkpoint_every is None else self.checkpoint_every
         return {"checkpoint": Checkpoint(self.checkpoint, every)}

@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
-from latentstruct.atomic_files import write_output
 from latentstruct.cli.common import STANDARD_STREAM, reported_errors
 from latentstruct.cli.config import suggest
 from latentstruct.cli.options import JsonOption, OutputFileOption, SeedOption
 from latentstruct.cli.registry import KINDS
 from latentstruct.exceptions import InputError
-from latentstruct.progress import print_facts, print_json
+from latentstruct.persistence.atomic_files import write_output
+from latentstruct.progress.display import print_facts, print_json
 
 MODEL = "model"
 LINES_SHOWN, LETTERS_SHOWN = 8, 100
@@ -222,7 +222,7 @@ def example(
     """
     guide = find_guide(task)
     if guide.packed:
-        from latentstruct.images import require_vision
+        from latentstruct.data.images import require_vision
 
         require_vision()
         if output == STANDARD_STREAM and sys.stdout.isatty():

@@ -6,14 +6,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from latentstruct.core.formatting import short_repr, show
 from latentstruct.core.oracles import FixedOracle, FixedTotal, SlackOracle, TaskOracle
 from latentstruct.core.protocols import Oracle, Regularizer, RememberingBatch, Starts, Task, Temperature
 from latentstruct.core.regularizers import L2
+from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Plane, Planes
-from latentstruct.ragged import Indices, Vector
-from latentstruct.shards import ShardedOracle, Shards, sharded_truth
-from latentstruct.short_repr import short_repr, show
+from latentstruct.parallel.shards import ShardedOracle, Shards, sharded_truth
+from latentstruct.planes.plane import Plane, Planes
 
 Rescaling = Literal["margin", "slack"]
 

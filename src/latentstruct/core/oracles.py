@@ -20,11 +20,11 @@ from latentstruct.core.protocols import (
     RememberingBatch,
     Temperature,
 )
+from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
-from latentstruct.executors import Chunks, pieces, thread_fold, thread_map
-from latentstruct.plane_sums import PlaneTree, group_size
-from latentstruct.planes import Plane, Planes
-from latentstruct.ragged import Indices, Vector
+from latentstruct.parallel.threads import Chunks, pieces, thread_fold, thread_map
+from latentstruct.planes.plane import Plane, Planes
+from latentstruct.planes.summation import PlaneTree, group_size
 
 WORTH = 10.0
 """A chunk takes at least this many times its own overhead."""

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.formatting import show
 from latentstruct.core.protocols import HARD, Batch, KnownBatch, LinearMap, PartLoss, Pooled, Query, Task, Temperature
+from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Plane, Planes, Slopes, checked_planes
-from latentstruct.ragged import Indices, Vector
-from latentstruct.short_repr import show
+from latentstruct.planes.plane import Plane, Planes, Slopes, checked_planes
 
 
 def require_labels(batch: Batch, mode: str) -> None:

@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkabl
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.executors import Chunks
-from latentstruct.planes import Plane, Planes, Slopes
-from latentstruct.ragged import Indices, Vector, Weights
-from latentstruct.short_repr import short_repr
+from latentstruct.core.formatting import short_repr
+from latentstruct.core.types import Indices, Vector, Weights
+from latentstruct.parallel.threads import Chunks
+from latentstruct.planes.plane import Plane, Planes, Slopes
 
 Mode = Literal["free", "augmented", "clamped"]
 
@@ -63,7 +63,7 @@ class RememberingBatch(Protocol):
     """A batch whose answers depend on earlier ones, such as messages that inference starts from."""
 
     def memory(self) -> Any:
-        """Return what later answers depend on, as a tree; see `latentstruct.state_trees`."""
+        """Return what later answers depend on, as a tree; see `latentstruct.persistence.state_trees`."""
 
     def recall(self, memory: Any) -> None:
         """Put back what `memory` returned; raise LookupError, TypeError or ValueError for anything else."""
@@ -633,13 +633,13 @@ Callback = Callable[[Round], bool | str | None]
 """Called after each iteration, and with estimates during long ones. If it returns True, training stops.
 
 If it returns "early_stopping", only the present start ends. A method ``begin`` is called before the first iteration
-with a `latentstruct.time_left.Outlook`, and a method ``go_on`` with the name of the checkpoint that training resumes
+with a `latentstruct.progress.eta.Outlook`, and a method ``go_on`` with the name of the checkpoint that training resumes
 from and the number of iterations in it.
 """
 
 
 class Checkpointer(Protocol):
-    """Where a solver stores its state, as a tree; see `latentstruct.state_trees`."""
+    """Where a solver stores its state, as a tree; see `latentstruct.persistence.state_trees`."""
 
     saved: Any
     """The state to continue from, or None."""

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
-from latentstruct.checks import check_unmasked
+from latentstruct.core.formatting import show
+from latentstruct.core.types import Indices, Vector
+from latentstruct.core.validation import check_unmasked
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Indices, Vector
-from latentstruct.short_repr import show
 
 SMALLEST_SQUARE = 1e-280
 STATE_GROUPS = {"states": False, "shared_states": True}

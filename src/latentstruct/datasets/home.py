@@ -12,10 +12,10 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.formatting import show
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.npz import load_arrays
-from latentstruct.formats.text import open_unpacked
-from latentstruct.short_repr import show
+from latentstruct.io.npz import load_arrays
+from latentstruct.io.text import open_unpacked
 
 ENVIRONMENT_VARIABLE = "LATENTSTRUCT_DATA"
 CURE = "fetch the file again"

@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.boxes import Boxes, check_boxes
+from latentstruct.core.formatting import short_repr, show
+from latentstruct.data.boxes import Boxes, check_boxes
+from latentstruct.data.images import ImageFiles
 from latentstruct.datasets.home import CURE, Home, check_range, loader, read_whole_numbers
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.idx import read_idx
-from latentstruct.formats.text import Source
-from latentstruct.images import ImageFiles
-from latentstruct.short_repr import short_repr, show
+from latentstruct.io.idx import read_idx
+from latentstruct.io.text import Source
 
 SIDE = 28
 N_PIXELS, N_LETTERS = 128, 26

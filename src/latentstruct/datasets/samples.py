@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from latentstruct.core.formatting import short_repr, show
 from latentstruct.datasets.home import CURE, Home, dataset_file, loader
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.ranking import Queries, read_queries
-from latentstruct.formats.svmlight import SparseRows, read_svmlight
-from latentstruct.formats.tables import read_csv
-from latentstruct.formats.text import Source
-from latentstruct.short_repr import short_repr, show
+from latentstruct.io.ranking import Queries, read_queries
+from latentstruct.io.svmlight import SparseRows, read_svmlight
+from latentstruct.io.tables import read_csv
+from latentstruct.io.text import Source
 
 DIGIT_FEATURES, HIGHEST_COUNT, ADULT_FEATURES = 64, 16, 122
 _N_PARTS, _RANKING_FEATURES = 5, 46

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.formatting import short_repr, show
 from latentstruct.datasets.home import CURE, loader, read_archive
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.alignments import SequencePairs, parse_alignments
-from latentstruct.formats.fasta import Sequences, read_fasta
-from latentstruct.formats.text import NUMBER, Source
-from latentstruct.short_repr import short_repr, show
+from latentstruct.io.alignments import SequencePairs, parse_alignments
+from latentstruct.io.fasta import Sequences, read_fasta
+from latentstruct.io.text import NUMBER, Source
 
 _PROMOTER = re.compile(r"([+-])\s*,\s*([^,\s]+)\s*,\s*([acgtACGT]+)")
 _ACS = re.compile(r"(?:^|\s)acs=(\S*)")

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from latentstruct.core.formatting import short_repr, show
+from latentstruct.data.documents import Document
+from latentstruct.data.trees import Tree, plain_label
 from latentstruct.datasets.home import loader, read_archive
-from latentstruct.documents import Document
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats.brackets import parse_trees
-from latentstruct.formats.columns import parse_conll
-from latentstruct.formats.coreference import parse_litbank
-from latentstruct.formats.text import Source
-from latentstruct.short_repr import short_repr, show
-from latentstruct.trees import Tree, plain_label
+from latentstruct.io.brackets import parse_trees
+from latentstruct.io.columns import parse_conll
+from latentstruct.io.coreference import parse_litbank
+from latentstruct.io.text import Source
 
 _TREES = ".tbf"
 _ELLIPSIS = "*0*"
@@ -134,7 +134,7 @@ class CessEsp:
 def simplify_label(label: str) -> str:
     """Return the label of a constituent without its function and details, one of about 30 labels.
 
-    The function is dropped (see `latentstruct.trees.plain_label`), and ``*``; of the parts between dots those for
+    The function is dropped (see `latentstruct.data.trees.plain_label`), and ``*``; of the parts between dots those for
     gender, number, coordination, ellipsis and references are dropped from the second on. Noun phrases of names are noun
     phrases (``snp`` → ``sn``), adjective phrases are ``sa``, and adverbial and participle clauses have one letter.
 

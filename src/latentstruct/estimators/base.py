@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, Tags
 
-from latentstruct.checkpoints import open_checkpoint
-from latentstruct.checks import as_reals, check_choice, check_flag, copied
+from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective, Rescaling, build_objective
 from latentstruct.core.protocols import Batch, Callback, Classifier, Regularizer, Result, Starts
-from latentstruct.digests import digest
+from latentstruct.core.types import Vector
+from latentstruct.core.validation import as_reals, check_choice, check_flag, copied
+from latentstruct.data.sharded import ShardedData
 from latentstruct.estimators.data_placement import DataPlacement, data_placement
 from latentstruct.estimators.early_stopping import EarlyStopping, Validation, check_early_stopping
 from latentstruct.estimators.identity import training_identity
@@ -26,11 +27,10 @@ from latentstruct.estimators.predicting import Predicting, check_weights
 from latentstruct.estimators.reports import RoundPrinter, begin_callback, warn_about_training
 from latentstruct.estimators.states import StateSelection
 from latentstruct.exceptions import InputError
-from latentstruct.executors import effective_jobs
-from latentstruct.ragged import Vector
-from latentstruct.sharded_data import ShardedData
-from latentstruct.shards import Shards
-from latentstruct.short_repr import show
+from latentstruct.parallel.shards import Shards
+from latentstruct.parallel.threads import effective_jobs
+from latentstruct.persistence.checkpoints import open_checkpoint
+from latentstruct.persistence.fingerprint import digest
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.selection import select_solver
 from latentstruct.solvers.starts import LatentStarts, SampledStarts, SummedStarts
@@ -382,7 +382,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
 
     def save(self, path: str | Path) -> None:
         """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`)."""
-        from latentstruct.persistence import save_model
+        from latentstruct.persistence.models import save_model
 
         check_weights(self)
         save_model(path, self)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentstruct.core.formatting import show
+from latentstruct.core.memory import require_weights
 from latentstruct.core.oracles import TaskOracle
 from latentstruct.core.protocols import Batch
+from latentstruct.core.types import Indices
+from latentstruct.data.sharded import ShardedData
 from latentstruct.estimators.stored import stored_shards
 from latentstruct.exceptions import InputError
-from latentstruct.executors import pieces
-from latentstruct.held_values import stored_recipes
-from latentstruct.memory import require_weights
-from latentstruct.ragged import Indices
-from latentstruct.sharded_data import ShardedData
-from latentstruct.shards import LocalShards, Shards, data_recipes, length_of, shard_bounds
-from latentstruct.short_repr import show
+from latentstruct.parallel.dask_transport import stored_recipes
+from latentstruct.parallel.shards import LocalShards, Shards, data_recipes, length_of, shard_bounds
+from latentstruct.parallel.threads import pieces
 from latentstruct.tasks.base import BaseTask
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def data_placement(estimator: "BaseStructuredEstimator", task: BaseTask, given: 
         batches, shared = [recipe(task) for recipe in recipes], here.cuts is not None
         yield replace(here, batch=LocalShards(task, batches, shared=shared))
         return
-    from latentstruct.dask_shards import DaskShards, opened
+    from latentstruct.parallel.dask_shards import DaskShards, opened
 
     with opened(executor) as client:
         remote = DaskShards(client, task, recipes)

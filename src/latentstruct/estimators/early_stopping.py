@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.checks import is_real
+from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Callback, Result, Round
+from latentstruct.core.types import Vector
+from latentstruct.core.validation import is_real
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector
-from latentstruct.short_repr import show
 from latentstruct.solvers.base import EARLY_STOPPING, BaseSolver
 
 

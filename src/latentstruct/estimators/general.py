@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass
 
+from latentstruct.core.formatting import show
 from latentstruct.core.objective import Rescaling
 from latentstruct.core.protocols import Regularizer, Temperature
 from latentstruct.estimators.base import RegularizedEstimator
 from latentstruct.exceptions import InputError
-from latentstruct.short_repr import show
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

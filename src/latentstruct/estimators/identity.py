@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.digests import digest
+from latentstruct.persistence.fingerprint import digest
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.tasks.base import BaseTask
 

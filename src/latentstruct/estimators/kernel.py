@@ -11,15 +11,13 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
-from latentstruct.checks import check_choice, copied
+from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Batch, Callback, Temperature
+from latentstruct.core.types import Indices, Vector
+from latentstruct.core.validation import check_choice, copied
 from latentstruct.estimators.base import BaseStructuredEstimator, FitInputs
-from latentstruct.estimators.predicting import check_weights, is_latent
-from latentstruct.estimators.reports import begin_callback
-from latentstruct.estimators.stored import refuse_stored
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.kernel_maps import (
+from latentstruct.estimators.kernel_maps import (
     NAMES,
     FeatureRows,
     GramRows,
@@ -30,19 +28,21 @@ from latentstruct.kernel_maps import (
     factorise,
     resolve_gamma,
 )
-from latentstruct.planes import Planes
-from latentstruct.ragged import Indices, Vector
-from latentstruct.short_repr import show
+from latentstruct.estimators.predicting import check_weights, is_latent
+from latentstruct.estimators.reports import begin_callback
+from latentstruct.estimators.stored import refuse_stored
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.planes.plane import Planes
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.sampled_cuts import SampledCuts
 from latentstruct.solvers.starts import LatentStarts
 from latentstruct.tasks.base import BaseTask
+from latentstruct.tasks.classes.latent_multiclass import LatentMulticlass
+from latentstruct.tasks.classes.multiclass import Multiclass
+from latentstruct.tasks.classes.states import StateBatch
 from latentstruct.tasks.inputs import InputRows, check_matrix, is_finite_number, with_own_indices
-from latentstruct.tasks.latent_multiclass import LatentMulticlass
-from latentstruct.tasks.measure import Measure
-from latentstruct.tasks.multiclass import Multiclass
-from latentstruct.tasks.states import StateBatch
+from latentstruct.tasks.measure.task import Measure
 
 EXACT_ROWS = 8000
 """Rows up to which ``cuts="auto"`` trains exactly."""

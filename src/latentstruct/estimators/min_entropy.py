@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import RenyiOracle
 from latentstruct.core.protocols import Batch, Mode, Prediction
 from latentstruct.core.regularizers import L2
+from latentstruct.core.types import Vector
 from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector
-from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask
 
 SIDES: tuple[Mode, Mode] = ("augmented", "clamped")

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from latentstruct.core.objective import Objective, Rescaling
 from latentstruct.core.protocols import Batch, Temperature
+from latentstruct.core.types import Vector
 from latentstruct.estimators.base import BaseStructuredEstimator, RegularizedEstimator
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector
 from latentstruct.tasks.base import BaseTask
 
 

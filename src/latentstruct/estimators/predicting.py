@@ -10,13 +10,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from latentstruct.at_work import each
 from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Prediction, Temperature
+from latentstruct.core.types import Vector
+from latentstruct.data.sharded import ShardedData
 from latentstruct.estimators.stored import StoredExamples, StoredPart, by_parts, joined, require_outputs
 from latentstruct.exceptions import InputError
-from latentstruct.executors import effective_jobs, thread_map
-from latentstruct.ragged import Vector
-from latentstruct.sharded_data import ShardedData
+from latentstruct.parallel.threads import effective_jobs, thread_map
+from latentstruct.progress.heartbeat import each
 from latentstruct.tasks.base import BaseTask, check_examples
 
 DECODED_TOGETHER, BLOCKS_OF_THREAD = 256, 8

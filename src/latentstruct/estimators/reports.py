@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.callers import user_stacklevel
-from latentstruct.checkpoints import FileCheckpointer, rounds_in
+from latentstruct.core.callers import user_stacklevel
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result, Round
 from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import ConvergenceWarning
+from latentstruct.persistence.checkpoints import FileCheckpointer, rounds_in
+from latentstruct.progress.eta import Outlook, TrainingTime
 from latentstruct.solvers.base import BaseSolver
-from latentstruct.time_left import Outlook, TrainingTime
 
 if TYPE_CHECKING:
     from latentstruct.estimators.base import BaseStructuredEstimator

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from latentstruct.checks import check_choice
+from latentstruct.core.formatting import show
 from latentstruct.core.protocols import StateWeights
+from latentstruct.core.types import Vector
+from latentstruct.core.validation import check_choice
 from latentstruct.estimators.predicting import check_weights
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector
-from latentstruct.short_repr import show
 from latentstruct.tasks.base import BaseTask
 
 Zeros = Literal["keep", "drop"]

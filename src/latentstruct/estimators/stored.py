@@ -8,13 +8,13 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from latentstruct.checks import copied
+from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Batch
+from latentstruct.core.validation import copied
+from latentstruct.data.sharded import ShardedData
 from latentstruct.exceptions import InputError
-from latentstruct.executors import effective_jobs, thread_map
-from latentstruct.sharded_data import ShardedData
-from latentstruct.shards import LocalShards
-from latentstruct.short_repr import show
+from latentstruct.parallel.shards import LocalShards
+from latentstruct.parallel.threads import effective_jobs, thread_map
 from latentstruct.tasks.base import BaseTask
 
 
@@ -125,7 +125,7 @@ def _alike(one: Any, other: Any) -> bool:
     """Tell whether two values of a parameter mean the same, whether lists or tuples, plain numbers or numpy's."""
     if joblib.hash(one) == joblib.hash(other):
         return True
-    from latentstruct.persistence import encode
+    from latentstruct.persistence.models import encode
 
     try:
         return _plain(encode(_plain(one), "")) == _plain(encode(_plain(other), ""))

@@ -9,16 +9,16 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Batch, Callback, LatentSites, Result
-from latentstruct.dissimilarity import DissimilarityObjective, LatentModel
+from latentstruct.core.types import Vector
 from latentstruct.estimators.base import FitInputs
 from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector
-from latentstruct.short_repr import show
 from latentstruct.solvers.alternation import Alternation, Dissimilarity, Imputation, Kept
 from latentstruct.solvers.base import BaseSolver
+from latentstruct.solvers.dissimilarity import DissimilarityObjective, LatentModel
 from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.inputs import check_matrix
 

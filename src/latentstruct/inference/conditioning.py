@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.exceptions import InputError
-from latentstruct.executors import MOST_PIECES
 from latentstruct.inference.elimination import Layout, as_flags, asked_graphs
 from latentstruct.inference.structure import Beliefs, FactorGraphs, as_indices
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.parallel.threads import MOST_PIECES
 
 MOST_KNOWN = 2 * MOST_PIECES
 """Questions whose places are remembered: enough for a batch that threads share."""

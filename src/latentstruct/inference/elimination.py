@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latentstruct.core.protocols import Temperature
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.exceptions import InputError
 from latentstruct.inference.structure import MOST_ENTRIES, Beliefs, FactorGraphs, as_indices
 from latentstruct.kernels import elimination as kernel
 from latentstruct.kernels import elimination_program as planner
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
 
 MOST_TOTAL = 2**26
 """Entries of all tables of a graph together that are allowed in any case (half a gigabyte)."""

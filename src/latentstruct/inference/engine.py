@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latentstruct.core.protocols import Temperature
+from latentstruct.core.types import Indices, offsets_from_lengths
 from latentstruct.inference.elimination import Elimination, asked_graphs
 from latentstruct.inference.propagation import Counting, Propagated, Propagation, run_split
 from latentstruct.inference.structure import FactorGraphs
-from latentstruct.ragged import Indices, offsets_from_lengths
 
 
 class Inference:

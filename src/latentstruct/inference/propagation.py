@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
+from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Temperature
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.exceptions import InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination, Layout, as_flags, asked_graphs, check_temperature
@@ -18,8 +20,6 @@ from latentstruct.kernels import assignments, propagation
 from latentstruct.kernels.factor_propagation import run_factors
 from latentstruct.kernels.pairwise_propagation import run_pairwise
 from latentstruct.kernels.propagation import Asked, Wiring
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions
-from latentstruct.short_repr import show
 
 Flags = NDArray[np.bool_]
 Counting = Literal["bethe", "trees", "auto"]

@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths
 
 MOST_ENTRIES = 2**62
 """More table entries than this are refused, so that positions never overflow."""

@@ -13,7 +13,7 @@ state; no sum or maximum becomes NaN.
 from typing import NamedTuple
 
 from latentstruct._native.propagation import fold, most_probable, read_out, traverse
-from latentstruct.ragged import Indices, Vector
+from latentstruct.core.types import Indices, Vector
 
 __all__ = ["Asked", "Wiring", "fold", "most_probable", "read_out", "traverse"]
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import check_lists
+from latentstruct.core.formatting import show
+from latentstruct.core.validation import check_lists
+from latentstruct.data.sequences import Matches, check_matches, count_hits
 from latentstruct.exceptions import InputError
-from latentstruct.sequences import Matches, check_matches, count_hits
-from latentstruct.short_repr import show
 
 __all__ = ["alignment_scores", "modeler_scores", "q_scores"]
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.boxes import check_boxes, overlaps
-from latentstruct.checks import is_ordered
+from latentstruct.core.formatting import show
+from latentstruct.core.validation import is_ordered
+from latentstruct.data.boxes import check_boxes, overlaps
 from latentstruct.exceptions import InputError
-from latentstruct.short_repr import show
 
 __all__ = ["box_scores"]
 

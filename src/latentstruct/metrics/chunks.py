@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from latentstruct.checks import check_lists, listed
+from latentstruct.core.formatting import show
+from latentstruct.core.validation import check_lists, listed
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.counts import FoundScore
-from latentstruct.short_repr import show
 
 __all__ = ["ChunkScore", "ChunkScores", "chunk_scores", "chunk_spans"]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from latentstruct.checks import check_unmasked, is_ordered, numbers_of
+from latentstruct.core.formatting import show
+from latentstruct.core.validation import check_unmasked, is_ordered, numbers_of
 from latentstruct.exceptions import InputError
-from latentstruct.short_repr import show
 
 __all__ = ["ClusterScore", "ClusterScores", "cluster_scores"]
 

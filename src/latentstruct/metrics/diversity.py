@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.checks import check_lists, check_sparse, check_unmasked, is_ordered
+from latentstruct.core.formatting import show
+from latentstruct.core.types import Indices
+from latentstruct.core.validation import check_lists, check_sparse, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Indices
-from latentstruct.short_repr import show
 
 __all__ = ["DiversityScores", "diversity_scores", "expected_random_loss", "subtopic_loss", "subtopic_recall"]
 

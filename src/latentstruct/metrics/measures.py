@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from latentstruct.checks import array_of, as_reals, is_real
+from latentstruct.core.formatting import show
+from latentstruct.core.types import Vector
+from latentstruct.core.validation import array_of, as_reals, is_real
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.ranking import average_precision, precision_at_k
-from latentstruct.ragged import Vector
-from latentstruct.short_repr import show
 
 __all__ = [
     "Contingency",

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import listed, names_of
+from latentstruct.core.validation import listed, names_of
+from latentstruct.data.trees import Constituent, Tree, check_tree, constituents, preterminals
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.counts import FoundScore
-from latentstruct.trees import Constituent, Tree, check_tree, constituents, preterminals
 
 __all__ = ["BracketScore", "ParseScores", "parse_counts", "parse_f1", "parse_scores"]
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import as_reals, check_lists
+from latentstruct.core.formatting import show
+from latentstruct.core.types import Vector
+from latentstruct.core.validation import as_reals, check_lists
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector
-from latentstruct.short_repr import show
 
 __all__ = ["RankingScores", "average_precision", "ndcg_at_k", "precision_at_k", "ranking_scores"]
 

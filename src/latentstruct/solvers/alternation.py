@@ -9,23 +9,23 @@ import numpy as np
 from scipy.optimize import minimize as minimize_smooth
 from sklearn.base import clone
 
-from latentstruct.checkpoints import task_errors
+from latentstruct.core.formatting import short_repr, show
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result, Round, Starts
-from latentstruct.dissimilarity import DissimilarityObjective, Function, latent_risk
+from latentstruct.core.types import Array, Vector, Weights
 from latentstruct.exceptions import InputError
-from latentstruct.plane_store import PlaneStore
-from latentstruct.ragged import Array, Vector, Weights
-from latentstruct.short_repr import short_repr, show
+from latentstruct.persistence.checkpoints import task_errors
+from latentstruct.persistence.state_trees import CONTEXT, Numbers, Tree
+from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers.base import LAST, BaseSolver
 from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
+from latentstruct.solvers.dissimilarity import DissimilarityObjective, Function, latent_risk
 from latentstruct.solvers.outer_loop import OuterLoop
 from latentstruct.solvers.selection import choose_solver
 from latentstruct.solvers.self_paced import SelfPaced
 from latentstruct.solvers.starts import GivenPlanes, OneStart
-from latentstruct.state_trees import CONTEXT, Numbers, Tree
 
 
 @dataclass

@@ -11,14 +11,21 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
-from latentstruct.checkpoints import restoring
-from latentstruct.checks import check_choice, check_flag, is_real
+from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Callback, Checkpointer, Result, Round
+from latentstruct.core.types import Vector, Weights
+from latentstruct.core.validation import check_choice, check_flag, is_real
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector, Weights
-from latentstruct.short_repr import show
-from latentstruct.state_trees import CONTEXT, Tree, checked_dict, from_state_dict, load_state_dict, state_dict
+from latentstruct.persistence.checkpoints import restoring
+from latentstruct.persistence.state_trees import (
+    CONTEXT,
+    Tree,
+    checked_dict,
+    from_state_dict,
+    load_state_dict,
+    state_dict,
+)
 
 MEANINGS = {
     "convex": "a convex objective (no latent variables, or a linearised clamped side)",
@@ -492,7 +499,7 @@ class BaseSolver(BaseEstimator):
         return self
 
     def ending(self, objective: Any) -> tuple[str, float, int]:
-        """Return by which rule a run ends, its goal and the iterations it looks at; see `latentstruct.time_left`."""
+        """Return by which rule a run ends, its goal and the iterations it looks at; see `latentstruct.progress.eta`."""
         if not self.bounds:
             return "", 0.0, 1
         return "gap" if "convex" in objective.properties else "", self.tol, 1

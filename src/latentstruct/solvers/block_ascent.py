@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from latentstruct.core.objective import Objective
-from latentstruct.ragged import Vector, Weights
+from latentstruct.core.types import Vector, Weights
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 

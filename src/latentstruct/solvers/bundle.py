@@ -8,18 +8,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import check_flag
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Oracle
+from latentstruct.core.types import Array, Vector, Weights
+from latentstruct.core.validation import check_flag
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
-from latentstruct.plane_store import PlaneStore
-from latentstruct.planes import Plane
-from latentstruct.ragged import Array, Vector, Weights
-from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
-from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.caches import Shares, dense_planes, in_bytes, shared_out
-from latentstruct.state_trees import (
+from latentstruct.persistence.state_trees import (
     CONTEXT,
     Counts,
     Numbers,
@@ -28,6 +23,11 @@ from latentstruct.state_trees import (
     load_state_dict,
     state_dict,
 )
+from latentstruct.planes.plane import Plane
+from latentstruct.planes.store import PlaneStore
+from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
+from latentstruct.solvers.base import BaseSolver, Monitor
+from latentstruct.solvers.caches import Shares, dense_planes, in_bytes, shared_out
 
 # The QP over the planes is solved to this share of the gap that is wanted.
 QP_SHARE = 1e-3

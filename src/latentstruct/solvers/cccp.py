@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
+from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result, Round
+from latentstruct.core.types import Vector, Weights
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector, Weights
-from latentstruct.short_repr import show
+from latentstruct.persistence.state_trees import CONTEXT
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how iterates are stored
 from latentstruct.solvers.base import BaseSolver, least_scale
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.outer_loop import OuterLoop
-from latentstruct.state_trees import CONTEXT
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from latentstruct.core.objective import Objective
-from latentstruct.ragged import Vector
+from latentstruct.core.types import Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 

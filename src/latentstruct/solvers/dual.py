@@ -11,13 +11,13 @@ from functools import partial
 import numpy as np
 
 from latentstruct.core.objective import Objective
-from latentstruct.plane_store import PlaneStore
-from latentstruct.planes import Planes
-from latentstruct.ragged import Indices, Vector, Weights
+from latentstruct.core.types import Indices, Vector, Weights
+from latentstruct.persistence.state_trees import CONTEXT, load_state_dict, state_dict
+from latentstruct.planes.plane import Planes
+from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
 from latentstruct.solvers.base import Monitor
 from latentstruct.solvers.caches import in_bytes
-from latentstruct.state_trees import CONTEXT, load_state_dict, state_dict
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from latentstruct.core.objective import Objective
-from latentstruct.ragged import Array, Indices, Vector
+from latentstruct.core.types import Array, Indices, Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Round
-from latentstruct.ragged import Vector
+from latentstruct.core.types import Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.block_ascent import Ascent, BlockAscent
 from latentstruct.solvers.bundle import Bundle, PlaneBundle

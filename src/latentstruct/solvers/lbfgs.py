@@ -10,10 +10,10 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from latentstruct.core.objective import Objective
+from latentstruct.core.types import Vector, Weights
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector, Weights
+from latentstruct.persistence.state_trees import state_dict
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.state_trees import state_dict
 
 ARMIJO, CURVATURE = 1e-4, 0.9
 MAX_TRIALS = 40

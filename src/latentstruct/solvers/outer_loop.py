@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from latentstruct.checkpoints import NestedCheckpointer, restoring
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Callback, Checkpointer, Result, Round
-from latentstruct.plane_store import PlaneStore
-from latentstruct.ragged import Vector
+from latentstruct.core.types import Vector
+from latentstruct.persistence.checkpoints import NestedCheckpointer, restoring
+from latentstruct.persistence.state_trees import CONTEXT, Tree, from_state_dict, load_state_dict, state_dict
+from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers.base import EARLY_STOPPING, ENDINGS, LAST, memory_of, recall
 from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.plane_model import PlaneModel
-from latentstruct.state_trees import CONTEXT, Tree, from_state_dict, load_state_dict, state_dict
 
 PLANES = (PlaneStore, PlaneBundle, PlaneModel)
 

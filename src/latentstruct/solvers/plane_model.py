@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.protocols import Regularizer
-from latentstruct.planes import Plane
-from latentstruct.ragged import Array, Vector
-from latentstruct.state_trees import Counts, Numbers, PerExample, Range
+from latentstruct.core.types import Array, Vector
+from latentstruct.persistence.state_trees import Counts, Numbers, PerExample, Range
+from latentstruct.planes.plane import Plane
 
 # Rounds without dual mass after which a plane is dropped.
 IDLE = 20

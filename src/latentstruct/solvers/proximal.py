@@ -8,16 +8,16 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from latentstruct.checks import is_ordered, is_real
+from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
+from latentstruct.core.types import Vector, Weights
+from latentstruct.core.validation import is_ordered, is_real
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Plane
-from latentstruct.ragged import Vector, Weights
-from latentstruct.short_repr import show
+from latentstruct.persistence.state_trees import CONTEXT, Range, load_state_dict, state_dict
+from latentstruct.planes.plane import Plane
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import dense_planes
 from latentstruct.solvers.plane_model import PlaneModel
-from latentstruct.state_trees import CONTEXT, Range, load_state_dict, state_dict
 
 # Share of the temperature that remains after each stage, and where the hard objective takes over.
 COOLING = 1.0 / 3.0

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result
+from latentstruct.core.types import Indices, Vector
+from latentstruct.estimators.kernel_maps import KernelRows
 from latentstruct.exceptions import InputError
-from latentstruct.kernel_maps import KernelRows
 from latentstruct.kernels.simplex_qp import solve_simplex_qp
-from latentstruct.ragged import Indices, Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.bundle import Progress
 

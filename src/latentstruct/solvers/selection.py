@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from latentstruct.checks import copied
+from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
+from latentstruct.core.validation import copied
 from latentstruct.exceptions import InputError
-from latentstruct.short_repr import show
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.bundle import Bundle

@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
+from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result, Round
+from latentstruct.core.types import Vector
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Vector
-from latentstruct.short_repr import show
+from latentstruct.persistence.state_trees import Numbers, Tree
 from latentstruct.solvers.base import LAST, BaseSolver
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.outer_loop import OuterLoop
 from latentstruct.solvers.starts import OneStart
-from latentstruct.state_trees import Numbers, Tree
 
 # What a start does: one loose round with all examples, rounds with some of them, and CCCP with all.
 LOOSE, PACING, WHOLE = PHASES = ("loose", "pacing", "whole")

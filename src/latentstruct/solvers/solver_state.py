@@ -5,15 +5,15 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from latentstruct.checkpoints import task_errors
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import FixedTotal
+from latentstruct.core.types import Array, Indices, Vector
 from latentstruct.kernels.planes import Atoms
-from latentstruct.plane_states import check_atoms
-from latentstruct.plane_store import PlaneStore
-from latentstruct.planes import Plane, Planes
-from latentstruct.ragged import Array, Indices, Vector
-from latentstruct.state_trees import CODECS, Codec, PerExample, Range, Tree, from_state_dict, state_dict
+from latentstruct.persistence.checkpoints import task_errors
+from latentstruct.persistence.state_trees import CODECS, Codec, PerExample, Range, Tree, from_state_dict, state_dict
+from latentstruct.planes.plane import Plane, Planes
+from latentstruct.planes.serialization import check_atoms
+from latentstruct.planes.store import PlaneStore
 
 MOST_PLANES = 10**9
 

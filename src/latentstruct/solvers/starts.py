@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.checks import check_choice
+from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.protocols import Oracle, Temperature
+from latentstruct.core.types import Vector
+from latentstruct.core.validation import check_choice
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Plane, Planes, checked_planes
-from latentstruct.ragged import Vector
-from latentstruct.short_repr import show
+from latentstruct.planes.plane import Plane, Planes, checked_planes
 from latentstruct.solvers.lbfgs import LBFGS
 from latentstruct.tasks.base import require_one_latent_each
 

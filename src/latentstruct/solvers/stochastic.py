@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
+from latentstruct.core.types import Indices, Vector, Weights
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Indices, Vector, Weights
-from latentstruct.short_repr import show
+from latentstruct.persistence.state_trees import state_dict
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.state_trees import state_dict
 
 
 @dataclass

@@ -8,13 +8,13 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
-from latentstruct.checks import check_sparse, check_unmasked, is_ordered
+from latentstruct.core.formatting import show
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
 from latentstruct.core.protocols import B, Batch, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.types import Indices, Vector
+from latentstruct.core.validation import check_sparse, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Plane, Planes
-from latentstruct.ragged import Indices, Vector
-from latentstruct.short_repr import show
+from latentstruct.planes.plane import Plane, Planes
 
 __all__ = [
     "BaseTask",

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.formatting import show
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import clustering as clustering_kernels
 from latentstruct.kernels import forest as kernels
@@ -17,9 +19,7 @@ from latentstruct.kernels import pairs as pair_kernels
 from latentstruct.kernels.modes import MODES
 from latentstruct.kernels.planes import Atoms
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters, wrong_pairs
-from latentstruct.planes import Planes, Slopes, empty_atoms
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths, positions, split
-from latentstruct.short_repr import show
+from latentstruct.planes.plane import Planes, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.inputs import InputRows, compress, is_finite_number
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays

@@ -8,16 +8,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.boxes import Boxes, check_boxes, nearest_box
-from latentstruct.checks import check_lists
+from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.types import Indices, Vector
+from latentstruct.core.validation import check_lists
+from latentstruct.data.boxes import Boxes, check_boxes, nearest_box
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.boxes import overlap_table, overlaps_with
-from latentstruct.ragged import Indices, Vector
-from latentstruct.short_repr import short_repr, show
 from latentstruct.tasks.base import check_examples
-from latentstruct.tasks.latent_multiclass import LatentMulticlass
+from latentstruct.tasks.classes.latent_multiclass import LatentMulticlass
+from latentstruct.tasks.classes.states import StateBatch
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
-from latentstruct.tasks.states import StateBatch
 
 MOST_KEPT = 2**26
 """Overlaps that are kept at once, 8 bytes each; others are computed each time they are needed."""

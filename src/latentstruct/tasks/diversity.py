@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from latentstruct.checks import check_flag, check_integer, numbers_of
+from latentstruct.core.formatting import short_repr, show
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths
+from latentstruct.core.validation import check_flag, check_integer, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import diversity as kernels
 from latentstruct.kernels.diversity import Coverage
@@ -22,9 +24,7 @@ from latentstruct.metrics.diversity import (
     subtopic_holders,
     subtopic_loss,
 )
-from latentstruct.planes import Slopes
-from latentstruct.ragged import Indices, Vector, offsets_from_lengths
-from latentstruct.short_repr import short_repr, show
+from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.base import BaseTask, check_examples, require_hard_max
 from latentstruct.tasks.inputs import check_matrix
 from latentstruct.tasks.row_parts import FlatBatch

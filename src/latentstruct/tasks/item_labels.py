@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.formatting import show
 from latentstruct.core.pooling import latent_planes, require_labels
 from latentstruct.core.protocols import Mode, Temperature
+from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths
+from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Planes, Slopes
-from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths
-from latentstruct.short_repr import show
+from latentstruct.planes.plane import Planes, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.labels import LabelSet, as_list
 from latentstruct.tasks.row_parts import require_latents
-from latentstruct.unknown import UNKNOWN
 
 
 def label_lists(Y: Any, name: str, item: str) -> Iterator[list[Any]]:

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import as_reals, check_unmasked, is_ordered
+from latentstruct.core.formatting import show
+from latentstruct.core.memory import require_label_pairs
+from latentstruct.core.types import Indices, locate
+from latentstruct.core.unknown import UNKNOWN, is_unknown
+from latentstruct.core.validation import as_reals, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
-from latentstruct.memory import require_label_pairs
-from latentstruct.ragged import Indices, locate
-from latentstruct.short_repr import show
-from latentstruct.unknown import UNKNOWN, is_unknown
 
 MOST_LETTERS = 2**26
 """Letters of an array of labels, beyond which they are kept as objects."""

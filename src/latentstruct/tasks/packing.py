@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.formatting import show
+from latentstruct.core.types import Indices
 from latentstruct.exceptions import InputError
-from latentstruct.ragged import Indices
-from latentstruct.short_repr import show
 
 CURE = "prepare the data again"
 Arrays = dict[str, NDArray[Any]]

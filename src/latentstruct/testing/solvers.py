@@ -11,9 +11,9 @@ from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.oracles import BaseOracle
 from latentstruct.core.protocols import Oracle, Result, Round, Solver, Task, Temperature
 from latentstruct.core.regularizers import NoRegularizer
+from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Plane
-from latentstruct.ragged import Indices, Vector
+from latentstruct.planes.plane import Plane
 from latentstruct.tasks import CandidateTask, Chain, Multiclass
 from latentstruct.testing.common import HARD, fail, rounding
 

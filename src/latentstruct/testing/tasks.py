@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from latentstruct.core.formatting import show
 from latentstruct.core.pooling import as_planes
 from latentstruct.core.protocols import Mode, Query, Task, Temperature
+from latentstruct.core.types import Vector
 from latentstruct.exceptions import InputError
-from latentstruct.planes import Plane, Planes
-from latentstruct.ragged import Vector
-from latentstruct.short_repr import show
+from latentstruct.planes.plane import Plane, Planes
 from latentstruct.testing.common import HARD, MODES, PRECISION, SCALES, fail, first_beyond, rounding
 
 

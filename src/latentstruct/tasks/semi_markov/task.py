@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.checks import check_integer
+from latentstruct.core.formatting import show
 from latentstruct.core.pooling import PooledParts, pool_linear, pool_scores, require_labels
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
+from latentstruct.core.unknown import UNKNOWN, is_unknown
+from latentstruct.core.validation import check_integer
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
-from latentstruct.planes import Planes, Slopes
-from latentstruct.ragged import Indices, Vector, locate, offsets_from_lengths, split
-from latentstruct.short_repr import show
+from latentstruct.planes.plane import Planes, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.item_labels import known_accuracy
@@ -23,7 +24,6 @@ from latentstruct.tasks.labels import LabelSet
 from latentstruct.tasks.row_parts import FlatBatch, RowParts, require_latents, stack_examples
 from latentstruct.tasks.semi_markov import kernels
 from latentstruct.tasks.semi_markov.kernels import SegmentCounts, SegmentScores
-from latentstruct.unknown import UNKNOWN, is_unknown
 
 Segmentation = list[tuple[int, int, Any]]
 """First token, token after the last, and label of each segment."""

@@ -13,10 +13,10 @@ from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import ConvexOptions, HeldOut, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, show_percent
+from latentstruct.progress.display import Progress, print_facts, show_percent
 
 if TYPE_CHECKING:
-    from latentstruct.formats.alignments import SequencePairs
+    from latentstruct.io.alignments import SequencePairs
 
 MATRIX_FILE, PICTURE_FILE = "matrix.txt", "matrix.png"
 TRACKS = ("structure", "accessibility")
@@ -92,7 +92,7 @@ class AlignKind(KindSpec):
     tables = (("substitutions", "strongest substitutions", ("letter", "by", "score")),)
 
     def load(self, options: AlignOptions, progress: Progress) -> Loaded:
-        from latentstruct.tasks.alignment import Alignment
+        from latentstruct.tasks.alignment.task import Alignment
 
         task = Alignment(
             features=options.features,
@@ -130,7 +130,7 @@ class AlignKind(KindSpec):
         return [data, *(file for track in TRACKS if (file := beside(data, track)) is not None)]
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.formats.alignments import read_sequence_pairs, write_alignments
+        from latentstruct.io.alignments import read_sequence_pairs, write_alignments
 
         tracks = tracks_beside(data, model.record.tracks)
         pairs = read_sequence_pairs(data)
@@ -210,7 +210,7 @@ def tracks_beside(data: str, tracks: Sequence[str]) -> dict[str, str]:
 
 def read_aligned(data: str, tracks: dict[str, str], lower_case: bool) -> Pairs:
     """Read aligned pairs and return them, also as the task takes them."""
-    from latentstruct.formats.alignments import read_alignments
+    from latentstruct.io.alignments import read_alignments
 
     pairs = read_alignments(data, lower_case)
     check_letters(pairs, data)
@@ -219,7 +219,7 @@ def read_aligned(data: str, tracks: dict[str, str], lower_case: bool) -> Pairs:
 
 def check_letters(pairs: "SequencePairs", data: str) -> None:
     """Raise if a sequence has letters that are not known, naming it."""
-    from latentstruct.sequences import AMINO_ACIDS
+    from latentstruct.data.sequences import AMINO_ACIDS
 
     for names, sequences in zip(pairs.names, pairs.sequences, strict=True):
         for name, letters in zip(names, sequences, strict=True):
@@ -233,8 +233,8 @@ def check_letters(pairs: "SequencePairs", data: str) -> None:
 
 def with_tracks(pairs: "SequencePairs", tracks: dict[str, str]) -> list[Any]:
     """Return pairs of sequences with the tracks that files give for their names."""
-    from latentstruct.formats.alignments import read_tracks
-    from latentstruct.sequences import SequenceTracks
+    from latentstruct.data.sequences import SequenceTracks
+    from latentstruct.io.alignments import read_tracks
 
     states = {track: read_tracks(file) for track, file in tracks.items()}
 
@@ -274,8 +274,8 @@ def write_matrix(estimator: Any, folder: Path) -> dict[str, str]:
     """Write the substitution matrix and its picture; without matplotlib there is no picture."""
     import numpy as np
 
-    from latentstruct.formats.ncbi_matrix import write_ncbi_matrix
-    from latentstruct.plots import can_plot, plot_substitutions
+    from latentstruct.io.ncbi_matrix import write_ncbi_matrix
+    from latentstruct.viz.plots import can_plot, plot_substitutions
 
     task = estimator.task_
     letters, scores = task.substitution_matrix(estimator.coef_)

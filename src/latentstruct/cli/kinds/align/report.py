@@ -8,10 +8,10 @@ import numpy as np
 
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.align.command import KIND, compare_alignments
-from latentstruct.formats.alignments import SequencePairs
-from latentstruct.plots.features import shorten
-from latentstruct.plots.matrices import plot_substitutions
-from latentstruct.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark, TableBlock, Text
+from latentstruct.io.alignments import SequencePairs
+from latentstruct.viz.plots.features import shorten
+from latentstruct.viz.plots.matrices import plot_substitutions
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark, TableBlock, Text
 
 PER_LINE = 60
 MOST_LINES = 12

@@ -30,10 +30,10 @@ from latentstruct.cli.prepared import (
     refuse_prepared,
 )
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table, show_percent
+from latentstruct.progress.display import Progress, print_facts, print_table, show_percent
 
 if TYPE_CHECKING:
-    from latentstruct.features import WindowFeatures
+    from latentstruct.features.windows import WindowFeatures
 
 CONFUSIONS_SHOWN = 10
 
@@ -121,8 +121,8 @@ class ChainKind(KindSpec):
     )
 
     def load(self, options: ChainOptions, progress: Progress) -> Loaded:
-        from latentstruct.features import WindowFeatures
-        from latentstruct.formats import read_conll
+        from latentstruct.features.windows import WindowFeatures
+        from latentstruct.io import read_conll
         from latentstruct.tasks import Chain
 
         if is_prepared(options.data):
@@ -164,7 +164,7 @@ class ChainKind(KindSpec):
         return bool(record.columns) and others >= set(record.columns)
 
     def restore(self, model: Trained) -> "WindowFeatures":
-        from latentstruct.features import WindowFeatures
+        from latentstruct.features.windows import WindowFeatures
 
         template = WindowFeatures.from_state(model.record.features)
         found = len(template.vocabulary_), template.n_columns_
@@ -186,7 +186,7 @@ class ChainKind(KindSpec):
         }
 
     def read(self, model: Trained, held_out: HeldOut) -> LabelledChains:
-        from latentstruct.formats import read_conll
+        from latentstruct.io import read_conll
 
         name, record = held_out.data or "", model.record
         refuse_prepared(name)
@@ -205,7 +205,7 @@ class ChainKind(KindSpec):
         return compare_chains(model.estimator, data.Y, guessed, model.record.unknown)
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
-        from latentstruct.unknown import UNKNOWN
+        from latentstruct.core.unknown import UNKNOWN
 
         if held_out.data is None or not is_prepared(held_out.data):
             return super().evaluate(model, held_out)
@@ -215,7 +215,7 @@ class ChainKind(KindSpec):
         return compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
 
     def predict(self, model: Trained, data: str, output: str, confidence: bool = False) -> None:
-        from latentstruct.formats import read_conll, write_conll
+        from latentstruct.io import read_conll, write_conll
 
         estimator, record = model.estimator, model.record
         if confidence and not has_probabilities(estimator):

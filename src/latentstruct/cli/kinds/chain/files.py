@@ -13,8 +13,8 @@ from latentstruct.cli.kind import Record
 from latentstruct.exceptions import FormatError, InputError
 
 if TYPE_CHECKING:
-    from latentstruct.features import WindowFeatures
-    from latentstruct.formats import ColumnSentences
+    from latentstruct.features.windows import WindowFeatures
+    from latentstruct.io import ColumnSentences
 
 EMPTY = "_"
 """What an empty label is read as if nothing else marks unknown ones."""
@@ -43,7 +43,7 @@ class FeatureOptions:
 
     def template(self) -> "WindowFeatures":
         """Return the features to learn."""
-        from latentstruct.features import WindowFeatures
+        from latentstruct.features.windows import WindowFeatures
 
         return WindowFeatures(self.window, self.affixes, self.shape, self.bigrams, self.min_count)
 
@@ -166,7 +166,7 @@ def _count(n: int) -> str:
 
 def choose(sentences: "ColumnSentences", used: Iterable[int]) -> "ColumnSentences":
     """Return some columns of sentences."""
-    from latentstruct.formats import ColumnSentences
+    from latentstruct.io import ColumnSentences
 
     return ColumnSentences(tuple(sentences.columns[k] for k in used), sentences.offsets)
 

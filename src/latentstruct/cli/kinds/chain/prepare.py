@@ -10,10 +10,10 @@ from latentstruct.cli.kinds.chain.command import ChainPrepareOptions
 from latentstruct.cli.kinds.chain.files import ChainRecord, check_marks, choose, marked
 from latentstruct.cli.prepared import Blocks, ToPrepare, unknown_to
 from latentstruct.exceptions import InputError
-from latentstruct.features import WindowFeatures
-from latentstruct.formats import ColumnSentences
-from latentstruct.formats.blocks import read_conll_blocks
-from latentstruct.progress import Progress
+from latentstruct.features.windows import WindowFeatures
+from latentstruct.io import ColumnSentences
+from latentstruct.io.blocks import read_conll_blocks
+from latentstruct.progress.display import Progress
 from latentstruct.tasks import Chain
 
 

@@ -11,10 +11,10 @@ from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.chain.command import KIND, compare_chains
 from latentstruct.cli.kinds.chain.files import LabelledChains
-from latentstruct.plots.features import can_write, shorten
-from latentstruct.plots.matrices import MOST_LABELS, plot_transitions, strongest_transition_rows
-from latentstruct.progress import show_percent
-from latentstruct.report.blocks import Block, Drawing, Examples, Mark, TableBlock, Token, Tokens
+from latentstruct.progress.display import show_percent
+from latentstruct.viz.plots.features import can_write, shorten
+from latentstruct.viz.plots.matrices import MOST_LABELS, plot_transitions, strongest_transition_rows
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, Mark, TableBlock, Token, Tokens
 
 MOST_TOKENS = 400
 LONGEST_WORD = 40

@@ -20,11 +20,11 @@ from latentstruct.cli.prepared import (
     refuse_prepared,
 )
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.progress import Progress, print_table, show_percent
+from latentstruct.progress.display import Progress, print_table, show_percent
 
 if TYPE_CHECKING:
-    from latentstruct.formats import ClassData
-    from latentstruct.formats.text import FilePath
+    from latentstruct.io import ClassData
+    from latentstruct.io.text import FilePath
 
 TABLES = (".csv", ".tsv")
 ConstantOption = Annotated[float, Option("--bias", help="Value of a constant feature; 0 for none.")]
@@ -120,7 +120,7 @@ class ClassesKind(KindSpec):
     prepare_options = ClassesPrepareOptions
 
     def load(self, options: ClassesOptions, progress: Progress) -> Loaded:
-        from latentstruct.formats import read_classes
+        from latentstruct.io import read_classes
         from latentstruct.tasks import Multiclass
 
         if is_prepared(options.data):
@@ -198,8 +198,8 @@ def read_table(name: "FilePath", record: ClassesRecord, labelled: bool) -> "Clas
     """Read a table by the names of its columns, in any order; without a label column unless `labelled`."""
     import numpy as np
 
-    from latentstruct.formats import ClassData, read_csv
-    from latentstruct.formats.text import KeptInput
+    from latentstruct.io import ClassData, read_csv
+    from latentstruct.io.text import KeptInput
 
     wanted = record.feature_names or []
     for label in [record.label] if labelled else [record.label, wanted[-1]]:
@@ -228,9 +228,9 @@ def read_table(name: "FilePath", record: ClassesRecord, labelled: bool) -> "Clas
 
 def read_samples(name: str, record: ClassesRecord, n_features: int, labelled: bool) -> "ClassData":
     """Read samples the way the model's training data were read."""
-    from latentstruct.formats import read_classes
-    from latentstruct.formats.tables import keep_samples
-    from latentstruct.formats.text import extension
+    from latentstruct.io import read_classes
+    from latentstruct.io.tables import keep_samples
+    from latentstruct.io.text import extension
 
     refuse_prepared(name)
     source = keep_samples(name)

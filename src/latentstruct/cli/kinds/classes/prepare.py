@@ -7,16 +7,16 @@ from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.classes.command import TABLES, ClassesPrepareOptions, ClassesRecord, as_known, read_samples
 from latentstruct.cli.prepared import Blocks, ToPrepare, unknown_to
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats import blocks as parts_of_files
-from latentstruct.formats import read_classes
-from latentstruct.formats.blocks import read_svmlight_blocks, survey_svmlight
-from latentstruct.formats.text import extension
-from latentstruct.progress import Progress
+from latentstruct.io import blocks as parts_of_files
+from latentstruct.io import read_classes
+from latentstruct.io.blocks import read_svmlight_blocks, survey_svmlight
+from latentstruct.io.text import extension
+from latentstruct.progress.display import Progress
 from latentstruct.tasks import Multiclass
 from latentstruct.tasks.labels import LabelSet
 
 if TYPE_CHECKING:
-    from latentstruct.formats import ClassData
+    from latentstruct.io import ClassData
 
 
 def prepare(options: ClassesPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:

@@ -15,8 +15,8 @@ from latentstruct.cli.blocks import (
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.classes.command import KIND, compare_classes
-from latentstruct.plots.features import shorten
-from latentstruct.report.blocks import Block, Examples, FactList
+from latentstruct.viz.plots.features import shorten
+from latentstruct.viz.report.blocks import Block, Examples, FactList
 
 TOP_CLASSES = 5
 

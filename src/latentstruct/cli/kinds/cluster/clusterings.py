@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from latentstruct.cli.blocks import strongest_bars
 from latentstruct.metrics.clusters import number_clusters
-from latentstruct.plots.features import can_write, shorten
-from latentstruct.plots.forests import HEIGHT_OF_ITEM, called_clusters, lettered_clusters, plot_forest
-from latentstruct.report.blocks import Block, Drawing, TableBlock, Text
+from latentstruct.viz.plots.features import can_write, shorten
+from latentstruct.viz.plots.forests import HEIGHT_OF_ITEM, called_clusters, lettered_clusters, plot_forest
+from latentstruct.viz.report.blocks import Block, Drawing, TableBlock, Text
 
 ITEMS_SHOWN = 36
 """Items of an example that are shown, in a row; of more those with the most errors."""

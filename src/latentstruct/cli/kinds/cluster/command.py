@@ -10,10 +10,10 @@ from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_table, show_percent
+from latentstruct.progress.display import Progress, print_table, show_percent
 
 if TYPE_CHECKING:
-    from latentstruct.formats.groups import ItemGroups
+    from latentstruct.io.groups import ItemGroups
 
 MEASURES = {"muc": "MUC", "b_cubed": "B³", "ceaf_entity": "CEAF-e", "ceaf_mention": "CEAF-m", "pairs": "pairs"}
 
@@ -122,7 +122,7 @@ class ClusterKind(ClusteringKind):
         return compare_clusters(data.clusters or [], found)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.formats.groups import write_groups
+        from latentstruct.io.groups import write_groups
 
         groups = read_named(data, model.record.feature_names)
         write_groups(output, groups, model.estimator.predict(describe_pairs(groups, model.record.relations)))
@@ -144,7 +144,7 @@ class ClusterKind(ClusteringKind):
 
 def parse_relations(text: str) -> list[str]:
     """Return names separated by commas."""
-    from latentstruct.pairing import RELATIONS
+    from latentstruct.features.pairs import RELATIONS
 
     chosen = [name.strip() for name in text.split(",")]
     if not set(chosen) <= set(RELATIONS) or len(set(chosen)) < len(chosen):
@@ -157,14 +157,14 @@ def parse_relations(text: str) -> list[str]:
 
 def pair_names(record: ClusterRecord) -> list[str]:
     """Return the names of the features of pairs."""
-    from latentstruct.pairing import pair_feature_names
+    from latentstruct.features.pairs import pair_feature_names
 
     return pair_feature_names(record.feature_names, record.relations)
 
 
 def describe_pairs(groups: "ItemGroups", relations: list[str]) -> list[Any]:
     """Return the features of the pairs of each group."""
-    from latentstruct.pairing import pair_features
+    from latentstruct.features.pairs import pair_features
 
     found = []
     for name, items in zip(groups.names, groups.items, strict=True):
@@ -177,7 +177,7 @@ def describe_pairs(groups: "ItemGroups", relations: list[str]) -> list[Any]:
 
 def read_named(name: str, feature_names: list[str] | None = None) -> "ItemGroups":
     """Read groups, with the features of a model if they are given."""
-    from latentstruct.formats.groups import read_groups
+    from latentstruct.io.groups import read_groups
 
     groups = read_groups(name)
     if feature_names is not None and groups.feature_names != feature_names:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.cluster import clusterings
 from latentstruct.cli.kinds.cluster.command import KIND, compare_clusters, describe_pairs, pair_names
-from latentstruct.plots.features import shorten
-from latentstruct.report.blocks import Block, Examples
+from latentstruct.viz.plots.features import shorten
+from latentstruct.viz.report.blocks import Block, Examples
 
 if TYPE_CHECKING:
-    from latentstruct.formats.groups import ItemGroups
+    from latentstruct.io.groups import ItemGroups
 
 WHAT = "items"
 FEATURES_SHOWN = 3

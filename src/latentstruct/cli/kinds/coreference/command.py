@@ -12,10 +12,10 @@ from latentstruct.cli.kind import Facts, Loaded, Record, Trained
 from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModelOption, compare_clusters
 from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress
+from latentstruct.progress.display import Progress
 
 if TYPE_CHECKING:
-    from latentstruct.mentions import Document, MentionPairFeatures
+    from latentstruct.features.mentions import Document, MentionPairFeatures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class CoreferenceKind(ClusteringKind):
     main = ("conll_f1",)
 
     def load(self, options: CoreferenceOptions, progress: Progress) -> Loaded:
-        from latentstruct.mentions import MentionPairFeatures
+        from latentstruct.features.mentions import MentionPairFeatures
 
         documents = read_documents(options.data)
         n_mentions = sum(len(document.mentions) for document in documents)
@@ -96,7 +96,7 @@ class CoreferenceKind(ClusteringKind):
         return Loaded(X, Y, estimator, sizes, record, features, shown=documents)
 
     def restore(self, model: Trained) -> "MentionPairFeatures":
-        from latentstruct.mentions import MentionPairFeatures
+        from latentstruct.features.mentions import MentionPairFeatures
 
         def restore(state: dict[str, Any]) -> MentionPairFeatures:
             features = MentionPairFeatures()
@@ -116,14 +116,14 @@ class CoreferenceKind(ClusteringKind):
         return {"n_examples": scores.pop("n_examples"), "n_mentions": scores.pop("n_items"), **scores}
 
     def input_files(self, data: str) -> Sequence[str | Path]:
-        from latentstruct.formats.coreference import coreference_files
+        from latentstruct.io.coreference import coreference_files
 
         files = coreference_files(data)
         texts = [Path(name).with_suffix(".txt") for name in files if Path(name).suffix.lower() == ".ann"]
         return [*files, *texts]
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.formats import read_coreference, write_coreference
+        from latentstruct.io import read_coreference, write_coreference
 
         documents = read_coreference(data)
         marked = [document for document in documents if len(document.mentions)]
@@ -146,7 +146,7 @@ class CoreferenceKind(ClusteringKind):
 
 def read_documents(name: str) -> "list[Document]":
     """Read the documents that have mentions."""
-    from latentstruct.formats import read_coreference
+    from latentstruct.io import read_coreference
 
     documents = [document for document in read_coreference(name) if len(document.mentions)]
     if not documents:

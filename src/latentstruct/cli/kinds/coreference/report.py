@@ -6,12 +6,12 @@ from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.cluster import clusterings
 from latentstruct.cli.kinds.cluster.command import compare_clusters
 from latentstruct.cli.kinds.coreference.command import KIND
-from latentstruct.plots.features import shorten
-from latentstruct.plots.forests import called_clusters, lettered_clusters
-from latentstruct.report.blocks import Block, Examples, Token, Tokens
+from latentstruct.viz.plots.features import shorten
+from latentstruct.viz.plots.forests import called_clusters, lettered_clusters
+from latentstruct.viz.report.blocks import Block, Examples, Token, Tokens
 
 if TYPE_CHECKING:
-    from latentstruct.mentions import Document
+    from latentstruct.features.mentions import Document
 
 WHAT = "mentions"
 MOST_WORDS = 250

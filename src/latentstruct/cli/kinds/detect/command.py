@@ -13,7 +13,7 @@ from latentstruct.cli.common import STANDARD_STREAM, check_folder
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, ImageOptions, SkipBadOption
 from latentstruct.exceptions import InputError
-from latentstruct.progress import (
+from latentstruct.progress.display import (
     SECONDS_BETWEEN_STEPS,
     Progress,
     print_facts,
@@ -22,11 +22,11 @@ from latentstruct.progress import (
     show_percent,
     show_share,
 )
-from latentstruct.time_left import describe_share
+from latentstruct.progress.eta import describe_share
 
 if TYPE_CHECKING:
-    from latentstruct.box_features import BoxFeatures
     from latentstruct.cli.kinds.detect.files import Photographs
+    from latentstruct.features.boxes import BoxFeatures
 
 PREDICTIONS_FILE, PICTURES, CASES_FILE = "predictions.json", "pictures", "cases.tsv"
 MIDDLE = 0.75
@@ -158,9 +158,9 @@ class DetectKind(KindSpec):
     tables = ()
 
     def load(self, options: DetectOptions, progress: Progress) -> Loaded:
-        from latentstruct.box_features import BoxFeatures
         from latentstruct.cli.kinds.detect.files import open_labelled
-        from latentstruct.images import require_vision
+        from latentstruct.data.images import require_vision
+        from latentstruct.features.boxes import BoxFeatures
 
         require_vision()
         cache = choose_cache(options.cache, options.no_cache)
@@ -192,7 +192,7 @@ class DetectKind(KindSpec):
         return len(model.estimator.classes_) > 1
 
     def restore(self, model: Trained) -> "BoxFeatures":
-        from latentstruct.box_features import BoxFeatures
+        from latentstruct.features.boxes import BoxFeatures
 
         found: BoxFeatures = model.restored(BoxFeatures.from_state)
         return found
@@ -231,7 +231,7 @@ class DetectKind(KindSpec):
     def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
         from latentstruct.cli.kinds.detect.files import open_unlabelled
         from latentstruct.cli.kinds.detect.findings import write_findings
-        from latentstruct.images import require_vision
+        from latentstruct.data.images import require_vision
 
         if output == STANDARD_STREAM:
             raise InputError(

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from latentstruct.cli.common import unknown_label
+from latentstruct.data.images import ImageFiles
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.file_sources import FileSource
-from latentstruct.formats.boxes import ImageAnnotation, fit_boxes, parse_label_table, read_annotations
-from latentstruct.images import ImageFiles
-from latentstruct.progress import say
+from latentstruct.io.boxes import ImageAnnotation, fit_boxes, parse_label_table, read_annotations
+from latentstruct.io.file_sources import FileSource
+from latentstruct.progress.display import say
 
 PROBLEMS_SHOWN = 20
 LABELS_SHOWN = 12

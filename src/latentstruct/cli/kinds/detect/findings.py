@@ -10,18 +10,18 @@ import msgspec
 import numpy as np
 from PIL import Image
 
-from latentstruct.box_pictures import draw_boxes
-from latentstruct.boxes import overlaps
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.detect.command import CASES_FILE, MIDDLE, PICTURES, PREDICTIONS_FILE
 from latentstruct.cli.kinds.detect.files import Photographs
 from latentstruct.cli.results import results_in
-from latentstruct.formats.boxes import ImageAnnotation, record_lines, write_coco
-from latentstruct.formats.text import write_text
-from latentstruct.images import label_colours
+from latentstruct.data.boxes import overlaps
+from latentstruct.data.images import label_colours
+from latentstruct.io.boxes import ImageAnnotation, record_lines, write_coco
+from latentstruct.io.text import write_text
 from latentstruct.metrics.boxes import FOUND, box_scores
-from latentstruct.progress import SECONDS_BETWEEN_STEPS, show_number
-from latentstruct.time_left import describe_share
+from latentstruct.progress.display import SECONDS_BETWEEN_STEPS, show_number
+from latentstruct.progress.eta import describe_share
+from latentstruct.viz.box_pictures import draw_boxes
 
 COCO_FILE = "coco.json"
 AT_ONCE = 8

@@ -5,18 +5,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.box_features import N_GEOMETRY, ORIENTATIONS
-from latentstruct.box_pictures import draw_boxes, draw_chances
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.detect.command import KIND
 from latentstruct.cli.kinds.detect.files import Photographs
 from latentstruct.cli.kinds.detect.findings import Finding, judge
-from latentstruct.images import label_colours
-from latentstruct.plots.features import shorten
-from latentstruct.plots.pictures import plot_box_places, plot_template
-from latentstruct.progress import show_number, show_percent
-from latentstruct.region_pictures import fit_image
-from latentstruct.report.blocks import Block, Drawing, Examples, Group, Photo, TableBlock, Text
+from latentstruct.data.images import label_colours
+from latentstruct.features.boxes import N_GEOMETRY, ORIENTATIONS
+from latentstruct.progress.display import show_number, show_percent
+from latentstruct.viz.box_pictures import draw_boxes, draw_chances
+from latentstruct.viz.plots.features import shorten
+from latentstruct.viz.plots.pictures import plot_box_places, plot_template
+from latentstruct.viz.region_pictures import fit_image
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, Group, Photo, TableBlock, Text
 
 MOST_CLASSES = 8
 LONGEST_SIDE = 560

@@ -11,10 +11,10 @@ from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_table, show_percent
+from latentstruct.progress.display import Progress, print_table, show_percent
 
 if TYPE_CHECKING:
-    from latentstruct.formats.diversity import DiversityQuery
+    from latentstruct.io.diversity import DiversityQuery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class DiverseKind(KindSpec):
         return compare_choices(model.estimator, data, model.estimator.predict(candidates(data)))
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.formats.diversity import write_choices
+        from latentstruct.io.diversity import write_choices
 
         queries = read_queries(data, model.estimator.task_.k)
         write_choices(output, queries, model.estimator.predict(candidates(queries)))
@@ -146,7 +146,7 @@ def candidates(queries: "list[DiversityQuery]") -> list[Any]:
 
 def read_queries(name: str, k: int) -> "list[DiversityQuery]":
     """Read queries that have at least k documents."""
-    from latentstruct.formats.diversity import read_diversity
+    from latentstruct.io.diversity import read_diversity
 
     queries = read_diversity(name)
     for query in queries:

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.diverse.command import KIND, candidates, compare_choices
 from latentstruct.metrics.diversity import subtopic_holders
-from latentstruct.plots.features import shorten
-from latentstruct.plots.rankings import plot_benefits
-from latentstruct.report.blocks import Block, Drawing, Examples, FactList, TableBlock
+from latentstruct.viz.plots.features import shorten
+from latentstruct.viz.plots.rankings import plot_benefits
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, TableBlock
 
 if TYPE_CHECKING:
-    from latentstruct.formats.diversity import DiversityQuery
+    from latentstruct.io.diversity import DiversityQuery
 
 WORDS_SHOWN = 6
 SUBTOPICS_SHOWN = 30

@@ -24,12 +24,12 @@ from latentstruct.cli.kinds.graph.files import (
 )
 from latentstruct.cli.kinds.graph.weights import states_of, strongest_edge_weights, strongest_node_weights
 from latentstruct.cli.options import HeldOut, LabelOptions, RestartsOption, weight_of
+from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, say
-from latentstruct.unknown import UNKNOWN
+from latentstruct.progress.display import Progress, say
 
 if TYPE_CHECKING:
-    from latentstruct.formats import GraphFeatures, GraphRecord
+    from latentstruct.io import GraphFeatures, GraphRecord
 
 
 ESTIMATORS = {
@@ -164,7 +164,7 @@ class GraphKind(KindSpec):
     )
 
     def load(self, options: GraphOptions, progress: Progress) -> Loaded:
-        from latentstruct.formats import GraphFeatures, graph_labels, read_graphs
+        from latentstruct.io import GraphFeatures, graph_labels, read_graphs
 
         hidden, name = options.states, options.data
         records = read_graphs(name)
@@ -192,7 +192,7 @@ class GraphKind(KindSpec):
         return {"inference": describe_inference(model.estimator, loaded.X)}
 
     def restore(self, model: Trained) -> "GraphFeatures":
-        from latentstruct.formats import GraphFeatures
+        from latentstruct.io import GraphFeatures
 
         layout = model.estimator.task_.layout_
 
@@ -208,7 +208,7 @@ class GraphKind(KindSpec):
         return frozenset(estimator.task_.layout_.vocabulary.labels)
 
     def read(self, model: Trained, held_out: HeldOut) -> "list[GraphRecord]":
-        from latentstruct.formats import read_graphs
+        from latentstruct.io import read_graphs
 
         name = held_out.data or ""
         records = read_graphs(name)
@@ -226,7 +226,7 @@ class GraphKind(KindSpec):
             return super().evaluate(model, held_out)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.formats import predicted_graphs, read_graphs, write_graphs
+        from latentstruct.io import predicted_graphs, read_graphs, write_graphs
 
         records, estimator = read_graphs(data), model.estimator
         hidden = estimator.task_.hidden or {}

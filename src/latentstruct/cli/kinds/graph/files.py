@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from latentstruct.cli.common import unknown_label
 from latentstruct.cli.kind import Trained
+from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import InputError
-from latentstruct.progress import say
-from latentstruct.unknown import UNKNOWN
+from latentstruct.progress.display import say
 
 if TYPE_CHECKING:
     from latentstruct.cli.kinds.graph.command import GraphOptions
-    from latentstruct.formats import GraphRecord
+    from latentstruct.io import GraphRecord
 
 EXACT = "exact"
 _EXAMPLE = re.compile(r"\b[XY]\[(\d+)\]")

@@ -13,13 +13,13 @@ from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.graph.command import KIND
 from latentstruct.cli.kinds.graph.files import compare_graphs, is_known, named_graphs
 from latentstruct.cli.kinds.graph.weights import states_of, strongest_edge_weights, strongest_node_weights
-from latentstruct.plots.features import can_write, plot_weights, shorten
-from latentstruct.plots.graphs import plot_graph
-from latentstruct.plots.matrices import plot_matrix
-from latentstruct.report.blocks import Block, Drawing, Examples, TableBlock, Text
+from latentstruct.viz.plots.features import can_write, plot_weights, shorten
+from latentstruct.viz.plots.graphs import plot_graph
+from latentstruct.viz.plots.matrices import plot_matrix
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, TableBlock, Text
 
 if TYPE_CHECKING:
-    from latentstruct.formats import GraphRecord
+    from latentstruct.io import GraphRecord
 
 TOP_WEIGHTS = 20
 HEAT_MAPS = 4

@@ -18,7 +18,7 @@ from latentstruct.cli.kinds.classes.command import (
 )
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_facts, print_table
+from latentstruct.progress.display import Progress, print_facts, print_table
 
 PLAIN = ("f1", "prbep", "rocarea", "average_precision", "error")
 AT_K = re.compile(r"(precision|recall)@([0-9]{1,9})", re.ASCII)
@@ -97,7 +97,7 @@ class Wish(NamedTuple):
 
 def parse_wish(text: str) -> Wish:
     """Read the value of --optimise."""
-    from latentstruct.formats.text import NUMBER, show
+    from latentstruct.io.text import NUMBER, show
 
     name = text.strip().lower()
     if name in PLAIN:
@@ -142,8 +142,8 @@ class MeasureKind(KindSpec):
     tasks = ("Measure",)
 
     def load(self, options: MeasureOptions, progress: Progress) -> Loaded:
-        from latentstruct.formats import read_classes
-        from latentstruct.strengths import comparable_strength
+        from latentstruct.io import read_classes
+        from latentstruct.metrics.strengths import comparable_strength
         from latentstruct.tasks import Measure
 
         wish = parse_wish(options.optimise)
@@ -216,7 +216,7 @@ class MeasureKind(KindSpec):
         return score_of_values(model, data[1], positive_scores(model.estimator, data[0]))
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.formats.text import extension
+        from latentstruct.io.text import extension
 
         X = read_samples(data, model.record, model.features, labelled=False).X
         labels, values = model.estimator.predict(X).tolist(), positive_scores(model.estimator, X).tolist()
@@ -288,7 +288,7 @@ def label_text(label: Any) -> str:
 
 def find_label(known: list[Any], text: str) -> list[Any]:
     """Return the label that a text means, a number however it is written; nothing if there is none."""
-    from latentstruct.formats.text import NUMBER
+    from latentstruct.io.text import NUMBER
 
     exact = [label for label in known if str(label) == text]
     number = label_text(float(text)) if NUMBER.fullmatch(text) else text
@@ -299,7 +299,7 @@ def divide_labels(y: Any, positive: str | None, name: str) -> Classes:
     """Find the positive label, and make the others one negative label if there are several."""
     import numpy as np
 
-    from latentstruct.formats.text import show
+    from latentstruct.io.text import show
 
     known = sorted(set(y.tolist()))
     if len(known) == 1:

@@ -7,8 +7,8 @@ import numpy as np
 from latentstruct.cli.blocks import contribution_table, row_of, strongest_bars
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.measure.command import KIND, name_measure, positive_scores, score_of_values, threshold_of
-from latentstruct.plots.features import plot_scores, shorten
-from latentstruct.report.blocks import Block, Drawing, Examples, FactList
+from latentstruct.viz.plots.features import plot_scores, shorten
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList
 
 
 def weight_blocks(model: Trained) -> list[Block]:

@@ -25,10 +25,10 @@ from latentstruct.cli.kinds.motif.files import (
 from latentstruct.cli.options import HeldOut, RestartsOption, TrainOptions, weight_of
 from latentstruct.cli.prepared import PrepareOptions, is_prepared, refuse_options, refuse_prepared
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, caught_warnings, print_facts, print_table, show_percent
+from latentstruct.progress.display import Progress, caught_warnings, print_facts, print_table, show_percent
 
 if TYPE_CHECKING:
-    from latentstruct.formats import Sequences
+    from latentstruct.io import Sequences
 
 MEME_FILE, LOGO_FILE, SITES_FILE = "motif.meme", "logo.png", "sites.tsv"
 
@@ -196,7 +196,7 @@ class MotifKind(KindSpec):
         return read_judged(held_out, model.estimator.task.width, self.evaluation_hint)
 
     def score(self, model: Trained, data: JudgedSequences) -> dict[str, Any]:
-        from latentstruct.motifs import find_sites
+        from latentstruct.tasks.motif.sites import find_sites
 
         estimator = model.estimator
         scores = [estimator.decision_function(part.sequences) for part in (data.positive, data.negative)]
@@ -204,7 +204,7 @@ class MotifKind(KindSpec):
         return {**compare_scores(*scores), **site_scores(found, data.known)}
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
-        from latentstruct.motifs import find_sites
+        from latentstruct.tasks.motif.sites import find_sites
 
         if held_out.data is None or not is_prepared(held_out.data):
             return super().evaluate(model, held_out)
@@ -218,8 +218,8 @@ class MotifKind(KindSpec):
         return {**result, **site_scores(found, known)}
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.formats.text import write_text
-        from latentstruct.motifs import find_sites
+        from latentstruct.io.text import write_text
+        from latentstruct.tasks.motif.sites import find_sites
 
         width = model.estimator.task_.width
         parts: Iterable[Sequences]
@@ -249,7 +249,7 @@ class MotifKind(KindSpec):
         print_table("", ("truth", "predicted positive", "predicted negative"), rows)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        from latentstruct.motifs import weight_matrix
+        from latentstruct.tasks.motif.sites import weight_matrix
 
         task, record = model.estimator.task_, model.record
         return {
@@ -331,8 +331,8 @@ class FoundMotif:
 
     def write(self, folder: Path) -> dict[str, str]:
         """Write the matrix, its logo and the sites; without matplotlib there is no logo."""
-        from latentstruct.formats import write_meme, write_sites
-        from latentstruct.plots import can_plot, plot_logo
+        from latentstruct.io import write_meme, write_sites
+        from latentstruct.viz.plots import can_plot, plot_logo
 
         files = {"matrix": folder / MEME_FILE, "sites": folder / SITES_FILE}
         write_meme(files["matrix"], self.matrix, self.background, "motif", len(self.sites), self.strands)
@@ -349,7 +349,7 @@ class FoundMotif:
 
 def find_motif(estimator: Any, parts: MotifParts) -> FoundMotif:
     """Return the best site of each positive sequence, their matrix and its consensus."""
-    from latentstruct.motifs import consensus, find_sites, site_matrix
+    from latentstruct.tasks.motif.sites import consensus, find_sites, site_matrix
 
     sites, counts = [], [1, 1, 1, 1]
     for positive in parts.positives():

@@ -13,11 +13,11 @@ from typer import Option
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.prepared import refuse_prepared
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, show_percent
+from latentstruct.progress.display import Progress, show_percent
 
 if TYPE_CHECKING:
-    from latentstruct.formats import Sequences
-    from latentstruct.motifs import Site
+    from latentstruct.io import Sequences
+    from latentstruct.tasks.motif.sites import Site
 
 SITE_COLUMNS = ("sequence", "start", "end")
 ONE_SIDED = 0.95
@@ -145,7 +145,7 @@ class MotifData(MotifParts):
 
     def judged(self) -> "JudgedSequences":
         """Return them as sequences with the motif and without it, background among the latter."""
-        from latentstruct.formats import Sequences
+        from latentstruct.io import Sequences
 
         others = [part for part in (self.negative, self.background) if part is not None]
         names, descriptions, sequences = (
@@ -221,14 +221,14 @@ def check_negatives(negative: bool, background: bool, background_weight: float |
 
 def read_sequences(name: str, width: int, progress: Progress) -> "Sequences":
     """Read sequences that have room for a motif of the given width."""
-    from latentstruct.formats import read_fasta
+    from latentstruct.io import read_fasta
 
     return checked(read_fasta(name), name, width, progress)
 
 
 def read_both(name: str, width: int, progress: Progress) -> "tuple[Sequences, Sequences]":
     """Read sequences with the motif and without it from one file with labels in its headers."""
-    from latentstruct.formats.fasta import read_labelled_fasta
+    from latentstruct.io.fasta import read_labelled_fasta
 
     sequences, labels = read_labelled_fasta(name)
     checked(sequences, name, width, progress)
@@ -280,7 +280,7 @@ def read_judged(held_out: HeldOut, width: int, hint: str) -> JudgedSequences:
 
 def read_known_sites(name: str, positive: "Sequence[Sequences]") -> KnownSites:
     """Read start and end of known sites in positive sequences from a table with a header line."""
-    from latentstruct.formats.text import decode_line, fail, numbered_lines, show, source_name
+    from latentstruct.io.text import decode_line, fail, numbered_lines, show, source_name
 
     lengths = {
         title: len(letters) for part in positive for title, letters in zip(part.names, part.sequences, strict=True)

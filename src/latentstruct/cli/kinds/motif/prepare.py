@@ -14,13 +14,13 @@ from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.motif.command import MotifPrepareOptions
 from latentstruct.cli.kinds.motif.files import PARTS, MotifParts, no_negatives, room_of, too_narrow, warn_of_twice
 from latentstruct.cli.prepared import ToPrepare, open_prepared, require_labelled
+from latentstruct.data.sharded import ShardedData
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.formats import Sequences
-from latentstruct.formats.fasta import each_labelled_sequence, each_sequence
-from latentstruct.progress import Progress, caught_warnings
-from latentstruct.sharded_data import ShardedData
+from latentstruct.io import Sequences
+from latentstruct.io.fasta import each_labelled_sequence, each_sequence
+from latentstruct.progress.display import Progress, caught_warnings
 from latentstruct.tasks import Motif
-from latentstruct.tasks.motif import LETTERS
+from latentstruct.tasks.motif.task import LETTERS
 
 POSITIVE, NEGATIVE, BACKGROUND = range(3)
 LETTERS_TOGETHER = 200_000

@@ -8,13 +8,13 @@ import numpy as np
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.motif.command import KIND, MEME_FILE, SITES_FILE, compare_scores
 from latentstruct.cli.kinds.motif.files import JudgedSequences, KnownSites, is_hit, site_scores
-from latentstruct.formats.fasta import read_sites
-from latentstruct.formats.meme import read_meme
-from latentstruct.motifs import Site, find_sites
-from latentstruct.plots.features import can_write, shorten
-from latentstruct.plots.sequences import MOST_SEQUENCES, plot_sites
-from latentstruct.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark, Text
-from latentstruct.report.motifs import (
+from latentstruct.io.fasta import read_sites
+from latentstruct.io.meme import read_meme
+from latentstruct.tasks.motif.sites import Site, find_sites
+from latentstruct.viz.plots.features import can_write, shorten
+from latentstruct.viz.plots.sequences import MOST_SEQUENCES, plot_sites
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark, Text
+from latentstruct.viz.report.motifs import (
     AROUND,
     letter_runs,
     logo_blocks,

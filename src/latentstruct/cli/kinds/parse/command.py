@@ -11,12 +11,12 @@ from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.options import HeldOut, RestartsOption, TrainOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, say, told_warnings
+from latentstruct.progress.display import Progress, say, told_warnings
 
 if TYPE_CHECKING:
-    from latentstruct.formats.brackets import Token
-    from latentstruct.formats.text import FilePath
-    from latentstruct.trees import Tree
+    from latentstruct.data.trees import Tree
+    from latentstruct.io.brackets import Token
+    from latentstruct.io.text import FilePath
 
 TREE_FILES = (".mrg", ".ptb", ".tbf", ".trees")
 """Files that `predict` takes for trees, whose words are to be parsed."""
@@ -109,7 +109,7 @@ class ParseRecord(Record):
 
     def sentences(self, trees: "Sequence[Tree]") -> "list[list[Token]]":
         """Return the words of trees, with their tags if the parser is given these."""
-        from latentstruct.trees import tagged_words, words
+        from latentstruct.data.trees import tagged_words, words
 
         return [list(tagged_words(tree) if self.tagged else words(tree)) for tree in trees]
 
@@ -146,8 +146,8 @@ class ParseKind(KindSpec):
     tables = (("weights", "strongest rules", ("rule", "weight")),)
 
     def load(self, options: ParseOptions, progress: Progress) -> Loaded:
-        from latentstruct.tasks.parsing import Parsing
-        from latentstruct.trees import words
+        from latentstruct.data.trees import words
+        from latentstruct.tasks.parsing.task import Parsing
 
         splits = options.splits or (USUAL_SPLITS if options.model in SPLITTING else 1)
         task = Parsing(features=options.features, loss=options.loss, splits=splits, markov=options.markov)
@@ -173,8 +173,8 @@ class ParseKind(KindSpec):
         return compare_trees(data, parse(model.estimator, model.record.sentences(data)), model.record)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.formats.brackets import keep_sentences, read_sentences, write_trees
-        from latentstruct.formats.text import extension
+        from latentstruct.io.brackets import keep_sentences, read_sentences, write_trees
+        from latentstruct.io.text import extension
 
         record = model.record
         # Standard input may be of either form.
@@ -207,14 +207,14 @@ class ParseKind(KindSpec):
 
 def read_trees(name: "FilePath", how: ParseOptions | ParseRecord) -> "list[Tree]":
     """Read trees of a file."""
-    from latentstruct.formats.brackets import read_trees
+    from latentstruct.io.brackets import read_trees
 
     return read_trees(name, how.encoding, how.lemmas, plain_labels=how.plain_labels)
 
 
 def shorter(trees: "list[Tree]", options: ParseOptions, progress: Progress) -> "list[Tree]":
     """Return the trees with few enough words."""
-    from latentstruct.trees import words
+    from latentstruct.data.trees import words
 
     limit = options.max_length
     kept = [tree for tree in trees if limit is None or len(words(tree)) <= limit]
@@ -248,7 +248,7 @@ def name_weight(task: Any, k: int) -> str:
 
     a#1 is the hidden variant 1 of a label a; a tag that is spelled like a label of constituents is told from it.
     """
-    from latentstruct.tasks.grammar import TAG
+    from latentstruct.tasks.parsing.grammar import TAG
 
     grammar, layout, splits = task.grammar_, task.layout_, task.splits
     phrases = set(grammar.labels)
@@ -278,14 +278,14 @@ def name_weight(task: Any, k: int) -> str:
 
 def show_key(key: str) -> str:
     """Return a key of the lexicon for people: a word in quotes, or what rare words have in common."""
-    from latentstruct.tasks.grammar import KNOWN
+    from latentstruct.tasks.parsing.grammar import KNOWN
 
     return f"“{key.removeprefix(KNOWN)}”" if key.startswith(KNOWN) else f"rare words {key[1:]}".rstrip()
 
 
 def show_attribute(attribute: str) -> str:
     """Return what weights of spans look at, for people."""
-    from latentstruct.tasks.span_features import LENGTH_CLASSES, OUTSIDE
+    from latentstruct.tasks.parsing.span_features import LENGTH_CLASSES, OUTSIDE
 
     name, _, value = attribute.partition("=")
     if name == "length":

@@ -9,10 +9,19 @@ import numpy as np
 from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.parse.command import KIND, compare_trees, name_weight, parse
-from latentstruct.plots.features import can_write, shorten
-from latentstruct.plots.trees import plot_tree, tree_height
-from latentstruct.report.blocks import Block, Drawing, Examples, Group, Letters, Mark, TableBlock, Text
-from latentstruct.trees import Constituent, Tree, binarise, constituents, is_artificial, is_preterminal, preorder, words
+from latentstruct.data.trees import (
+    Constituent,
+    Tree,
+    binarise,
+    constituents,
+    is_artificial,
+    is_preterminal,
+    preorder,
+    words,
+)
+from latentstruct.viz.plots.features import can_write, shorten
+from latentstruct.viz.plots.trees import plot_tree, tree_height
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, Group, Letters, Mark, TableBlock, Text
 
 TOP_WEIGHTS = 10
 ROUNDING = 1e-9

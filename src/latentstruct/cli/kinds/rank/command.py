@@ -10,10 +10,10 @@ from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_table
+from latentstruct.progress.display import Progress, print_table
 
 if TYPE_CHECKING:
-    from latentstruct.formats import Queries
+    from latentstruct.io import Queries
 
 CUTS = (1, 3, 5, 10)
 DOCUMENT_NAME = re.compile(r"\bdocid\s*=\s*(\S+)")
@@ -72,7 +72,7 @@ class RankKind(KindSpec):
     )
 
     def load(self, options: RankOptions, progress: Progress) -> Loaded:
-        from latentstruct.formats import read_queries
+        from latentstruct.io import read_queries
         from latentstruct.tasks import PairwiseRanking, PrecisionAtK
 
         queries = read_queries(options.data)
@@ -92,7 +92,7 @@ class RankKind(KindSpec):
         return record.n_features == task.n_inputs_ and same_k and record.k > 0
 
     def read(self, model: Trained, held_out: HeldOut) -> "Queries":
-        from latentstruct.formats import read_queries
+        from latentstruct.io import read_queries
 
         return read_queries(held_out.data or "", n_features=model.record.n_features)
 
@@ -100,8 +100,8 @@ class RankKind(KindSpec):
         return compare_rankings(data, model.estimator.decision_function(data.X), model.record.k)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.formats import write_scores
-        from latentstruct.formats.text import extension, write_text
+        from latentstruct.io import write_scores
+        from latentstruct.io.text import extension, write_text
 
         queries = self.read(model, HeldOut(data))
         scores = model.estimator.decision_function(queries.X)

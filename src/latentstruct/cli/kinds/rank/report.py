@@ -7,12 +7,12 @@ import numpy as np
 from latentstruct.cli.blocks import strongest_bars
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.rank.command import KIND, compare_rankings, name_document
-from latentstruct.plots.features import shorten
-from latentstruct.plots.rankings import MOST_DOCUMENTS, plot_ranking
-from latentstruct.report.blocks import Block, Drawing, Examples, TableBlock, Text
+from latentstruct.viz.plots.features import shorten
+from latentstruct.viz.plots.rankings import MOST_DOCUMENTS, plot_ranking
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, TableBlock, Text
 
 if TYPE_CHECKING:
-    from latentstruct.formats import Queries
+    from latentstruct.io import Queries
 
 DOCUMENTS_SHOWN = 12
 """Rows of a table, unless k is more."""

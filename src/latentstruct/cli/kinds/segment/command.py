@@ -12,11 +12,11 @@ from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, ImageOptions
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress, print_table, show_share
+from latentstruct.progress.display import Progress, print_table, show_share
 
 if TYPE_CHECKING:
     from latentstruct.cli.kinds.segment.files import LabelledImages
-    from latentstruct.image_features import PatchFeatures
+    from latentstruct.features.images import PatchFeatures
 
 LEGEND_FILE, OVERLAYS = "legend.tsv", "overlays"
 STALLED = "stalled"
@@ -73,7 +73,7 @@ class SegmentOptions(ImageOptions):
 
     def features(self) -> "PatchFeatures":
         """Return the features to learn."""
-        from latentstruct.image_features import PatchFeatures
+        from latentstruct.features.images import PatchFeatures
 
         features = PatchFeatures(self.patch, self.step, self.words, self.seed)
         try:
@@ -101,13 +101,13 @@ class SegmentRecord(Record):
     @property
     def colours(self) -> bool:
         """Whether labels are colours."""
-        from latentstruct.images import MAX_LABELS
+        from latentstruct.data.images import MAX_LABELS
 
         return self.labels[0] >= MAX_LABELS
 
     def called(self) -> dict[str, str]:
         """Return the names of labels as people write these."""
-        from latentstruct.images import label_name
+        from latentstruct.data.images import label_name
 
         return self.other_names | dict(zip(map(label_name, self.labels), self.names, strict=True))
 
@@ -146,8 +146,8 @@ class SegmentKind(KindSpec):
 
     def load(self, options: SegmentOptions, progress: Progress) -> Loaded:
         from latentstruct.cli.kinds.segment.files import LabelledImages, read_patches
-        from latentstruct.image_features import single_patch_weights
-        from latentstruct.images import label_name, read_label_names, require_vision
+        from latentstruct.data.images import label_name, read_label_names, require_vision
+        from latentstruct.features.images import single_patch_weights
         from latentstruct.tasks import Graph
 
         require_vision()
@@ -177,7 +177,7 @@ class SegmentKind(KindSpec):
         return same and set(record.labels) == set(model.estimator.task_.layout_.vocabulary.labels)
 
     def restore(self, model: Trained) -> "PatchFeatures":
-        from latentstruct.image_features import PatchFeatures
+        from latentstruct.features.images import PatchFeatures
 
         found: PatchFeatures = model.restored(PatchFeatures().restore)
         return found
@@ -203,8 +203,8 @@ class SegmentKind(KindSpec):
         from PIL import Image
 
         from latentstruct.cli.kinds.segment.files import open_images, predict_pixels
-        from latentstruct.formats.text import write_text
-        from latentstruct.images import draw_overlay, label_colours, label_name, require_vision, write_label_image
+        from latentstruct.data.images import draw_overlay, label_colours, label_name, require_vision, write_label_image
+        from latentstruct.io.text import write_text
 
         if output == STANDARD_STREAM:
             raise InputError("the output is - (standard output); expected a folder for label images: name it with -o")

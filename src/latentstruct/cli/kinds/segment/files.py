@@ -9,11 +9,11 @@ import numpy as np
 from latentstruct.cli.common import list_labels, unknown_label
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.segment.command import SegmentRecord
+from latentstruct.data.images import MAX_LABELS, ImageFiles, label_code, label_name, parse_label_names
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.file_sources import FileSource
-from latentstruct.image_features import PatchFeatures, patch_labels, spread_patches
-from latentstruct.images import MAX_LABELS, ImageFiles, label_code, label_name, parse_label_names
-from latentstruct.progress import Progress, show_percent
+from latentstruct.features.images import PatchFeatures, patch_labels, spread_patches
+from latentstruct.io.file_sources import FileSource
+from latentstruct.progress.display import Progress, show_percent
 from latentstruct.tasks import grid_graph
 
 AT_ONCE = 16

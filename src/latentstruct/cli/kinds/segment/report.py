@@ -11,13 +11,13 @@ from latentstruct.cli.blocks import label_table
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.segment.command import KIND, SegmentRecord
 from latentstruct.cli.kinds.segment.files import LabelledImages, predict_pixels, score_segments
-from latentstruct.images import Colour, label_colours, label_name
-from latentstruct.plots.features import shorten
-from latentstruct.plots.matrices import plot_matrix
-from latentstruct.plots.pictures import height_of_swatches, plot_swatches
-from latentstruct.progress import show_percent
-from latentstruct.region_pictures import draw_regions, fit_image, fit_labels
-from latentstruct.report.blocks import Block, Drawing, Examples, Photo, Text
+from latentstruct.data.images import Colour, label_colours, label_name
+from latentstruct.progress.display import show_percent
+from latentstruct.viz.plots.features import shorten
+from latentstruct.viz.plots.matrices import plot_matrix
+from latentstruct.viz.plots.pictures import height_of_swatches, plot_swatches
+from latentstruct.viz.region_pictures import draw_regions, fit_image, fit_labels
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, Photo, Text
 
 MOST_LABELS = 25
 UNKNOWN = -1

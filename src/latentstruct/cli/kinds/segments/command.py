@@ -12,10 +12,10 @@ from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, prin
 from latentstruct.cli.kinds.chain.files import FeatureOptions
 from latentstruct.cli.options import HeldOut, LabelOptions, weight_of
 from latentstruct.exceptions import InputError
-from latentstruct.progress import Progress
+from latentstruct.progress.display import Progress
 
 if TYPE_CHECKING:
-    from latentstruct.features import WindowFeatures
+    from latentstruct.features.windows import WindowFeatures
 
 OUTSIDE = "O"
 """The label of tokens in no span, each of which is a segment of its own."""
@@ -131,7 +131,7 @@ class SegmentsKind(KindSpec):
         return Loaded(X, Y, estimator, sizes, record, template, frozenset(known), data)
 
     def restore(self, model: Trained) -> "WindowFeatures":
-        from latentstruct.features import WindowFeatures
+        from latentstruct.features.windows import WindowFeatures
 
         n_inputs = model.estimator.task_.n_inputs_
         found: WindowFeatures = model.restored(WindowFeatures.from_state, lambda one: len(one.vocabulary_) == n_inputs)
@@ -161,7 +161,7 @@ class SegmentsKind(KindSpec):
         return [[one for one in segments if one[2] != OUTSIDE] for segments in predicted]
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.formats.json_lines import write_records
+        from latentstruct.io.json_lines import write_records
 
         sentences = read_sentences(data, labelled=False)
         found = zip(sentences.tokens, self.find(model, sentences), strict=True)
@@ -200,8 +200,8 @@ def read_sentences(name: str, labelled: bool) -> Sentences:
     """Read sentences; their spans must be there if they are `labelled`."""
     import msgspec
 
-    from latentstruct.formats.json_lines import read_records
-    from latentstruct.formats.text import Source
+    from latentstruct.io.json_lines import read_records
+    from latentstruct.io.text import Source
 
     kind: Any = msgspec.defstruct(
         "Sentence", [("tokens", list[str]), ("spans", list[tuple[int, int, str | None]] | None, None)]

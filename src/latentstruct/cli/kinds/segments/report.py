@@ -6,8 +6,8 @@ from latentstruct.cli.blocks import label_table, label_weights
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.chain.report import show_feature, transition_block
 from latentstruct.cli.kinds.segments.command import KIND, Sentences, Span, compare_spans, length_weights
-from latentstruct.plots.features import shorten
-from latentstruct.report.blocks import Block, Examples, Mark, TableBlock, Token, Tokens
+from latentstruct.viz.plots.features import shorten
+from latentstruct.viz.report.blocks import Block, Examples, Mark, TableBlock, Token, Tokens
 
 LONGEST_SHOWN = 12
 MOST_TOKENS = 400

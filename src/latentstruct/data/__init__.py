@@ -1,0 +1,1 @@
+"""Types of inputs and outputs, and examples on disk."""

@@ -1,0 +1,202 @@
+"""Boxes in images: candidates in a grid, and how much boxes overlap.
+
+A box is x0, y0, x1, y1 in pixels from the upper left corner; its right and bottom ends are exclusive.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.formatting import show
+from latentstruct.core.types import Vector
+from latentstruct.core.validation import as_reals
+from latentstruct.exceptions import InputError
+from latentstruct.kernels.boxes import overlap_table
+
+__all__ = ["ASPECTS", "LIMIT", "SIZES", "STEP", "check_boxes", "grid_boxes", "nearest_box", "overlaps"]
+
+Boxes = NDArray[np.float64]
+
+STEP = 8
+SIZES: tuple[float, ...] = (0.3, 0.43, 0.62, 0.9)
+"""Sides of the candidates as shares of √(width · height) of the image."""
+ASPECTS: tuple[float, ...] = (0.5, 1.0, 2.0)
+"""Width over height of the candidates."""
+LIMIT = 350
+
+
+def check_boxes(boxes: Any, name: str) -> Boxes:
+    """Return boxes as a float64 array (m, 4), or raise an error that names `name` and the box.
+
+    Parameters
+    ----------
+    boxes : array of shape (m, 4) or (4,)
+        The boxes, of which there must be one; a single one may be flat.
+    name : str
+        What they are, for messages.
+    """
+    try:
+        found = np.ascontiguousarray(as_reals(boxes))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers x0, y0, x1, y1 for each box ({error}): convert them") from error
+    if found.shape == (4,):
+        found = found[None]
+    if found.size == 0:
+        raise InputError(f"{name} are empty; expected at least one box: give a box such as the whole image")
+    if found.ndim != 2 or found.shape[1] != 4:
+        raise InputError(
+            f"{name} have the shape {found.shape}; expected (m, 4), x0, y0, x1, y1 for each box: give four numbers "
+            "for each"
+        )
+    fine = np.isfinite(found).all(axis=1) & (found[:, :2] < found[:, 2:]).all(axis=1)
+    if not fine.all():
+        k = int(np.argmin(fine))
+        raise InputError(
+            f"box {k} of {name} is {found[k].tolist()}; expected finite x0 < x1 and y0 < y1: correct it or leave it out"
+        )
+    return found
+
+
+def overlaps(A: Any, B: Any) -> NDArray[np.float64]:
+    """Return the overlap |A ∩ B| / |A ∪ B| of all pairs of boxes.
+
+    Parameters
+    ----------
+    A, B : arrays of shape (a, 4) and (b, 4)
+        The boxes.
+
+    Returns
+    -------
+    array of shape (a, b)
+        From 0 for boxes without a common point inside to 1 for equal boxes.
+    """
+    left, right = check_boxes(A, "the boxes A"), check_boxes(B, "the boxes B")
+    table = np.empty((len(left), len(right)))
+    overlap_table(left, right, table)
+    return table
+
+
+def nearest_box(boxes: Any, truth: Any) -> int:
+    """Return the number of the box that overlaps most with a true one.
+
+    Parameters
+    ----------
+    boxes : array of shape (m, 4)
+        The boxes to choose from.
+    truth : array of shape (4,) or (k, 4)
+        The true box, or several of which any may be met.
+
+    Returns
+    -------
+    int
+        The first of the best; where none overlaps, the one whose centre is nearest.
+    """
+    found, true = check_boxes(boxes, "the boxes"), check_boxes(truth, "the true boxes")
+    table = overlaps(found, true).max(axis=1)
+    if table.max() > 0.0:
+        return int(table.argmax())
+    apart = (found[:, None, :2] + found[:, None, 2:]) - (true[None, :, :2] + true[None, :, 2:])
+    return int((apart**2).sum(axis=2).min(axis=1).argmin())
+
+
+def grid_boxes(
+    width: int,
+    height: int,
+    step: int = STEP,
+    sizes: Sequence[float] = SIZES,
+    aspects: Sequence[float] = ASPECTS,
+    limit: int = LIMIT,
+) -> Boxes:
+    """Return candidate boxes: the whole image, and boxes of several sizes and shapes in a grid over it.
+
+    Parameters
+    ----------
+    width, height : int
+        Size of the image in pixels.
+    step : int, default=8
+        Least distance of neighbouring boxes of one shape in pixels.
+    sizes : sequence of float
+        √(width · height) of the boxes as shares of that of the image. Boxes that would be longer than the image are
+        cut to its length.
+    aspects : sequence of float
+        Width over height of the boxes.
+    limit : int, default=350
+        The most boxes. Where the grid would have more, neighbours move apart by one share of their width and height,
+        the same for all shapes: small boxes stay dense, large ones become few. If there are more shapes than that,
+        some are left out.
+
+    Returns
+    -------
+    float64 array of shape (m, 4)
+        1 ≤ m ≤ limit different boxes of whole pixels, the whole image first. Those of a shape are spread evenly from
+        border to border.
+    """
+    check_grid(width, height, step, sizes, aspects, limit)
+    shapes = _shapes(width, height, sizes, aspects)
+    if len(shapes) >= limit:
+        shapes = shapes[np.linspace(0, len(shapes) - 1, limit - 1).round().astype(np.int64)]
+    counts = _counts(width, height, step, shapes, limit - 1)
+    parts = [np.array([[0.0, 0.0, width, height]])]
+    for (w, h), (across, down) in zip(shapes, counts, strict=True):
+        x0, y0 = (np.round(_spread(space, n)) for space, n in ((width - w, across), (height - h, down)))
+        top, left = (grid.ravel() for grid in np.meshgrid(y0, x0, indexing="ij"))
+        parts.append(np.stack([left, top, left + w, top + h], axis=1))
+    return np.concatenate(parts)
+
+
+def check_grid(width: Any, height: Any, step: Any, sizes: Any, aspects: Any, limit: Any) -> None:
+    for name, value in (("width", width), ("height", height), ("step", step), ("limit", limit)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise InputError(
+                f"{name} is {show(value)}; expected a whole number of at least 1: set {name} to such a number"
+            )
+    for name, values, top in (("sizes", sizes, 1.0), ("aspects", aspects, np.inf)):
+        try:
+            numbers: Vector = np.atleast_1d(np.array(values, dtype=np.float64))
+        except (TypeError, ValueError):
+            numbers = np.full(1, np.nan)
+        if numbers.ndim != 1 or not len(numbers) or not ((numbers > 0) & (numbers <= top) & (numbers < np.inf)).all():
+            between = "numbers above 0 and at most 1" if name == "sizes" else "finite numbers above 0"
+            raise InputError(f"{name} are {show(values)}; expected at least one, {between}: correct them")
+
+
+def _shapes(width: int, height: int, sizes: Sequence[float], aspects: Sequence[float]) -> NDArray[np.int64]:
+    """Return the different (width, height) of boxes smaller than the image, in the order given."""
+    side = np.sqrt(float(width) * float(height))
+    shapes = dict.fromkeys(
+        (
+            int(np.clip(round(side * size * np.sqrt(aspect)), 1, width)),
+            int(np.clip(round(side * size / np.sqrt(aspect)), 1, height)),
+        )
+        for size in np.atleast_1d(sizes)
+        for aspect in np.atleast_1d(aspects)
+    )
+    shapes.pop((width, height), None)
+    return np.array(list(shapes), dtype=np.int64).reshape(-1, 2)
+
+
+def _counts(width: int, height: int, step: int, shapes: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """Return how many boxes of each shape (m, 2) stand across and down, at most `limit` in all."""
+    room = np.array([width, height]) - shapes
+
+    def fitting(share: float) -> NDArray[np.int64]:
+        return np.floor(room / np.maximum(step, share * shapes)).astype(np.int64) + 1
+
+    def total(share: float) -> int:
+        return int(fitting(share).prod(axis=1).sum())
+
+    if total(0.0) <= limit:
+        return fitting(0.0)
+    # Halving finds the least share of a box's side between neighbours; at this one there is one box a shape.
+    low, high = 0.0, float((room / shapes).max()) + 1.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if total(middle) <= limit else (middle, high)
+    return fitting(high)
+
+
+def _spread(space: int, count: int) -> Vector:
+    """Return `count` places from 0 to `space`; the middle if there is one only."""
+    return np.array([space / 2.0]) if count == 1 else np.linspace(0.0, space, count)

@@ -1,0 +1,85 @@
+"""Documents with mentions of things, and the clusters of mentions that mean the same."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from latentstruct.core.formatting import short_repr, show
+from latentstruct.exceptions import InputError
+
+__all__ = ["Document", "Mention", "OtherColumns"]
+
+
+class Mention(NamedTuple):
+    """The words `start` to `end` (exclusive) of a sentence, the cluster they belong to, and their entity type."""
+
+    sentence: int
+    start: int
+    end: int
+    cluster: str
+    entity_type: str | None = None
+
+
+class OtherColumns(NamedTuple):
+    """The columns of a CoNLL-2012 file besides word and clusters, as text with the separators around them.
+
+    `before[i][j]` stands before word j of sentence i on its line, `after[i][j]` between the word and the clusters.
+    """
+
+    before: list[list[str]]
+    after: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Document:
+    """Sentences of words with mentions in the order of the text.
+
+    Parameters
+    ----------
+    name : str
+        Name of the document.
+    sentences : list of list of str
+        The words.
+    mentions : list of Mention
+        Distinct spans.
+    part : int
+        Number of the part, where a longer text is cut into documents.
+    others : OtherColumns, optional
+        The other columns of the file the document was read from. Nothing is learnt from them, and they do not count
+        when documents are compared; they are written again with the document.
+    """
+
+    name: str
+    sentences: list[list[str]]
+    mentions: list[Mention]
+    part: int = 0
+    others: OtherColumns | None = field(default=None, compare=False, repr=False)
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        spans = {mention[:3] for mention in self.mentions}
+        if len(spans) < len(self.mentions):
+            raise InputError(f"document {show(self.name)} has a mention twice; expected distinct spans: remove one")
+        for mention in self.mentions:
+            inside = 0 <= mention.sentence < len(self.sentences)
+            if not inside or not 0 <= mention.start < mention.end <= len(self.sentences[mention.sentence]):
+                raise InputError(
+                    f"document {show(self.name)} has the mention {tuple(mention[:3])}; expected a sentence from 0 to "
+                    f"{len(self.sentences) - 1} and a span of at least one of its words: correct the mention"
+                )
+
+        lengths = [len(words) for words in self.sentences]
+        if self.others is not None and any([len(row) for row in side] != lengths for side in self.others):
+            raise InputError(
+                f"document {show(self.name)} has other columns that do not belong to its words; expected a text "
+                "before and one after each word: read the document again, or leave out the other columns"
+            )
+
+    @property
+    def clusters(self) -> list[str]:
+        """The cluster of each mention: the y of the document."""
+        return [mention.cluster for mention in self.mentions]
+
+    def words(self, mention: Mention) -> list[str]:
+        """Return the words of a mention."""
+        return self.sentences[mention.sentence][mention.start : mention.end]

@@ -1,0 +1,281 @@
+"""Preparing examples block by block into files."""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+from scipy import sparse
+
+from latentstruct.core.formatting import show
+from latentstruct.core.validation import check_sparse
+from latentstruct.data.shard_files import (
+    FORMAT,
+    LEFT_OVER,
+    LOCK,
+    MANIFEST,
+    VERSION,
+    Manifest,
+    Shard,
+    checked_folder,
+    is_ours,
+    is_prepared,
+)
+from latentstruct.exceptions import InputError
+from latentstruct.parallel.shards import length_of, part_of
+from latentstruct.persistence.atomic_files import (
+    file_lock,
+    is_temporary,
+    output_errors,
+    remove_left_over,
+    replace_files,
+)
+from latentstruct.tasks.base import BaseTask, defines
+
+Blocks = Iterable[tuple[Any, Any]]
+
+
+def folder_to_write(folder: Any) -> Path:
+    """Return a folder that is new, empty, or holds an earlier data set."""
+    path = checked_folder(folder)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file, but prepared data are a folder: choose another name")
+    if path.is_dir() and not is_prepared(path):
+        names = (entry.name for entry in path.iterdir())
+        other = next((name for name in names if not (LEFT_OVER.fullmatch(name) or is_temporary(name))), None)
+        if other is not None:
+            raise InputError(
+                f"{path} holds other files such as {show(other)} and no prepared data: choose a new or empty folder"
+            )
+    if is_prepared(path) and not is_ours(path):
+        raise InputError(
+            f"{path / MANIFEST} is no list of prepared data, so that it would be lost; expected a folder with such a "
+            "list or none: choose a new or empty folder, or remove that file"
+        )
+    return path
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep others from writing to a folder at the same time, where the file system has locks."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(file_lock(folder / LOCK, wait=False))
+        except BlockingIOError as error:
+            raise InputError(
+                f"{folder} is being written to by somebody else; expected one at a time: wait until that is done, or "
+                "choose another folder"
+            ) from error
+        yield
+
+
+def require_storable(task: Any) -> None:
+    """Raise unless a task can write its examples to files, and be made again from what it learned."""
+    if not (isinstance(task, BaseTask) and defines(task, "pack") and task.tags.storable):
+        raise InputError(
+            f"{type(task).__name__} cannot be stored in files; expected one of {', '.join(packing_tasks())}: use "
+            "one of these, or define pack and unpack"
+        )
+    if defines(task, "state") and not defines(task, "restore"):
+        raise InputError(
+            f"{type(task).__name__} has state, but restore is missing; expected both, or what is written could not be "
+            "read again: define restore(state) too"
+        )
+
+
+def require_small_tables(task: Any) -> None:
+    """Raise if what a task learned would be refused when the data are opened."""
+    from latentstruct.persistence.models import check_tables
+
+    try:
+        check_tables(None if is_own(task) else task.state())
+    except ValueError as error:
+        raise InputError(f"{error}; expected fewer: merge labels, or train on examples in memory") from error
+
+
+def packing_tasks() -> list[str]:
+    """Return the names of the built-in tasks that can be stored."""
+    from latentstruct import tasks
+
+    return [name for name in tasks.__all__ if getattr(tasks, name).tags.storable]
+
+
+def is_own(task: Any) -> bool:
+    """Tell whether a task is the user's own, so that no file can name it."""
+    from latentstruct.persistence.models import PARTS
+
+    return PARTS.get(type(task).__name__) is not type(task)
+
+
+def has_learned(task: Any) -> bool:
+    """Tell whether a task knows its labels and number of features."""
+    try:
+        return hasattr(task, "n_features") and (not defines(task, "state") or task.state() is not None)
+    except AttributeError:
+        return False
+
+
+def repeatable(blocks: Any) -> Callable[[], Iterator[tuple[Any, Any]]]:
+    """Return a function that gives the checked blocks anew each time it is called."""
+    if isinstance(blocks, str | bytes | Mapping) or not (callable(blocks) or hasattr(blocks, "__iter__")):
+        raise InputError(
+            f"blocks is {show(blocks)}; expected an iterable of pairs (X, Y), or a function that returns one: give "
+            "one such as [(X, Y)]"
+        )
+    once = not callable(blocks) and iter(blocks) is blocks
+    used = False
+
+    def again() -> Iterator[tuple[Any, Any]]:
+        nonlocal used
+        if once and used:
+            raise InputError(
+                "blocks can be gone through once only, but the task has not learned and must see them twice; expected "
+                "a list or a function: give the generator function itself, or a task that has learned"
+            )
+        used = True
+        found, empty = False, None
+        for number, block in enumerate(blocks() if callable(blocks) else blocks):
+            if not isinstance(block, tuple | list) or len(block) != 2:
+                raise InputError(f"block {number} is {show(block)}; expected a pair (X, Y): give pairs")
+            X, Y = block
+            if sparse.issparse(X):
+                check_sparse(X, f"X of block {number}")
+            if length_of(X) == 0 and (Y is None or length_of(Y) == 0):
+                empty = X, Y
+                continue
+            found = True
+            yield X, Y
+        if not found:
+            if empty is None:
+                raise InputError("there are no blocks; expected at least one pair (X, Y) of examples: give some")
+            # What is wrong with no examples at all is for the task to say.
+            yield empty
+
+    return again
+
+
+def learn(task: Any, again: Callable[[], Iterator[tuple[Any, Any]]]) -> None:
+    """Let a task look at all blocks."""
+    if defines(task, "learn_blocks"):
+        task.learn_blocks(_with_outputs(again()))
+        return
+    raise InputError(
+        f"{type(task).__name__} cannot learn from blocks; expected a task that has learned: call its learn(X, Y) with "
+        "examples that show all there is, then give it"
+    )
+
+
+def _with_outputs(blocks: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    for number, (X, Y) in enumerate(blocks):
+        if Y is None:
+            raise InputError(
+                f"block {number} has no outputs, but the task has not learned; expected outputs: give them, or a task "
+                "that has learned, such as that of a trained model"
+            )
+        yield X, Y
+
+
+def write_shards(folder: Path, task: Any, blocks: Iterator[tuple[Any, Any]], goal: float) -> tuple[list[Shard], bool]:
+    """Write blocks, put together or divided to files of about `goal` bytes; tell whether they have outputs."""
+    shards: list[Shard] = []
+    waiting: list[tuple[Any, Any]] = []
+    labelled: bool | None = None
+    n_waiting, per_example = 0, math.nan
+    for X, Y in blocks:
+        if labelled not in (None, Y is not None):
+            raise InputError("some blocks have outputs and others have none; expected all or none: give Y for all")
+        labelled = Y is not None
+        n_examples = length_of(X)
+        if math.isnan(per_example):
+            packed = task.pack(task.prepare(X, Y))
+            per_example = sum(array.nbytes for array in packed.values()) / n_examples
+        waiting.append((X, Y))
+        n_waiting += n_examples
+        if n_waiting * per_example >= goal:
+            made = _write_joined(folder, task, waiting, len(shards), goal / per_example)
+            shards += made
+            per_example = sum(one.n_bytes for one in made) / sum(one.n_examples for one in made)
+            waiting, n_waiting = [], 0
+    if waiting:
+        shards += _write_joined(folder, task, waiting, len(shards), goal / per_example)
+    return shards, bool(labelled)
+
+
+def _write_joined(
+    folder: Path, task: Any, blocks: list[tuple[Any, Any]], first: int, examples_each: float
+) -> list[Shard]:
+    """Write the examples of some blocks to as many files as they need."""
+    X = _joined([x for x, _ in blocks])
+    Y = None if blocks[0][1] is None else _joined([y for _, y in blocks])
+    n_examples = length_of(X)
+    n_files = max(1, round(n_examples / max(examples_each, 1.0)))
+    bounds = np.linspace(0, n_examples, n_files + 1).round().astype(int).tolist()
+    shards = []
+    for k, (start, stop) in enumerate(pairwise(bounds)):
+        # Errors name examples by their place in what is prepared at once.
+        batch = task.prepare(part_of(X, start, stop), None if Y is None else part_of(Y, start, stop))
+        arrays = {name: np.ascontiguousarray(array) for name, array in task.pack(batch).items()}
+        # What could not be read again is found here, not days later.
+        task.unpack(arrays)
+        shards.append(_write_shard(folder, arrays, first + k, batch.n_examples))
+    return shards
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Return the examples, or outputs, of several blocks as one collection."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.vstack(parts, format="csr")
+    # Tables of other libraries may list their columns, not their rows.
+    parts = [np.asarray(part) if len(getattr(part, "shape", ())) > 1 else part for part in parts]
+    arrays = all(isinstance(part, np.ndarray) for part in parts)
+    if arrays and len({(part.shape[1:], part.dtype.kind) for part in parts}) == 1:
+        return np.concatenate(parts)
+    return [item for part in parts for item in part]
+
+
+def _write_shard(folder: Path, arrays: dict[str, NDArray[Any]], number: int, n_examples: int) -> Shard:
+    """Write one file; its name tells its contents, so that no file of an earlier data set is touched."""
+    raw = save(arrays)
+    digest = hashlib.sha256(raw).hexdigest()
+    name = f"shard-{number:05d}-{digest[:16]}.safetensors"
+    with output_errors(folder):
+        replace_files({folder / name: [raw]})
+    return Shard(name, n_examples, len(raw), digest)
+
+
+def manifest_bytes(task: Any, shards: list[Shard], labelled: bool, extra: Any) -> bytes:
+    """Return the contents of data.json; raise if a task or what is kept beside the examples does not fit into it."""
+    from latentstruct import __version__
+    from latentstruct.persistence.models import encode
+
+    params = None if is_own(task) else encode(task, "task")
+    state = encode(task.state(), "state") if defines(task, "state") else None
+    manifest = Manifest(FORMAT, VERSION, __version__, type(task).__name__, params, state, labelled, shards, extra)
+    try:
+        return msgspec.json.encode(manifest)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InputError(f"the data set does not fit into JSON ({error}): use plain labels and parameters") from error
+
+
+def finish(folder: Path, task: Any, shards: list[Shard], labelled: bool, extra: Any) -> None:
+    """Write the manifest, with which the new data set takes the place of an earlier one."""
+    raw = manifest_bytes(task, shards, labelled, extra)
+    with output_errors(folder):
+        replace_files({folder / MANIFEST: [raw]})
+
+
+def remove_others(folder: Path, kept: set[str]) -> None:
+    """Remove files of earlier or unfinished data sets."""
+    remove_left_over(folder)
+    for entry in folder.iterdir():
+        if LEFT_OVER.fullmatch(entry.name) and entry.name not in kept:
+            entry.unlink()

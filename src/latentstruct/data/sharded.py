@@ -1,0 +1,338 @@
+"""Examples on disk, prepared once and read into memory part by part, so that they need not fit into it."""
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, overload
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.formatting import show
+from latentstruct.core.memory import require
+from latentstruct.core.validation import copied
+from latentstruct.data.shard_files import (
+    CURE,
+    LOCK,
+    MANIFEST,
+    MEGABYTE,
+    Manifest,
+    array_of,
+    check_megabytes,
+    checked_folder,
+    is_prepared,
+    opened,
+    read_header,
+    read_manifest,
+)
+from latentstruct.data.shard_writing import (
+    Blocks,
+    finish,
+    folder_to_write,
+    has_learned,
+    is_own,
+    learn,
+    locked,
+    manifest_bytes,
+    remove_others,
+    repeatable,
+    require_small_tables,
+    require_storable,
+    write_shards,
+)
+from latentstruct.exceptions import FormatError, InputError
+
+__all__ = ["ShardedData"]
+
+
+class LazyBatches(Sequence[Any]):
+    """The prepared batches of a data set: each is opened when it is asked for, and a few stay open.
+
+    Parameters
+    ----------
+    open_batch : function of int
+        Opens one.
+    n_bytes : list of int
+        Bytes of each.
+    most_bytes : float
+        Bytes of those that stay open, besides those that are in use.
+    """
+
+    def __init__(self, open_batch: Callable[[int], Any], n_bytes: Sequence[int], most_bytes: float) -> None:
+        self._open, self._n_bytes, self._most_bytes = open_batch, n_bytes, most_bytes
+        self._kept: OrderedDict[int, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._n_bytes)
+
+    @overload
+    def __getitem__(self, place: int) -> Any: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Any]: ...
+    def __getitem__(self, place: int | slice) -> Any:
+        if isinstance(place, slice):
+            return [self[k] for k in range(len(self))[place]]
+        number = range(len(self))[place]
+        with self._lock:
+            if number in self._kept:
+                self._kept.move_to_end(number)
+                return self._kept[number]
+        batch = self._open(number)
+        with self._lock:
+            self._kept[number] = batch
+            while sum(self._n_bytes[k] for k in self._kept) > self._most_bytes:
+                self._kept.popitem(last=False)
+        return batch
+
+
+class ShardedData:
+    """A folder of prepared examples that need not fit into memory.
+
+    Estimators take it in the place of X and Y: ``model.fit(data)``, ``model.predict(data)``, ``model.score(data)``. The
+    files are read into memory one after the other; a file of 16 MB takes a few times as much while it is worked on.
+    A file that was changed or cut short is refused when it is read.
+
+    Parameters
+    ----------
+    folder : path
+        What `write` or ``latentstruct prepare`` wrote.
+    task : Task, optional
+        Needed for a task of your own: an equal task that has learned or that defines ``restore``.
+    open_mb : float, default=32
+        Megabytes of files that stay in memory between two uses.
+
+    Attributes
+    ----------
+    task : Task
+        What the examples were prepared with, and what it learned.
+    sizes : list of int
+        Number of examples of each file.
+    n_examples : int
+        Their sum.
+    labelled : bool
+        Whether the true outputs are known.
+    batches : sequence of batches
+        Opened when they are asked for.
+    digest : str
+        A checksum of the task and of all examples.
+    extra : object
+        What was kept beside the examples.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from latentstruct import CRF, Multiclass, ShardedData
+    >>> def blocks():  # called twice: to learn the classes, and to write the examples
+    ...     for seed in range(3):
+    ...         X = np.random.default_rng(seed).normal(size=(50, 4))
+    ...         yield X, np.where(X[:, 0] > 0, "right", "left")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     data = ShardedData.write(folder, Multiclass(), blocks)
+    ...     model = CRF(data.task).fit(data)
+    ...     data.n_examples, model.score(data) > 0.9
+    (150, True)
+    """
+
+    def __init__(self, folder: str | PathLike[str], task: Any = None, open_mb: float = 32.0) -> None:
+        # Workers of a cluster have other working folders.
+        self.folder, self.open_mb = checked_folder(folder).absolute(), open_mb
+        check_megabytes(open_mb, "open_mb", least=0.0)
+        manifest = read_manifest(self.folder)
+        self._shards, self.labelled, self.extra = manifest.shards, manifest.labelled, manifest.extra
+        self.task = _restored_task(self.folder, manifest, task)
+        self.sizes = [shard.n_examples for shard in self._shards]
+        self.n_examples = sum(self.sizes)
+        known = (manifest.task, manifest.params, manifest.state, [shard.sha256 for shard in self._shards])
+        self.digest = hashlib.sha256(msgspec.json.encode(known)).hexdigest()
+        self.n_bytes = sum(shard.n_bytes for shard in self._shards)
+        self._own_task = task
+        self._verified: dict[int, tuple[int, ...]] = {}
+        self.batches = self.batches_for(self.task)
+
+    def __len__(self) -> int:
+        return self.n_examples
+
+    def __repr__(self) -> str:
+        return (
+            f"ShardedData({str(self.folder)!r}): {type(self.task).__name__}, {self.n_examples} examples in "
+            f"{len(self.sizes)} files, {self.n_bytes / MEGABYTE:.1f} MB"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (type(self), self.folder, self._own_task, self.open_mb, self.digest)
+
+    def open(self, number: int, task: Any = None) -> Any:
+        """Return one batch of prepared examples, freshly read and checked.
+
+        Parameters
+        ----------
+        number : int
+            Which file, from 0.
+        task : Task, optional
+            Unpacks the arrays; by default that of the data.
+        """
+        shard = self._shards[number]
+        path = self.folder / shard.file
+        task = self.task if task is None else task
+        arrays = self._read(number)
+        try:
+            batch = task.unpack(arrays)
+            if batch.n_examples != shard.n_examples or batch.labelled != self.labelled:
+                raise InputError(
+                    f"there are {batch.n_examples} {'' if batch.labelled else 'un'}labelled examples; expected "
+                    f"{shard.n_examples} {'' if self.labelled else 'un'}labelled ones: {CURE}"
+                )
+        except FormatError:
+            raise
+        except InputError as error:
+            raise FormatError(f"{path}: {error}") from error
+        return batch
+
+    def batches_for(self, task: Any) -> LazyBatches:
+        """Return the batches as another task sees them, which must have learned the same.
+
+        Parameters
+        ----------
+        task : Task
+            One whose parameters differ in nothing that prepared examples depend on.
+        """
+        sizes = [shard.n_bytes for shard in self._shards]
+        return LazyBatches(lambda number: self.open(number, task), sizes, self.open_mb * MEGABYTE)
+
+    def verify(self) -> None:
+        """Read all files and raise a FormatError if one of them is not what was written."""
+        self._verified.clear()
+        for number in range(len(self._shards)):
+            self.open(number)
+
+    def _read(self, number: int) -> dict[str, NDArray[Any]]:
+        """Return the arrays of one file, read into memory: a mapped file that is cut short would end the process."""
+        shard = self._shards[number]
+        path = self.folder / shard.file
+        with opened(path) as file:
+            found = os.fstat(file.fileno())
+            if found.st_size != shard.n_bytes:
+                raise FormatError(f"{path} has {found.st_size} bytes; expected {shard.n_bytes}: {CURE}")
+            identity = (found.st_dev, found.st_ino, found.st_mtime_ns)
+            require(shard.n_bytes, f"{path} with {shard.n_bytes} bytes", "prepare the data with a smaller shard_mb")
+            content = np.empty(shard.n_bytes, dtype=np.uint8)
+            try:
+                n_read = file.readinto(content.data)
+            except OSError as error:
+                raise FormatError(f"{path} cannot be read ({error.strerror}): {CURE}") from error
+        if n_read != shard.n_bytes:
+            raise FormatError(f"{path} has {n_read} bytes; expected {shard.n_bytes}: {CURE}")
+        if self._verified.get(number) != identity:
+            if hashlib.sha256(content.data).hexdigest() != shard.sha256:
+                raise FormatError(f"{path} is damaged: its checksum is not that of {MANIFEST}: {CURE}")
+            self._verified[number] = identity
+        header, begin = read_header(path, content)
+        return {name: array_of(path, name, entry, content, begin) for name, entry in header.items()}
+
+    @classmethod
+    def write(
+        cls,
+        folder: str | PathLike[str],
+        task: Any,
+        blocks: Blocks | Callable[[], Blocks],
+        shard_mb: float = 16.0,
+        extra: Any = None,
+    ) -> "ShardedData":
+        """Prepare examples block by block and write them to a folder; they are never all in memory.
+
+        Parameters
+        ----------
+        folder : path
+            Made if needed. An earlier data set there stays whole until the new one is complete, and is then replaced.
+        task : Task
+            The structure. One that has not learned yet looks at all blocks first; it is not changed.
+        blocks : iterable of pairs (X, Y), or function that returns one
+            The examples, some hundreds or thousands at a time; Y is None where outputs are not known. For a task that
+            has not learned they are gone through twice: give a list, or a function such as a generator function.
+        shard_mb : float, default=16
+            Megabytes of a file. Blocks are put together or divided to come near it.
+        extra : JSON-able, optional
+            Kept beside the examples, for instance the state of a feature extractor.
+
+        Returns
+        -------
+        ShardedData
+            The data set, opened.
+        """
+        check_megabytes(shard_mb, "shard_mb", least=1e-3)
+        path = folder_to_write(folder)
+        require_storable(task)
+        again = repeatable(blocks)
+        if not has_learned(task):
+            task = copied(task)
+            learn(task, again)
+        require_small_tables(task)
+        # What does not fit into the list is found before the work, not after it.
+        manifest_bytes(task, [], False, extra)
+        path.mkdir(parents=True, exist_ok=True)
+        with locked(path):
+            try:
+                shards, labelled = write_shards(path, task, again(), shard_mb * MEGABYTE)
+                finish(path, task, shards, labelled, extra)
+            finally:
+                # Whether the new data set took the place of an earlier one is told by the list that is there now.
+                remove_others(path, _files_in_use(path) | {LOCK})
+        return cls(path, task if is_own(task) else None)
+
+
+def _reopened(cls: type[ShardedData], folder: Path, task: Any, open_mb: float, digest: str) -> ShardedData:
+    """Open data that were sent here by their name, if they are still the same."""
+    data = cls(folder, task, open_mb)
+    if data.digest != digest:
+        raise FormatError(
+            f"the data at {folder} have the checksum {data.digest[:16]}; expected {digest[:16]}, as other data were "
+            "written there since: give ShardedData(folder) anew"
+        )
+    return data
+
+
+def _files_in_use(folder: Path) -> set[str]:
+    """Return the files of the data set that is there; all files if that cannot be told."""
+    if not is_prepared(folder):
+        return set()
+    try:
+        return {shard.file for shard in read_manifest(folder).shards}
+    except FormatError:
+        return {entry.name for entry in folder.iterdir()}
+
+
+def _restored_task(folder: Path, manifest: Manifest, task: Any) -> Any:
+    """Return the task the examples were prepared with."""
+    from latentstruct.persistence.models import MOST_STATES, check_state, check_tables, decode
+
+    if task is None and manifest.params is None:
+        raise InputError(
+            f"the data at {folder} have the task {show(manifest.task)}, which is not part of the library: give it as "
+            "task="
+        )
+    if task is not None and type(task).__name__ != manifest.task:
+        raise InputError(f"the data at {folder} have the task {manifest.task}, but task is {show(task)}: give such one")
+    try:
+        found = decode(manifest.params) if task is None else task
+        if manifest.state is not None:
+            state = decode(manifest.state)
+            if task is None:
+                check_state(state, MOST_STATES, found)
+                check_tables(state)
+            found.restore(state)
+        if getattr(found, "n_features", None) is None:
+            raise ValueError("its task has learned nothing")
+        if type(found).__name__ != manifest.task or not found.tags.storable:
+            raise ValueError(f"its task is {type(found).__name__}")
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+        raise FormatError(
+            f"{folder / MANIFEST} does not describe data of this library ({show(error, 160)}): {CURE}"
+        ) from error
+    return found

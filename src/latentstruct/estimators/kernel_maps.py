@@ -1,0 +1,400 @@
+"""Kernels between input rows, and explicit coordinates in which rows have a kernel's inner products."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
+
+from latentstruct.core.formatting import show
+from latentstruct.core.types import Indices, Vector
+from latentstruct.core.validation import as_reals
+from latentstruct.exceptions import InputError
+
+NAMES = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+Matrix = Any
+"""An ndarray or csr_array of input rows (n, d)."""
+
+BLOCK = 64
+"""Pivots that are looked at together: large enough for matrix products, small enough to choose well."""
+ROWS_TOGETHER = 4096
+"""Rows whose kernel values are held at one time when only their products are wanted."""
+CHECKED_ROWS = 256
+"""Rows on which a kernel of unknown origin is tested for symmetry and for being positive semi-definite."""
+LEAST_REMAINDER = 1e-13
+"""Share of the largest κ(x, x) below which a remainder is rounding, whatever tolerance was asked."""
+ROUNDING = 1e-7
+"""Share of the largest κ(x, x) that a positive semi-definite matrix may miss by rounding."""
+FAIR_SHARE = 0.3
+"""Of the largest remainder, what a pivot must have when its turn comes; the others wait for a better choice."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """κ(x, x') between input rows.
+
+    Attributes
+    ----------
+    kind : str or callable
+        "linear" x·x', "poly" (γ x·x' + c₀)^degree, "rbf" exp(−γ‖x − x'‖²), "sigmoid" tanh(γ x·x' + c₀), or a function
+        of two matrices (n, d) and (m, d) that returns the matrix (n, m).
+    gamma, degree, coef0 : float
+        γ, degree and c₀.
+    """
+
+    kind: str | Callable[[Matrix, Matrix], Any]
+    gamma: float = 1.0
+    degree: float = 3
+    coef0: float = 1.0
+
+    def between(self, A: Matrix, B: Matrix) -> NDArray[np.float64]:
+        """Return κ of all pairs of rows of A (n, d) and B (m, d), shape (n, m)."""
+        # Loading it takes longer than most predictions.
+        from sklearn.metrics import pairwise
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.kind == "linear":
+                values = pairwise.linear_kernel(A, B)
+            elif self.kind == "poly":
+                values = pairwise.polynomial_kernel(A, B, self.degree, self.gamma, self.coef0)
+            elif self.kind == "rbf":
+                values = pairwise.rbf_kernel(A, B, self.gamma)
+            elif self.kind == "sigmoid":
+                values = pairwise.sigmoid_kernel(A, B, self.gamma, self.coef0)
+            else:
+                values = self._called(A, B)
+        if not np.isfinite(values.sum()) and not np.isfinite(values).all():
+            raise InputError(
+                f"the kernel {self._named} gave a value that is not finite: scale the inputs, or lower gamma or degree"
+            )
+        return values
+
+    @property
+    def _named(self) -> str:
+        return repr(self.kind) if isinstance(self.kind, str) else getattr(self.kind, "__name__", repr(self.kind))
+
+    def _called(self, A: Matrix, B: Matrix) -> NDArray[np.float64]:
+        assert callable(self.kind)
+        try:
+            values = as_reals(self.kind(A, B))
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"the kernel {self._named} did not return a matrix of numbers ({error}), but must take matrices (n, "
+                "d) and (m, d) and return (n, m): correct it"
+            ) from error
+        if values.shape != (A.shape[0], B.shape[0]):
+            raise InputError(
+                f"the kernel {self._named} returned shape {values.shape} for {A.shape[0]} and {B.shape[0]} rows, but "
+                f"must return shape ({A.shape[0]}, {B.shape[0]}): correct it, a value for each pair of rows"
+            )
+        return values
+
+    def diagonal(self, A: Matrix) -> Vector:
+        """Return κ(x, x) of each row, shape (n,)."""
+        if self.kind == "rbf":
+            return np.ones(A.shape[0])
+        parts = range(0, A.shape[0], BLOCK)
+        return np.concatenate([np.diag(self.between(A[k : k + BLOCK], A[k : k + BLOCK])) for k in parts])
+
+
+class KernelRows(Protocol):
+    """Training rows of which only inner products are known."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, N."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the kernel is known to be symmetric and positive semi-definite."""
+
+    def diagonal(self) -> Vector:
+        """Return κ(x_r, x_r) of all rows, shape (N,)."""
+
+    def columns(self, chosen: Indices) -> NDArray[np.float64]:
+        """Return κ(x_r, x_c) of all rows r and the chosen rows c, shape (N, len(chosen))."""
+
+    def products(self, chosen: Indices, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Σ_c κ(x_r, x_c) a_c of all rows, shape (N, V) for coefficients (len(chosen), V)."""
+
+    def subset(self, chosen: Indices) -> "KernelRows":
+        """Return the chosen rows alone."""
+
+
+@dataclass
+class FeatureRows:
+    """Rows (N, d) with a kernel between them."""
+
+    matrix: Matrix
+    kernel: Kernel
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.matrix.shape[0]
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the kernel is known to be positive semi-definite."""
+        whole = isinstance(self.kernel.degree, int | np.integer) and self.kernel.coef0 >= 0
+        return self.kernel.kind in ("linear", "rbf") or (self.kernel.kind == "poly" and whole)
+
+    def diagonal(self) -> Vector:
+        """Return κ(x_r, x_r) of all rows."""
+        return self.kernel.diagonal(self.matrix)
+
+    def columns(self, chosen: Indices) -> NDArray[np.float64]:
+        """Return κ between all rows and the chosen ones."""
+        return self.kernel.between(self.matrix, self.matrix[chosen])
+
+    def products(self, chosen: Indices, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Σ_c κ(x_r, x_c) a_c of all rows."""
+        return expand(self.kernel, self.matrix, self.matrix[chosen], coefficients)
+
+    def subset(self, chosen: Indices) -> "FeatureRows":
+        """Return the chosen rows alone."""
+        return FeatureRows(self.matrix[chosen], self.kernel)
+
+
+@dataclass
+class GramRows:
+    """Rows whose inner products (N, N) were computed beforehand."""
+
+    gram: NDArray[np.float64]
+    trusted: bool = False
+
+    @classmethod
+    def checked(cls, gram: Matrix) -> "GramRows":
+        """Take a symmetric matrix (N, N), or raise."""
+        if gram.shape[0] != gram.shape[1]:
+            raise InputError(
+                "X must be the kernel matrix of the training rows with kernel='precomputed', so as many rows as "
+                f"columns, found shape {gram.shape}: give such a matrix, or choose another kernel"
+            )
+        values = gram.toarray() if sparse.issparse(gram) else gram
+        allowed = 1e-8 * max(float(np.abs(np.diag(values)).max()), 1e-300)
+        for start in range(0, len(values), ROWS_TOGETHER):
+            part = slice(start, start + ROWS_TOGETHER)
+            differences = np.abs(values[part] - values[:, part].T)
+            if differences.max() > allowed:
+                r, c = np.unravel_index(differences.argmax(), differences.shape)
+                raise InputError(
+                    f"the kernel matrix is not symmetric: {values[start + r, c]:.6g} at row {start + r}, column {c}, "
+                    f"but {values[c, start + r]:.6g} at row {c}, column {start + r}; give κ(x_r, x_c) of the training "
+                    "rows, for instance (K + K.T) / 2"
+                )
+        return cls(values)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.gram)
+
+    def diagonal(self) -> Vector:
+        """Return κ(x_r, x_r) of all rows."""
+        return np.array(np.diag(self.gram))
+
+    def columns(self, chosen: Indices) -> NDArray[np.float64]:
+        """Return κ between all rows and the chosen ones."""
+        return self.gram[:, chosen]
+
+    def products(self, chosen: Indices, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Σ_c κ(x_r, x_c) a_c of all rows."""
+        return self.gram[:, chosen] @ coefficients
+
+    def subset(self, chosen: Indices) -> "GramRows":
+        """Return the chosen rows alone."""
+        return GramRows(self.gram[np.ix_(chosen, chosen)], self.trusted)
+
+
+def expand(kernel: Kernel, rows: Matrix, support: Matrix, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Σ_s κ(x_r, z_s) a_s of rows (n, d), support (B, d) and coefficients (B, V): shape (n, V).
+
+    Kernel values are held for some rows at a time only; without support rows all sums are 0.
+    """
+    if len(coefficients) == 0:
+        return np.zeros((rows.shape[0], coefficients.shape[1]))
+    out = np.empty((rows.shape[0], coefficients.shape[1]))
+    for start in range(0, len(out), ROWS_TOGETHER):
+        part = slice(start, start + ROWS_TOGETHER)
+        out[part] = kernel.between(rows[part], support) @ coefficients
+    return out
+
+
+def resolve_gamma(gamma: Any, matrix: Matrix) -> float:
+    """Return γ: a number as it is, "scale" as 1/(d·variance of X), "auto" as 1/d, as scikit-learn's SVC does."""
+    named = isinstance(gamma, str)
+    if named and gamma == "scale":
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean_square = (matrix.multiply(matrix) if sparse.issparse(matrix) else matrix**2).mean()
+            variance = float(mean_square - matrix.mean() ** 2)
+        if not np.isfinite(variance):
+            raise InputError(
+                f"the inputs of a kernel reach {float(abs(matrix).max()):.3g}; expected values whose squares are "
+                "finite: standardise the features"
+            )
+        return 1.0 / (matrix.shape[1] * variance) if variance > 0 else 1.0
+    if named and gamma == "auto":
+        return 1.0 / matrix.shape[1]
+    if isinstance(gamma, int | float | np.number) and not isinstance(gamma, bool) and 0 < gamma < np.inf:
+        return float(gamma)
+    raise InputError(
+        f"gamma must be 'scale', 'auto' or a finite number above 0, found {show(gamma)}: choose one of these"
+    )
+
+
+@dataclass
+class Coordinates:
+    """An incomplete Cholesky factor: rows L (N, r) with L Lᵀ ≈ K, exact in the rows and columns of the pivots.
+
+    Weights v in these coordinates are the function x ↦ Σ_p κ(x, x_p) a_p with a = L_P⁻ᵀ v, of the same norm. Its
+    values at all N rows are L v exactly: what L lacks is orthogonal to the pivots.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (N, r)
+        L.
+    pivots : ndarray of shape (r,)
+        Rows that span the coordinates; L_P, their rows in this order, is lower triangular.
+    remainders : ndarray of shape (N,)
+        Diagonal of K − L Lᵀ, not below 0.
+    """
+
+    rows: NDArray[np.float64]
+    pivots: Indices
+    remainders: Vector
+
+    @property
+    def error(self) -> float:
+        """Trace of K − L Lᵀ."""
+        return float(self.remainders.sum())
+
+    def expansion(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the coefficients a (r, V) of the pivots for weights (r, V)."""
+        if len(self.pivots) == 0:
+            return np.zeros((0, weights.shape[1]))
+        return solve_triangular(self.rows[self.pivots], weights, lower=True, trans="T")
+
+
+def factorise(rows: KernelRows, tolerance: float, most: int | None = None, most_bytes: float = np.inf) -> Coordinates:
+    """Return the incomplete Cholesky factor of a kernel by pivots with the largest remainders.
+
+    Parameters
+    ----------
+    rows : KernelRows
+        N rows.
+    tolerance : float
+        Stop when no remainder of a row is above this share of the largest κ(x, x).
+    most : int, optional
+        Number of pivots at most.
+    most_bytes : float
+        Memory that L may take.
+
+    Notes
+    -----
+    Fine & Scheinberg (2001). Pivots are taken in blocks, so that the work, N r² multiplications, is that of matrix
+    products; N × N values are never held at one time.
+    """
+    remainders = rows.diagonal()
+    scale = _checked_scale(remainders)
+    enough = max(tolerance, LEAST_REMAINDER) * scale
+    n, most = rows.n_rows, rows.n_rows if most is None else min(most, rows.n_rows)
+    L, pivots = np.zeros((n, min(2 * BLOCK, n))), np.zeros(0, dtype=np.int64)
+    while len(pivots) < most and remainders.max() > enough:
+        candidates = _largest(remainders, min(BLOCK, most - len(pivots), n))
+        columns = rows.columns(candidates) - L[:, : len(pivots)] @ L[candidates, : len(pivots)].T
+        chosen, block = _block_factor(candidates, columns, max(enough, FAIR_SHARE * remainders.max()))
+        if len(chosen) == 0:
+            # What was left of them was rounding.
+            remainders[candidates] = np.minimum(columns[candidates].diagonal(), 0.5 * remainders[candidates])
+            continue
+        block[pivots] = 0.0
+        end = len(pivots) + len(chosen)
+        if end > L.shape[1]:
+            L = _widened(L, min(max(end, 2 * L.shape[1]), n), most_bytes)
+        L[:, len(pivots) : end] = block
+        pivots = np.concatenate([pivots, chosen])
+        remainders = remainders - np.einsum("ij,ij->i", block, block)
+        remainders[pivots] = 0.0
+        _refuse_negative(remainders, scale)
+    found = Coordinates(np.ascontiguousarray(L[:, : len(pivots)]), pivots, np.maximum(remainders, 0.0))
+    if not rows.trusted:
+        _check_remainder(rows, found, scale)
+    return found
+
+
+def check_kernel(rows: KernelRows) -> None:
+    """Raise unless some of the rows have a symmetric positive semi-definite kernel matrix."""
+    if not rows.trusted:
+        chosen = np.unique(np.linspace(0, rows.n_rows - 1, CHECKED_ROWS).astype(np.int64))
+        factorise(rows.subset(chosen), 1e-10)
+
+
+def _checked_scale(diagonal: Vector) -> float:
+    lowest, scale = float(diagonal.min()), float(diagonal.max())
+    _refuse_negative(diagonal, max(scale, -lowest))
+    return scale
+
+
+def _refuse_negative(remainders: Vector, scale: float) -> None:
+    if remainders.min() < -ROUNDING * scale:
+        r = int(remainders.argmin())
+        raise InputError(
+            f"the kernel is not positive semi-definite (row {r} has {remainders[r]:.3g} left of its square), so that "
+            "it is no inner product: use 'rbf' or 'poly', or add a constant to the diagonal of a precomputed one"
+        )
+
+
+def _largest(remainders: Vector, count: int) -> Indices:
+    chosen = np.argpartition(-remainders, count - 1)[:count]
+    return chosen[np.argsort(-remainders[chosen], kind="stable")]
+
+
+def _block_factor(
+    candidates: Indices, columns: NDArray[np.float64], least: float
+) -> tuple[Indices, NDArray[np.float64]]:
+    """Return which candidates become pivots, in their order, and their columns (N, k) of the factor."""
+    inner = columns[candidates]
+    factor, order, rank, _ = dpstrf(0.5 * (inner + inner.T), tol=least, lower=1)
+    order = order[: int(rank)] - 1
+    corner = np.tril(factor[: int(rank), : int(rank)])
+    block = solve_triangular(corner, columns[:, order].T, lower=True).T
+    block[candidates[order]] = corner
+    return candidates[order], block
+
+
+def _widened(L: NDArray[np.float64], width: int, most_bytes: float) -> NDArray[np.float64]:
+    if 8.0 * len(L) * width > most_bytes:
+        raise InputError(
+            f"{len(L)} rows need more than {L.shape[1]} coordinates each, which is above the {most_bytes / 1e9:.3g} GB "
+            "that are allowed for them: train with sampled cuts (cuts=500), set max_basis or a larger basis_tol, or "
+            "put scikit-learn's Nystroem before a StructuralSVM"
+        )
+    wider = np.zeros((len(L), width))
+    wider[:, : L.shape[1]] = L
+    return wider
+
+
+def _check_remainder(rows: KernelRows, found: Coordinates, scale: float) -> None:
+    """Raise if what is left of the kernel matrix cannot be one: |R_rc| > √(R_rr R_cc), or it is not symmetric."""
+    chosen = np.unique(np.linspace(0, rows.n_rows - 1, CHECKED_ROWS).astype(np.int64))
+    columns = rows.columns(chosen)
+    scale = max(scale, float(np.abs(columns).max()))
+    if np.abs(columns[chosen] - columns[chosen].T).max() > ROUNDING * scale:
+        raise InputError(
+            "the kernel is not symmetric, but κ(x, x') must equal κ(x', x): correct it, for instance to the mean of "
+            "both"
+        )
+    left = np.abs(columns - found.rows @ found.rows[chosen].T)
+    excess = left - np.sqrt(np.outer(found.remainders, found.remainders[chosen])) - 10 * ROUNDING * scale
+    if excess.max() > 0:
+        r, c = np.unravel_index(excess.argmax(), excess.shape)
+        raise InputError(
+            f"the kernel is not positive semi-definite (rows {r} and {chosen[c]} have a larger product than their "
+            "squares allow), so that it is no inner product: use 'rbf' or 'poly', or add a constant to the diagonal of "
+            "a precomputed one"
+        )

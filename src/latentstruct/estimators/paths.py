@@ -1,0 +1,363 @@
+"""Models over a range of group-norm strengths: which latent states stay as the regulariser grows."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+
+from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.regularizers import STATE_GROUPS, GroupNorm
+from latentstruct.core.types import Vector
+from latentstruct.core.validation import as_reals, numbers_of
+from latentstruct.estimators.latent import LatentSSVM
+from latentstruct.exceptions import ConvergenceWarning, InputError
+from latentstruct.solvers.base import ENDINGS
+from latentstruct.tasks.classes.latent_multiclass import LatentMulticlass
+from latentstruct.tasks.classes.states import ABSENT
+
+__all__ = ["GroupNormPath", "groupnorm_path", "largest_strength"]
+
+Groups = Literal["states", "shared_states"]
+
+
+@dataclass(frozen=True)
+class GroupNormPath:
+    """Trained models for strengths λ_1 < … < λ_K of a group norm.
+
+    Attributes
+    ----------
+    strengths : ndarray of shape (K,)
+        λ, ascending.
+    models : list of LatentSSVM
+        The fitted estimators.
+    """
+
+    strengths: Vector
+    models: list[LatentSSVM]
+
+    __repr__ = short_repr
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def model(self, k: int) -> LatentSSVM:
+        """Return the fitted estimator of strength number k."""
+        return self.models[k]
+
+    @property
+    def coefs(self) -> NDArray[np.float64]:
+        """Weights, (K, d)."""
+        return np.stack([model.coef_ for model in self.models])
+
+    @property
+    def norms(self) -> NDArray[np.float64]:
+        """Norm of the weights of each class and state, (K, S, H)."""
+        return np.stack([model.states_ for model in self.models])
+
+    @property
+    def objectives(self) -> Vector:
+        """Objectives, (K,)."""
+        return np.array([model.objective_ for model in self.models])
+
+    @property
+    def n_states(self) -> NDArray[np.int64]:
+        """Number of states whose weights are not zero, all classes together, (K,)."""
+        return (self.norms > 0).sum(axis=(1, 2))
+
+
+def groupnorm_path(
+    task: LatentMulticlass,
+    X: Any,
+    Y: Any,
+    C: float = 1.0,
+    strengths: Any = None,
+    n_strengths: int = 12,
+    ratio: float = 1e-4,
+    groups: Groups = "states",
+    regularizer_weights: Any = None,
+    solver: Any = None,
+    H: Any = None,
+    random_state: int | None = 0,
+    callback: Callable[[float, LatentSSVM], bool | None] | None = None,
+    verbose: bool = False,
+    max_seconds: float | None = None,
+) -> GroupNormPath:
+    """Train λ Σ_p a_p‖w^p‖ + C Σ_i (f⁺_i(w) − f⁻_i(w)) for a range of strengths λ.
+
+    Parameters
+    ----------
+    task : LatentMulticlass
+        With weights "state".
+    X, Y : collections of length n
+        As the task describes them.
+    C : float, default=1.0
+        Weight of each example (there is no 1/n).
+    strengths : array of shape (K,), optional
+        Values of λ above 0, in any order; by default `n_strengths` between `largest_strength` and `ratio` times that,
+        evenly in their logarithms.
+    n_strengths, ratio : number
+        How many, and how far down.
+    groups : {"states", "shared_states"}, default="states"
+        A group for each class and state, or for each state.
+    regularizer_weights : array of shape (P,), optional
+        a_p, 1 by default.
+    solver : name or solver, optional
+        Of all models, as for `LatentSSVM`. `Proximal` by default; see the notes for a faster setting.
+    H : sequence of length n, optional
+        Latents that the first model, that of the smallest λ, begins with; by default the task's own.
+    random_state : int or None, default=0
+        Seed of the first latents.
+    callback : callable, optional
+        Called with λ and the fitted model after each that was not cut short; a true answer ends the path there.
+    verbose : bool, default=False
+        Whether to print a line for each model.
+    max_seconds : float, optional
+        Limit of the whole path.
+
+    Returns
+    -------
+    GroupNormPath
+        The models, λ ascending. Also after Ctrl-C or `max_seconds`, with a `ConvergenceWarning` and the models up to
+        then: the last may be one whose training was cut short (its ``stop_reason_`` is "interrupted" or "callback"),
+        with the best weights it had.
+
+    Notes
+    -----
+    The path goes from the smallest λ up, each model beginning with the weights of the one before, so that none is
+    higher than those weights are at its own λ. The opposite way begins near w = 0, where states are alike, and keeps
+    what it takes up first: on three pairs of digits (11 strengths each) it never gave an objective below that of a
+    single training, while the way up did so in two cases of three.
+
+    ``solver=Proximal(direct=False)`` saves time: used after the first model, a tenth to a third of that of the path.
+    On five pairs of digits (6 strengths each) no objective changed by more than 0.01 %, with all ten digits one of six
+    rose by 5 %. Soft descents are not what to save: without them objectives were up to 1.7 times as high.
+    """
+    _check_settings(task, C, groups, solver, callback, max_seconds)
+    clock = _Clock(math.inf if max_seconds is None else max_seconds)
+    if strengths is None:
+        highest = largest_strength(task, X, Y, C, groups, regularizer_weights)
+        strengths = _spread(highest, n_strengths, ratio)
+    walk = _Walk(_check_strengths(strengths), clock)
+    factors = 1.0 if regularizer_weights is None else numbers_of(regularizer_weights, "regularizer_weights")
+
+    def untrained(strength: float) -> LatentSSVM:
+        norm = GroupNorm(groups, strength * factors)
+        return LatentSSVM(task, C=C, solver=_solver(solver), random_state=random_state, regularizer=norm)
+
+    walk.go(untrained, X, Y, H, callback, verbose)
+    if walk.cause:
+        walk.warn()
+    return GroupNormPath(walk.strengths[: len(walk.models)], walk.models)
+
+
+@dataclass
+class _Clock:
+    """Time since it was made, and whether that is too much."""
+
+    limit: float
+    began: float = field(default_factory=time.perf_counter)
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def is_late(self, line: Any = None) -> bool:
+        """Tell whether the time is up; also for solvers that ask after each round."""
+        return self.seconds() >= self.limit
+
+
+@dataclass
+class _Walk:
+    """The way up the strengths: the models so far, and what ended it before the last of them was trained, if so."""
+
+    strengths: Vector
+    clock: _Clock
+    models: list[LatentSSVM] = field(default_factory=list)
+    cause: str = ""
+
+    def go(
+        self,
+        untrained: Callable[[float], LatentSSVM],
+        X: Any,
+        Y: Any,
+        H: Any,
+        callback: Callable[[float, LatentSSVM], bool | None] | None,
+        verbose: bool,
+    ) -> None:
+        """Train a model for each strength; Ctrl-C ends that where there are models to keep."""
+        try:
+            for strength in self.strengths:
+                start = {"coef_init": self.models[-1].coef_} if self.models else {"H": H}
+                model = _fit(untrained(strength), X, Y, callback=self.clock.is_late, **start)
+                self.models.append(model)
+                self.cause = self._cause_to_stop()
+                if verbose:
+                    print(self._line(), flush=True)
+                if model.stop_reason_ not in ENDINGS and callback is not None and callback(float(strength), model):
+                    break
+                if self.cause:
+                    break
+        except KeyboardInterrupt:
+            if not self.models:
+                raise
+            self.cause = "interrupted"
+
+    def _cause_to_stop(self) -> str:
+        """Return why the path is to end before its last model is trained, or nothing."""
+        reason = self.models[-1].stop_reason_
+        if reason == "interrupted":
+            return "interrupted"
+        unfinished = reason == "callback" or len(self.models) < len(self.strengths)
+        return "max_seconds" if unfinished and self.clock.is_late() else ""
+
+    def _line(self) -> str:
+        n, model = len(self.models), self.models[-1]
+        return (
+            f"strength {n:3d} of {len(self.strengths)}  λ {self.strengths[n - 1]:.4g}  "
+            f"objective {model.objective_:.6g}  {(model.states_ > 0).sum()} of {model.states_.size} states  "
+            f"{self.clock.seconds():.1f} s"
+        )
+
+    def warn(self) -> None:
+        """Tell the caller of the path that it ended early."""
+        done = f"{len(self.models)} of {len(self.strengths)} strengths"
+        cure = " Raise the limit, or give fewer strengths." if self.cause == "max_seconds" else ""
+        warnings.warn(
+            f"the path stopped early ({self.cause}) after {done}; those that are done are kept.{cure}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def _fit(model: LatentSSVM, X: Any, Y: Any, **start: Any) -> LatentSSVM:
+    with warnings.catch_warnings():
+        # At the end of the path weights of zero are what is wanted.
+        warnings.filterwarnings("ignore", "training ended at w = 0", ConvergenceWarning)
+        return model.fit(X, Y, **start)
+
+
+def _solver(solver: Any) -> Any:
+    """Return the solver of one model."""
+    if solver is None:
+        return "auto"
+    return solver if isinstance(solver, str) else clone(solver)
+
+
+def _check_settings(task: Any, C: Any, groups: Any, solver: Any, callback: Any, max_seconds: Any) -> None:
+    if not isinstance(task, LatentMulticlass) or task.weights != "state":
+        raise InputError(
+            f"task must be LatentMulticlass(weights='state'), whose states have weights, found {show(task)}: use this "
+            "task"
+        )
+    _check_C(C)
+    _check_groups(groups)
+    if isinstance(solver, type) or not (solver is None or isinstance(solver, str) or hasattr(solver, "minimize")):
+        raise InputError(
+            f"solver must be a name or a solver such as Proximal(), found {show(solver)}: give one of these, or leave "
+            "it out"
+        )
+    if callback is not None and not callable(callback):
+        raise InputError(
+            f"callback must be a function of a strength and a model, found {show(callback)}: give such a function, or "
+            "None"
+        )
+    if max_seconds is not None and not (isinstance(max_seconds, int | float | np.number) and max_seconds > 0):
+        raise InputError(
+            f"max_seconds must be a number above 0, or None for no limit, found {show(max_seconds)}: choose one of "
+            "these"
+        )
+
+
+def _check_C(C: Any) -> None:
+    if not (isinstance(C, int | float | np.number) and math.isfinite(C) and C > 0):
+        raise InputError(f"C must be a finite number above 0, found {show(C)}: choose one such as 1.0")
+
+
+def _check_groups(groups: Any) -> None:
+    if not (isinstance(groups, str) and groups in STATE_GROUPS):
+        raise InputError(
+            f"groups must be 'states' or 'shared_states', found {show(groups)}: train LatentSSVM with GroupNorm for "
+            "others"
+        )
+
+
+def _spread(highest: float, n_strengths: int, ratio: float) -> Vector:
+    whole = isinstance(n_strengths, int | np.integer) and not isinstance(n_strengths, bool)
+    if not (whole and n_strengths >= 1):
+        raise InputError(
+            f"n_strengths must be a whole number of at least 1, found {show(n_strengths)}: choose such a number"
+        )
+    if not (isinstance(ratio, int | float | np.number) and 0 < ratio < 1):
+        raise InputError(f"ratio must be a number between 0 and 1, found {show(ratio)}: choose one such as 0.01")
+    return np.geomspace(ratio * highest, highest, n_strengths) if n_strengths > 1 else np.array([highest])
+
+
+def _check_strengths(strengths: Any) -> Vector:
+    try:
+        values = np.sort(as_reals(strengths).ravel())
+    except (TypeError, ValueError) as error:
+        raise InputError(f"strengths must be numbers ({error}): give a list of them") from error
+    if len(values) == 0 or not (np.isfinite(values).all() and values[0] > 0):
+        raise InputError(
+            f"strengths must be at least one finite number, all above 0, found {show(strengths)}: give such numbers, "
+            "or leave them out"
+        )
+    return values
+
+
+def largest_strength(
+    task: LatentMulticlass, X: Any, Y: Any, C: float = 1.0, groups: Groups = "states", regularizer_weights: Any = None
+) -> float:
+    """Return a strength λ at which w = 0 is the best of all weights; smaller ones may do too.
+
+    Let Δ_i be the largest cost of example i, and K_i the number of candidates that have it. From
+    f⁺_i(w) ≥ Δ_i + (the mean score of these) and f⁻_i(w) ≤ Σ_h max(0, s(y_i, h)) follows that no w is better than 0 if
+    λ a_p ≥ Σ_i c_i|v·x_i(h)| for each group (y, h) and unit vector v, where c_i is C for the examples of class y, C/K_i
+    where y is a costliest class, else 0. By Cauchy's inequality √(Σ_i c_i · μ) suffices, μ the largest eigenvalue of
+    Σ_i c_i x_i(h)x_i(h)ᵀ.
+
+    Parameters
+    ----------
+    task, X, Y, C, groups, regularizer_weights
+        As for `groupnorm_path`.
+    """
+    _check_C(C)
+    _check_groups(groups)
+    task = clone(task)
+    task.learn(X, Y)
+    batch, norm = task.prepare(X, Y), GroupNorm(groups, 1.0 if regularizer_weights is None else regularizer_weights)
+    index, factors = norm.bind(task).index_, norm.bind(task).weights_
+    pulls, costs = np.zeros(task.n_vectors_), task.costs_
+    listed = (task.vector_of_ > ABSENT).sum(axis=1)
+    costliest = (costs == costs.max(axis=1, keepdims=True)) & (costs > 0)
+    shares = costliest / np.maximum(costliest @ listed, 1)[:, None] + np.eye(len(costs))
+    members = [np.flatnonzero(batch.truth == y) for y in range(len(costs))]
+    sizes = np.array([len(rows) for rows in members])
+    for h in task.needed_states_:
+        moments = np.stack([_second_moments(batch.rows_of_state(int(h), rows), task.bias) for rows in members])
+        for y in np.flatnonzero(task.vector_of_[:, h] >= 0):
+            moment = np.tensordot(shares[:, y], moments, axes=1)
+            pulls[task.vector_of_[y, h]] = C * math.sqrt(shares[:, y] @ sizes * np.linalg.eigvalsh(moment)[-1])
+    # The vectors of one group pull together.
+    together = np.sqrt(np.bincount(index[: task.n_vectors_], pulls**2, minlength=len(factors)))
+    needed = together > 0
+    if not (needed.any() and (factors[needed] > 0).all()):
+        cause = "regularizer_weights has a 0" if needed.any() else "X is 0 everywhere"
+        raise InputError(
+            f"{cause}, so that there is no smallest strength at which all weights are zero: give strengths"
+        )
+    return float((together[needed] / factors[needed]).max())
+
+
+def _second_moments(x: Any, bias: float) -> NDArray[np.float64]:
+    """Return Σ_i x_i x_iᵀ of rows with the constant feature, if there is one."""
+    rows = x.toarray() if sparse.issparse(x) else x
+    if bias:
+        rows = np.column_stack([rows, np.full(len(rows), bias)])
+    return rows.T @ rows

@@ -1,0 +1,1 @@
+"""Features of text, images, boxes and pairs."""

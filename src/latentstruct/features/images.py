@@ -1,0 +1,439 @@
+"""Features of the patches of images: texture words and colour histograms."""
+
+import base64
+import binascii
+import math
+import warnings
+from collections.abc import Iterable, Sequence, Sized
+from typing import Any, NamedTuple, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack, vstack
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from latentstruct.core.formatting import show
+from latentstruct.core.unknown import UNKNOWN
+from latentstruct.data.images import require_vision
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.progress.heartbeat import each
+
+Matrix = NDArray[np.float64]
+
+__all__ = [
+    "PatchFeatures",
+    "PatchGrid",
+    "patch_labels",
+    "patch_shape",
+    "single_patch_weights",
+    "spread_patches",
+]
+
+CELLS, ORIENTATIONS = 4, 8
+N_TEXTURE = CELLS * CELLS * ORIENTATIONS
+N_BINS = 16
+N_COLOUR = 3 * N_BINS
+SAMPLES_A_WORD = 100
+"""Patches that the codebook is learned from, for each of its words."""
+ROUNDS = 20
+CHUNK = 8192
+
+_STATE_FORMAT = "latentstruct.PatchFeatures"
+_STATE_VERSION = 1
+
+
+class PatchGrid(NamedTuple):
+    """The patches of one image: `features` (rows · columns, d), row by row, and the `shape` (rows, columns)."""
+
+    features: csr_array
+    shape: tuple[int, int]
+
+
+class _State(msgspec.Struct, forbid_unknown_fields=True):
+    """The saved form of a fitted `PatchFeatures`; the codebook as base64 of little-endian float32."""
+
+    format: str
+    version: int
+    patch: int
+    step: int
+    words: int
+    n_words: int
+    codebook: str
+
+
+def patch_shape(size: Sequence[int], patch: int, step: int) -> tuple[int, int]:
+    """Return how many rows and columns of whole patches an image of a size (height, width) has."""
+    height, width = size
+    if min(height, width) < patch:
+        raise InputError(
+            f"the image has {width} × {height} pixels; expected at least {patch} on each side, the size of a patch: "
+            "leave it out or choose a smaller patch"
+        )
+    return (height - patch) // step + 1, (width - patch) // step + 1
+
+
+def _patch_counts(values: Any, n_values: int, patch: int, step: int) -> NDArray[np.int64]:
+    """Return how many pixels of each patch have each of the values 0 to n_values − 1: (rows, columns, n_values)."""
+    rows, columns = patch_shape(values.shape, patch, step)
+    # Patches are unions of cells of this size, which are counted first.
+    cell = math.gcd(patch, step)
+    height, width = (rows - 1) * step + patch, (columns - 1) * step + patch
+    down, across = height // cell, width // cell
+    cells = (np.arange(height) // cell * across)[:, None] + np.arange(width) // cell
+    codes = cells * n_values + values[:height, :width]
+    counts = np.bincount(codes.ravel(), minlength=down * across * n_values).reshape(down, across, n_values)
+    sums = np.zeros((down + 1, across + 1, n_values), dtype=np.int64)
+    sums[1:, 1:] = counts.cumsum(axis=0).cumsum(axis=1)
+    top, left = np.arange(rows) * (step // cell), np.arange(columns) * (step // cell)
+    bottom, right = top + patch // cell, left + patch // cell
+    found: NDArray[np.int64] = sums[np.ix_(top, left)] + sums[np.ix_(bottom, right)]
+    return found - sums[np.ix_(bottom, left)] - sums[np.ix_(top, right)]
+
+
+def patch_labels(labels: Any, n_labels: int, patch: int = 20, step: int = 10) -> NDArray[np.int64]:
+    """Return the label that most pixels of each patch have.
+
+    Parameters
+    ----------
+    labels : int array of shape (height, width)
+        The label of each pixel from 0 to n_labels − 1, or −1 for unknown.
+    n_labels : int
+        The number of labels.
+    patch, step : int
+        Side of a patch and distance of neighbouring ones.
+
+    Returns
+    -------
+    int64 array of shape (rows · columns,)
+        Row by row; −1 where more pixels are unknown than have any one label. The lowest label wins a tie, and any
+        label against unknown.
+    """
+    values = np.asarray(labels)
+    if values.size and not UNKNOWN <= values.min() <= values.max() < n_labels:
+        raise InputError(
+            f"the pixels have labels from {values.min()} to {values.max()}; expected −1 to {n_labels - 1}: give more "
+            "n_labels or number the labels from 0"
+        )
+    counts = _patch_counts(values + 1, n_labels + 1, patch, step).reshape(-1, n_labels + 1)
+    if n_labels == 0:
+        return np.full(len(counts), UNKNOWN)
+    known = counts[:, 1:].argmax(axis=1)
+    return np.where(counts[np.arange(len(counts)), 1 + known] >= counts[:, 0], known, UNKNOWN)
+
+
+def spread_patches(values: Any, size: Sequence[int], patch: int = 20, step: int = 10) -> Any:
+    """Give each pixel the value of the patch whose centre is nearest.
+
+    Parameters
+    ----------
+    values : array of shape (rows · columns,) or (rows, columns)
+        The values of the patches of an image, row by row.
+    size : (height, width)
+        The size of the image.
+    patch, step : int
+        Side of a patch and distance of neighbouring ones.
+
+    Returns
+    -------
+    array of shape (height, width)
+        The values of the pixels.
+    """
+    rows, columns = patch_shape(size, patch, step)
+    nearest = [
+        ((np.arange(length) - (patch - step) // 2) // step).clip(0, count - 1)
+        for length, count in zip(size, (rows, columns), strict=True)
+    ]
+    return np.asarray(values).reshape(rows, columns)[np.ix_(*nearest)]
+
+
+def colour_histograms(image: Any, patch: int, step: int) -> Matrix:
+    """Return the share of the pixels of each patch in 16 ranges of red, of green and of blue.
+
+    Parameters
+    ----------
+    image : uint8 array of shape (height, width, 3)
+        The image.
+    patch, step : int
+        Side of a patch and distance of neighbouring ones.
+
+    Returns
+    -------
+    array of shape (rows · columns, 48)
+        The shares of each channel add up to 1.
+    """
+    bins = np.asarray(image) // (256 // N_BINS)
+    counts = [_patch_counts(bins[..., channel], N_BINS, patch, step) for channel in range(3)]
+    shares: Matrix = np.concatenate(counts, axis=2).reshape(-1, N_COLOUR) / float(patch * patch)
+    return shares
+
+
+def texture_descriptors(image: Any, patch: int, step: int) -> NDArray[np.float32]:
+    """Return a histogram of oriented gradients of each patch: 4 × 4 cells with 8 orientations.
+
+    Parameters
+    ----------
+    image : uint8 array of shape (height, width, 3)
+        The image.
+    patch, step : int
+        Side of a patch and distance of neighbouring ones.
+
+    Returns
+    -------
+    float32 array of shape (rows · columns, 128)
+        Normalised within the patch, then cut at 0.2 and normalised again, as SIFT is.
+    """
+    require_vision()
+    from skimage.feature import hog
+
+    cell = patch // CELLS
+    rows, columns = patch_shape(np.asarray(image).shape[:2], patch, step)
+    blocks = hog(
+        image,
+        orientations=ORIENTATIONS,
+        pixels_per_cell=(cell, cell),
+        cells_per_block=(CELLS, CELLS),
+        block_norm="L2-Hys",
+        feature_vector=False,
+        channel_axis=-1,
+    )
+    every = step // cell
+    found: NDArray[np.float32] = blocks[::every, ::every][:rows, :columns].reshape(-1, N_TEXTURE).astype(np.float32)
+    return found
+
+
+class PatchFeatures(BaseEstimator):
+    """Features of patches in a grid over an image: which texture word each is, and its colours.
+
+    The texture of a patch is a 128-dimensional histogram of oriented gradients, replaced by the nearest word of a
+    codebook that k-means learns from the patches of the images given to `fit`. Features 0 to words − 1 tell the word,
+    the 48 after them are the shares of the pixels in 16 ranges of red, of green and of blue.
+
+    Parameters
+    ----------
+    patch : int, default=20
+        Side of a patch in pixels, a multiple of 4.
+    step : int, default=10
+        Distance of neighbouring centres, a multiple of patch / 4.
+    words : int, default=500
+        Words of the codebook; fewer if the images have fewer different patches.
+    random_state : int, default=0
+        Seed of the codebook.
+
+    Attributes
+    ----------
+    codebook_ : float32 array of shape (n_words, 128)
+        The words.
+    n_features_ : int
+        n_words + 48.
+    """
+
+    def __init__(self, patch: int = 20, step: int = 10, words: int = 500, random_state: int = 0) -> None:
+        self.patch = patch
+        self.step = step
+        self.words = words
+        self.random_state = random_state
+
+    def check(self) -> None:
+        """Raise unless the parameters fit together."""
+        for name, low in (("patch", 4), ("step", 1), ("words", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+                raise InputError(
+                    f"{name} is {show(value)}; expected a whole number of at least {low}: set {name} to such a number"
+                )
+        if self.patch % CELLS:
+            raise InputError(f"patch is {self.patch}; expected a multiple of {CELLS}: set patch to such a number")
+        if self.step % (self.patch // CELLS):
+            raise InputError(
+                f"step is {self.step}; expected a multiple of {self.patch // CELLS}, a quarter of the patch: set step "
+                "to such a number"
+            )
+
+    def fit(self, images: Iterable[Any], y: Any = None) -> Self:
+        """Learn the codebook.
+
+        Parameters
+        ----------
+        images : iterable of uint8 arrays of shape (height, width, 3)
+            The images to learn from.
+        y : ignored
+            For scikit-learn.
+
+        Returns
+        -------
+        self
+        """
+        self.check()
+        self._learn([texture_descriptors(image, self.patch, self.step) for image in _checked(images)])
+        return self
+
+    def _learn(self, descriptors: Sequence[NDArray[np.float32]]) -> None:
+        from sklearn.cluster import KMeans
+        from sklearn.exceptions import ConvergenceWarning
+
+        if not descriptors:
+            raise InputError("there are no images; expected at least one to learn from: give images")
+        every = np.concatenate(descriptors)
+        rng = np.random.default_rng(self.random_state)
+        n_used = min(len(every), SAMPLES_A_WORD * self.words)
+        used = every[np.sort(rng.choice(len(every), n_used, replace=False))]
+        # Plain patches are all alike, and words that start equal would stay so.
+        different = np.unique(used, axis=0)
+        n_words = min(self.words, len(different))
+        first = different[rng.choice(len(different), n_words, replace=False)]
+        with warnings.catch_warnings():
+            # Nearly equal patches can leave a word without any, which does no harm.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            means = KMeans(n_words, init=first, n_init=1, max_iter=ROUNDS).fit(used)
+        self.codebook_ = means.cluster_centers_.astype(np.float32)
+
+    @property
+    def n_features_(self) -> int:
+        """The number of features of a patch."""
+        return len(self.codebook_) + N_COLOUR
+
+    def transform(self, images: Iterable[Any]) -> list[PatchGrid]:
+        """Return the features of the patches of images.
+
+        Parameters
+        ----------
+        images : iterable of uint8 arrays of shape (height, width, 3)
+            The images.
+
+        Returns
+        -------
+        list of PatchGrid
+            Sparse features of shape (rows · columns, n_words + 48) and (rows, columns) of each image.
+        """
+        check_is_fitted(self, "codebook_")
+        return [self._grid(*self._describe(image)) for image in _checked(images)]
+
+    def fit_transform(self, images: Iterable[Any], y: Any = None) -> list[PatchGrid]:
+        """Learn the codebook and return the features of the same images, each of which is looked at only once."""
+        self.check()
+        seen = [self._describe(image) for image in _checked(images)]
+        self._learn([texture for texture, _, _ in seen])
+        return [self._grid(*one) for one in seen]
+
+    def _describe(self, image: Any) -> tuple[NDArray[np.float32], csr_array, tuple[int, int]]:
+        """Return textures, colours and shape of the patches of an image."""
+        colours = csr_array(colour_histograms(image, self.patch, self.step))
+        shape = patch_shape(image.shape[:2], self.patch, self.step)
+        return texture_descriptors(image, self.patch, self.step), colours, shape
+
+    def _grid(self, texture: NDArray[np.float32], colours: csr_array, shape: tuple[int, int]) -> PatchGrid:
+        words = self._nearest(texture)
+        one_hot = csr_array((np.ones(len(words)), (np.arange(len(words)), words)), (len(words), len(self.codebook_)))
+        return PatchGrid(csr_array(hstack([one_hot, colours], format="csr")), shape)
+
+    def _nearest(self, texture: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return the nearest word of each patch."""
+        half = 0.5 * (self.codebook_**2).sum(axis=1)
+        parts = [
+            (half - texture[start : start + CHUNK] @ self.codebook_.T).argmin(axis=1)
+            for start in range(0, len(texture), CHUNK)
+        ]
+        return np.concatenate(parts)
+
+    def feature_name(self, k: int) -> str:
+        """Return what a feature is, in words."""
+        n_words = len(self.codebook_)
+        if k < n_words:
+            return f"texture word {k}"
+        channel, part = divmod(k - n_words, N_BINS)
+        wide = 256 // N_BINS
+        return f"{('red', 'green', 'blue')[channel]} {part * wide}–{part * wide + wide - 1}"
+
+    def state(self) -> dict[str, Any]:
+        """Return what was learned as plain values, for `restore`."""
+        check_is_fitted(self, "codebook_")
+        raw = self.codebook_.astype("<f4").tobytes()
+        text = base64.b64encode(raw).decode("ascii")
+        sizes = (self.patch, self.step, self.words, len(self.codebook_))
+        return msgspec.to_builtins(_State(_STATE_FORMAT, _STATE_VERSION, *sizes, text))
+
+    def restore(self, state: Any) -> Self:
+        """Take over what `state` returned.
+
+        Raises
+        ------
+        FormatError
+            If the state is not of this class.
+        """
+        try:
+            kept = msgspec.convert(state, _State)
+            raw = base64.b64decode(kept.codebook, validate=True)
+            codebook = np.frombuffer(raw, dtype="<f4").reshape(kept.n_words, N_TEXTURE).astype(np.float32)
+        except (msgspec.ValidationError, binascii.Error, ValueError) as error:
+            raise FormatError(f"the state of the patch features cannot be read ({error}): train again") from error
+        if (kept.format, kept.version) != (_STATE_FORMAT, _STATE_VERSION) or not kept.n_words:
+            raise FormatError(
+                f"the state of the patch features has the format {show(kept.format)} version {kept.version} and "
+                f"{kept.n_words} words; expected {show(_STATE_FORMAT)} version {_STATE_VERSION} with words: train again"
+            )
+        if not np.isfinite(codebook).all():
+            raise FormatError("the codebook of the patch features is not finite: train again")
+        self.patch, self.step, self.words = kept.patch, kept.step, kept.words
+        self.check()
+        self.codebook_ = codebook
+        return self
+
+
+def _checked(images: Iterable[Any]) -> Iterable[Any]:
+    """Yield images after checking what they are."""
+    counted = each(images, len(images), "images described") if isinstance(images, Sized) else images
+    for k, image in enumerate(counted):
+        shape, kind = getattr(image, "shape", None), getattr(image, "dtype", None)
+        if shape is None or len(shape) != 3 or shape[2] != 3 or kind != np.uint8:
+            raise InputError(
+                f"image {k} has the shape {shape} and the type {kind}; expected (height, width, 3) and uint8: convert "
+                "it to red, green and blue from 0 to 255"
+            )
+        yield image
+
+
+def single_patch_weights(task: Any, X: Sequence[Any], Y: Sequence[Any], C: float = 1.0) -> Matrix:
+    """Return weights to begin training with: those of logistic regression on single patches, and 0 for edges.
+
+    Belief propagation on grids is reliable where patches say something by themselves. Training that begins elsewhere
+    easily finds weights of edges at which it fails, and an objective that is too low.
+
+    Parameters
+    ----------
+    task : Graph
+        It learns from X and Y.
+    X : list of GraphInput
+        Graphs of patches, whose features have a combination that is constant, as those of `PatchFeatures` have.
+    Y : list of int arrays
+        Labels of the patches, −1 where unknown.
+    C : float, default=1.0
+        Weight of each patch against ½‖w‖².
+
+    Returns
+    -------
+    array of shape (task.n_features,)
+        The weights.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    _check_strength(C)
+    task.learn(X, Y)
+    labels = np.concatenate([np.asarray(y) for y in Y])
+    known = labels != UNKNOWN
+    model = LogisticRegression(C=C, fit_intercept=False, max_iter=200)
+    with warnings.catch_warnings():
+        # A rough start serves as well.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(csr_array(vstack([graph.features for graph in X], format="csr"))[known], labels[known])
+    found = model.coef_ if len(model.classes_) > 2 else np.vstack([-0.5 * model.coef_, 0.5 * model.coef_])
+    weights = np.zeros(task.n_features)
+    task.node_weights(weights)[:, task.layout_.vocabulary.encode(model.classes_.tolist())] = found.T
+    return weights
+
+
+def _check_strength(C: float) -> None:
+    if not (math.isfinite(C) and C > 0):
+        raise InputError(f"C must be a finite number above 0, found {show(C)}: choose one such as 1.0")

@@ -1,0 +1,337 @@
+"""Tokens in columns, one a line, as the CoNLL shared tasks have them."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.formatting import short_repr
+from latentstruct.exceptions import InputError
+from latentstruct.io.text import FilePath, Source, numbered_lines, show, source_name, write_text
+
+_DOCUMENT_START = "-DOCSTART-"
+_DOCUMENT_BYTES = _DOCUMENT_START.encode()
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSentences:
+    """Sentences of tokens with columns, kept as one flat list per column.
+
+    Iterating yields each sentence as a list of token tuples.
+
+    Parameters
+    ----------
+    columns : tuple of list of str
+        For each column, its values for all tokens of all sentences.
+    offsets : array of shape (n_sentences + 1,)
+        Sentence `i` holds the tokens `offsets[i]` to `offsets[i + 1]`.
+    """
+
+    columns: tuple[list[str], ...]
+    offsets: NDArray[np.int64]
+
+    __repr__ = short_repr
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of tokens of all sentences."""
+        return int(self.offsets[-1])
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns of each token."""
+        return len(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[list[tuple[str, ...]]]:
+        return iter(_split(list(zip(*self.columns, strict=True)), self.offsets))
+
+    def __getitem__(self, index: int) -> list[tuple[str, ...]]:
+        position = range(len(self))[index]
+        start, stop = int(self.offsets[position]), int(self.offsets[position + 1])
+        return list(zip(*(column[start:stop] for column in self.columns), strict=True))
+
+    def column(self, index: int) -> list[list[str]]:
+        """Return one column as a list of values per sentence.
+
+        Parameters
+        ----------
+        index : int
+            The column, counted from 0; a negative one counts from the last.
+
+        Returns
+        -------
+        list of list of str
+            The values, sentence by sentence.
+        """
+        return _split(self.columns[_column_position(index, self.n_columns, "the sentences")], self.offsets)
+
+    def split_labels(self, label: int = -1) -> tuple[list[list[tuple[str, ...]]], list[list[str]]]:
+        """Separate the column of labels from the others.
+
+        Parameters
+        ----------
+        label : int, default=-1
+            The column of the labels.
+
+        Returns
+        -------
+        tokens : list of list of tuple of str
+            The sentences without the labels.
+        labels : list of list of str
+            The labels, sentence by sentence.
+        """
+        position = _column_position(label, self.n_columns, "the sentences")
+        if self.n_columns < 2:
+            raise InputError(
+                "the sentences have no column besides the label; expected a label column and at least one more: give a "
+                "file whose lines hold the word and its label"
+            )
+        rest = [column for k, column in enumerate(self.columns) if k != position]
+        return _split(list(zip(*rest, strict=True)), self.offsets), _split(self.columns[position], self.offsets)
+
+
+def _split(values: list[Any], offsets: NDArray[np.int64]) -> list[list[Any]]:
+    """Cut a flat list at the offsets."""
+    bounds = offsets.tolist()
+    return [values[start:stop] for start, stop in pairwise(bounds)]
+
+
+def _column_position(index: int, n_columns: int, name: str) -> int:
+    """Resolve a possibly negative column number."""
+    try:
+        return range(n_columns)[index]
+    except (IndexError, TypeError) as error:
+        raise InputError(
+            f"{name}: column {show(index)} was asked for; expected a whole number from {-n_columns} to "
+            f"{n_columns - 1}, as there are {n_columns} columns: choose one of these"
+        ) from error
+
+
+class _Decoder(dict[bytes, str]):
+    """Decodes each distinct field once, so that equal fields share one string."""
+
+    def __missing__(self, raw: bytes) -> str:
+        text = self[raw] = raw.decode("utf-8")
+        return text
+
+
+def parse_conll(
+    lines: Iterable[tuple[int, bytes]],
+    name: str,
+    columns: Sequence[int] | None = None,
+    blank: Mapping[int, str] | None = None,
+    form: tuple[int, bool] | None = None,
+) -> ColumnSentences:
+    """Parse the numbered lines of a token-column text.
+
+    Parameters
+    ----------
+    lines : iterable of (int, bytes)
+        The lines with their numbers.
+    name : str
+        The name of the source in messages.
+    columns : sequence of int, optional
+        The columns to keep, in this order; all by default.
+    blank : mapping of int to str, optional
+        What empty fields of a column are read as; by default no field may be empty.
+    form : pair of int and bool, optional
+        The number of columns and whether tabs separate them; by default as in the first line with a token.
+
+    Returns
+    -------
+    ColumnSentences
+        The sentences.
+    """
+    decoded = _Decoder()
+    values: list[list[str]] = []
+    offsets = [0]
+    n_tokens = 0
+    width, by_tab = (0, False) if form is None else form
+    values = [[] for _ in range(width)]
+    source = Source(lines, name)
+    for raw in source:
+        if ends_sentence(raw):
+            if n_tokens > offsets[-1]:
+                offsets.append(n_tokens)
+            continue
+        if not width:
+            width, by_tab = form_of(raw, blank)
+            values = [[] for _ in range(width)]
+        fields = _fields(raw, by_tab)
+        if len(fields) != width:
+            cure = (
+                "comment lines are not skipped, so remove them"
+                if raw.startswith(b"#")
+                else "correct the line (one token a line), or put a blank line where a sentence ends"
+            )
+            source.fail(
+                f"found {len(fields)} columns separated by {'tabs' if by_tab else 'whitespace'}; expected {width} as "
+                f"in the first line: {cure}"
+            )
+        if b"" in fields:
+            fields = _fill(fields, blank or {}, source)
+        try:
+            for column, field in zip(values, fields, strict=True):
+                column.append(decoded[field])
+        except UnicodeDecodeError:
+            source.decode(raw)
+        n_tokens += 1
+    if n_tokens > offsets[-1]:
+        offsets.append(n_tokens)
+    if not n_tokens:
+        source.fail(
+            "found no token; expected one token a line with its columns and a blank line after each sentence: check "
+            "that this is the right file",
+            line=1,
+        )
+    kept = values if columns is None else [values[_column_position(k, width, name)] for k in columns]
+    if not kept:
+        raise InputError("columns is empty; expected at least one column number: leave it out to keep all")
+    return ColumnSentences(tuple(kept), np.asarray(offsets, dtype=np.int64))
+
+
+def _fields(raw: bytes, by_tab: bool) -> list[bytes]:
+    """Return the fields of a line."""
+    return [field.strip() for field in raw.rstrip(b"\r\n").split(b"\t")] if by_tab else raw.split()
+
+
+def form_of(raw: bytes, blank: Mapping[int, str] | None) -> tuple[int, bool]:
+    """Return the number of columns of a first line with a token, and whether tabs separate them."""
+    # Without its label a first token may end in the only tab.
+    by_tab = b"\t" in (raw if blank else raw.strip())
+    return len(_fields(raw, by_tab)), by_tab
+
+
+def ends_sentence(raw: bytes) -> bool:
+    """Tell whether a line holds no token."""
+    return not raw.strip() or raw.startswith(_DOCUMENT_BYTES)
+
+
+def _fill(fields: list[bytes], blank: Mapping[int, str], source: Source) -> list[bytes]:
+    """Return the fields of a line with what empty ones are to be read as."""
+    width = len(fields)
+    filled = {column % width: text.encode() for column, text in blank.items() if -width <= column < width}
+    fields = [field or filled.get(k, b"") for k, field in enumerate(fields)]
+    if b"" in fields:
+        k = fields.index(b"")
+        labels = ", or give blank={-1: '?'} if these are unknown labels" if k == width - 1 > 0 else ""
+        source.fail(f"column {k + 1} is empty; expected a value: write _ for a missing one{labels}")
+    return fields
+
+
+def read_conll(
+    path: FilePath, columns: Sequence[int] | None = None, blank: Mapping[int, str] | None = None
+) -> ColumnSentences:
+    """Read a CoNLL-style file: one token a line, columns, a blank line after each sentence.
+
+    The columns are separated by tabs if the first token line holds a tab, else by whitespace. Lines that
+    start with ``-DOCSTART-`` end a sentence and are left out; no other line is.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
+    columns : sequence of int, optional
+        The columns to keep, in this order; negative ones count from the last. All by default.
+    blank : mapping of int to str, optional
+        What empty fields of a column are read as, such as ``{-1: "?"}`` for labels that were not given; only where
+        tabs separate the columns. By default no field may be empty.
+
+    Returns
+    -------
+    ColumnSentences
+        The sentences.
+    """
+    return parse_conll(numbered_lines(path), source_name(path), columns, blank)
+
+
+def _written_field(value: object, sentence: int, token: int) -> str:
+    """Return a field as text that reads back as itself."""
+    text = str(value)
+    if not text or text.strip(" \t\n\r\x0b\x0c") != text or "\t" in text or "\n" in text:
+        raise InputError(
+            f"token {token} of sentence {sentence} has the field {show(text)}; expected text without tabs, line breaks "
+            "and surrounding spaces: write _ for an empty value and clean the others"
+        )
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"token {token} of sentence {sentence} has the field {show(text)}, which has no UTF-8 form; expected "
+            "Unicode text: remove the lone surrogates"
+        ) from error
+    return text
+
+
+def write_conll(
+    path_or_file: FilePath | TextIO,
+    sentences: ColumnSentences | Iterable[Sequence[Sequence[str]]],
+    predicted: Iterable[Sequence[object]],
+) -> None:
+    """Write sentences in columns with a last column of predicted labels.
+
+    The columns are separated by a space, or by tabs if any field holds a space.
+
+    Parameters
+    ----------
+    path_or_file : str, path or text file
+        Where to write; compressed if the name ends in ``.gz``; ``-`` is standard output.
+    sentences : ColumnSentences or iterable of sequences of token tuples
+        The sentences.
+    predicted : iterable of sequences
+        A label for each token of each sentence.
+
+    Raises
+    ------
+    InputError
+        If labels and tokens do not match, a field cannot be written, or the file cannot be opened. Nothing is
+        written then.
+    """
+    given = list(sentences)
+    labels = list(predicted)
+    if len(given) != len(labels):
+        raise InputError(
+            f"there are labels for {len(labels)} sentences; expected {len(given)}: predict the same sentences"
+        )
+    rows: list[list[str]] = []
+    width = 0
+    for i, (tokens, tags) in enumerate(zip(given, labels, strict=True)):
+        if len(tokens) != len(tags) or len(tokens) == 0:
+            raise InputError(
+                f"sentence {i} has {len(tokens)} tokens and {len(tags)} labels; expected equally many, at least one: "
+                "predict the same sentences"
+            )
+        for j, (token, tag) in enumerate(zip(tokens, tags, strict=True)):
+            if isinstance(token, str):
+                raise InputError(
+                    f"token {j} of sentence {i} is the string {show(token)}; expected a tuple of columns: write "
+                    f"({show(token)},)"
+                )
+            row = [_written_field(value, i, j) for value in (*token, tag)]
+            width = width or len(row)
+            if len(row) != width or width < 2:
+                raise InputError(
+                    f"token {j} of sentence {i} has {len(row) - 1} columns; expected {max(width - 1, 1)} as in the "
+                    "first token: give every token the same columns"
+                )
+            if row[0].startswith(_DOCUMENT_START):
+                raise InputError(
+                    f"token {j} of sentence {i} starts with {_DOCUMENT_START}; expected a word, as such a line is read "
+                    "as the start of a document: leave the token out"
+                )
+            rows.append(row)
+        rows.append([])
+    separator = "\t" if any(re.search(r"[ \r\x0b\x0c]", value) for row in rows for value in row) else " "
+    content = "".join(f"{separator.join(row)}\n" for row in rows)
+    if isinstance(path_or_file, str | os.PathLike):
+        write_text(path_or_file, content)
+    else:
+        path_or_file.write(content)

@@ -1,0 +1,170 @@
+"""The reader of delimited tables: rows of cells under a header, and the types of what is in them."""
+
+import csv
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.io.text import INTEGER, NOT_FINITE, NUMBER, FilePath, Source, extension, show
+
+MAX_LABEL = 1000
+"""Letters above which a label is refused: each row of an array of labels takes the memory of the longest."""
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons"}
+
+
+def delimiter_of(path: FilePath) -> str:
+    """Return what separates the cells of a file: tabs if its name ends in .tsv, else commas."""
+    return DELIMITERS.get(extension(path), ",")
+
+
+class Table:
+    """A delimited table with a header; errors name the line where a row begins.
+
+    Parameters
+    ----------
+    source : Source
+        The lines.
+    delimiter : str
+        What separates the cells.
+    skip_empty : bool, default=False
+        Whether to skip rows of empty cells as well as empty lines.
+
+    Attributes
+    ----------
+    header : list of str
+        The names of the columns; empty if there is no row.
+    rows : iterator of list of str
+        The cells of the rows that are not read yet, as many as there are names.
+    """
+
+    def __init__(self, source: Source, delimiter: str, skip_empty: bool = False) -> None:
+        self.source, self.delimiter, self.skip_empty = source, delimiter, skip_empty
+        self.rows = self._read()
+        self.header = [cell.strip() for cell in next(self.rows, [])]
+
+    @classmethod
+    def open(cls, path: FilePath, skip_empty: bool = False) -> "Table":
+        """Open a file whose extension says what separates the cells."""
+        return cls(Source.open(path), delimiter_of(path), skip_empty)
+
+    def _read(self) -> Iterator[list[str]]:
+        source, line, width = self.source, 1, 0
+        reader = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
+        try:
+            for cells in reader:
+                source.line, line = line, reader.line_num + 1
+                if not (any(map(str.strip, cells)) if self.skip_empty else any(cells) or len(cells) > 1):
+                    continue
+                width = width or len(cells)
+                if len(cells) != width:
+                    source.fail(f"found {len(cells)} cells; expected {width} as in the header: complete the row")
+                yield cells
+        except csv.Error as error:
+            source.fail(
+                f"the row cannot be read ({error}); expected cells separated by {show(self.delimiter)}, with quotes "
+                "closed, and doubled inside quoted cells: correct the row",
+                line=line,
+            )
+
+    def _lines(self) -> Iterator[str]:
+        for raw in self.source:
+            if b"\0" in raw:
+                found = "found a null character, which text in UTF-8 does not have"
+                self.source.fail(f"{found}; expected a table: save it as CSV in UTF-8, or choose another file")
+            try:
+                yield raw.decode()
+            except UnicodeDecodeError:
+                self.source.decode(raw)
+
+    def check_names(self) -> None:
+        """Raise if a column has no name, or that of another."""
+        for k, column in enumerate(self.header):
+            if not column:
+                self.source.fail(
+                    f"column {k + 1} has no name; expected a name for each column: name it, or remove the column if it "
+                    "only numbers the rows"
+                )
+            if column in self.header[:k]:
+                self.source.fail(f"column name {show(column)} is repeated; expected distinct names: rename one")
+
+    def split(self, texts: Mapping[int, str]) -> Iterator[tuple[list[str], list[float]]]:
+        """Yield texts and numbers of each row.
+
+        Parameters
+        ----------
+        texts : mapping of int to str
+            Positions of the columns of text, in increasing order, and their names in messages. No cell may be empty.
+
+        Yields
+        ------
+        texts : list of str
+            The text of each of these columns.
+        numbers : list of float
+            All other cells, which must be finite numbers.
+        """
+        names = [column for k, column in enumerate(self.header) if k not in texts]
+        taken = sorted(texts, reverse=True)
+        for cells in self.rows:
+            words = [cells.pop(k).strip() for k in taken]
+            if not all(words):
+                self.fail_empty(texts[taken[words.index("")]])
+            try:
+                numbers = list(map(float, cells))
+            except ValueError:
+                self._explain(cells, names)
+            if not all(map(isfinite, numbers)) or "_" in "".join(cells):
+                self._explain(cells, names)
+            yield words[::-1], numbers
+
+    def fail_empty(self, what: str) -> NoReturn:
+        """Raise the error of an empty cell."""
+        self.source.fail(f"the {what} is empty; expected a {what}: give the row a {what} or remove the row")
+
+    def _explain(self, cells: list[str], names: Collection[str]) -> NoReturn:
+        """Find the cell that is not a finite number, and raise the error."""
+        for cell, name in zip(cells, names, strict=True):
+            text = cell.strip(" \t\r\n")
+            where = f"the value of {show(name)} is {show(text)}"
+            if not text:
+                self.source.fail(f"{where}; expected a number: fill in the missing value or remove the row")
+            try:
+                value = float(text)
+            except ValueError:
+                self.source.fail(f"{where}; expected a number: code the feature as numbers or remove the column")
+            if "_" in text:
+                self.source.fail(f"{where}; expected a number without underscores: remove them")
+            if not isfinite(value):
+                self.source.fail(f"{where}; expected a finite number: fill in the value or remove the row")
+        raise AssertionError("the row is well formed")
+
+
+def typed_labels(labels: list[str], lines: Sequence[int], source: Source) -> NDArray[Any]:
+    """Make an array of the labels: integers if all are, else numbers if all are, else text."""
+    distinct = set(labels)
+    if all(INTEGER.fullmatch(label) for label in distinct):
+        # Longer than the longest 64-bit integer, or outside the range: text keeps such labels apart.
+        integers = {label: int(label) for label in distinct if len(label) <= 20}
+        if len(integers) == len(distinct) and all(-(2**63) <= value < 2**63 for value in integers.values()):
+            return np.array([integers[label] for label in labels], dtype=np.int64)
+    elif any(NUMBER.fullmatch(label) for label in distinct) and all(
+        NUMBER.fullmatch(label) or NOT_FINITE.fullmatch(label) for label in distinct
+    ):
+        numbers = {label: float(label) for label in distinct}
+        for label, line in zip(labels, lines, strict=True):
+            if not isfinite(numbers[label]):
+                expected = "a finite number as in the other lines"
+                source.fail(
+                    f"the label is {show(label)}; expected {expected}: give the row a label or remove it", line=line
+                )
+        return np.array([numbers[label] for label in labels], dtype=np.float64)
+    for label, line in zip(labels, lines, strict=True):
+        if len(label) > MAX_LABEL:
+            found = f"the label {show(label)} has {len(label)} letters"
+            source.fail(
+                f"{found}; expected at most {MAX_LABEL}: shorten it, and check that quotes are closed", line=line
+            )
+    return np.array(labels, dtype=np.str_)

@@ -1,0 +1,188 @@
+"""Sparse features of samples: an svmlight file has a label and index:value pairs a line."""
+
+import operator
+import re
+from array import array
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from latentstruct.exceptions import InputError
+from latentstruct.io.delimited import typed_labels
+from latentstruct.io.text import NOT_FINITE, NUMBER, FilePath, Source, show
+
+MAX_INDEX = 2**31 - 1
+MAX_KEY = 100
+"""Digits of an index, zeros before it included."""
+_PAIRS = re.compile(rb"(?:\s*[0-9]{1,100}:[-+0-9.eE]+(?=\s|$))*\s*")
+
+
+def _explain_pairs(source: Source, pairs: list[bytes], first: int, last: int | None) -> NoReturn:
+    """Find what is wrong with the pairs of a line that could not be used, and raise the error."""
+    largest = MAX_INDEX - 1 + first if last is None else last
+    previous = first - 1
+    for pair in pairs:
+        key, colon, value = pair.partition(b":")
+        shown = show(pair.decode("utf-8", "backslashreplace"))
+        if key == b"qid":
+            source.fail(f"found {shown}; expected index:value pairs only: remove the query identifiers")
+        if not colon or not re.fullmatch(rb"-?[0-9]+", key):
+            source.fail(f"found {shown}; expected index:value such as 3:0.5: correct the pair")
+        digits = key.lstrip(b"-0") or b"0"
+        index = MAX_INDEX + 1 if len(digits) > 10 else int(digits)
+        if key.startswith(b"-") or index < first:
+            cure = "number the features from 1, or ask for zero_based=True" if first else "number them from 0"
+            source.fail(f"found the index in {shown}; expected at least {first}: {cure}")
+        if index > largest:
+            cure = "renumber the features" if last is None else "give a larger n_features or remove the feature"
+            source.fail(f"found the index in {shown}; expected at most {largest}: {cure}")
+        if len(key) > MAX_KEY:
+            source.fail(f"the index in {shown} has {len(key)} digits; expected at most {MAX_KEY}: drop the zeros")
+        if index <= previous:
+            source.fail(
+                f"found {shown} after the index {previous}; expected increasing indices: sort the pairs of the line "
+                "and remove repeated ones"
+            )
+        previous = index
+        text = value.decode("utf-8", "backslashreplace")
+        if NOT_FINITE.fullmatch(text) or (NUMBER.fullmatch(text) and not isfinite(float(text))):
+            source.fail(f"found the value in {shown}; expected a finite number: replace or remove it")
+        if not NUMBER.fullmatch(text):
+            source.fail(f"found the value in {shown}; expected a number such as 0.5: correct the pair")
+    raise AssertionError("the pairs are well formed")
+
+
+def parse_pairs(text: bytes, source: Source, first: int, last: int | None) -> tuple[list[int], list[float]]:
+    """Return the increasing indices and the finite values of pairs ``index:value`` separated by spaces.
+
+    Indices are at least `first` and at most `last`; None stands for the largest that any reader takes.
+    """
+    parts = text.replace(b":", b" ").split()
+    try:
+        if not _PAIRS.fullmatch(text):
+            raise ValueError
+        indices = list(map(int, parts[::2]))
+        values = list(map(float, parts[1::2]))
+    except ValueError:
+        _explain_pairs(source, text.split(), first, last)
+    largest = MAX_INDEX - 1 + first if last is None else last
+    in_range = not indices or (indices[0] >= first and indices[-1] <= largest)
+    if not in_range or not all(map(operator.lt, indices, indices[1:])) or not all(map(isfinite, values)):
+        _explain_pairs(source, text.split(), first, last)
+    return indices, values
+
+
+class SparseRows:
+    """Rows of ``index:value`` pairs, collected line by line.
+
+    Parameters
+    ----------
+    source : Source
+        The lines.
+    n_features : int, optional
+        The number of features; by default the largest index decides.
+    first : int, default=1
+        The smallest index.
+    """
+
+    def __init__(self, source: Source, n_features: int | None = None, first: int = 1) -> None:
+        check_n_features(n_features)
+        self.source, self.n_features, self.first = source, n_features, first
+        self.last = None if n_features is None else int(n_features) - 1 + first
+        self.pointers, self.indices, self.values = array("q", [0]), array("q"), array("d")
+        self.highest = first - 1
+
+    def add(self, pairs: bytes) -> None:
+        """Add the row of the current line."""
+        if pairs:
+            indices, values = parse_pairs(pairs, self.source, self.first, self.last)
+            self.indices.extend(indices)
+            self.values.extend(values)
+            if indices and indices[-1] > self.highest:
+                self.highest = indices[-1]
+        self.pointers.append(len(self.indices))
+
+    def matrix(self, line: int = 1) -> csr_array:
+        """Return the rows; raise, naming a line, if the number of features cannot be told."""
+        if self.n_features is None and not self.indices:
+            self.source.fail(
+                "found no feature in any line; expected index:value pairs: give the features, or n_features if all of "
+                "them are zero",
+                line=line,
+            )
+        n_features = self.highest + 1 - self.first if self.n_features is None else int(self.n_features)
+        index_type = np.int32 if len(self.indices) <= MAX_INDEX else np.int64
+        return csr_array(
+            (
+                np.array(self.values, dtype=np.float64),
+                (np.array(self.indices, dtype=np.int64) - self.first).astype(index_type),
+                np.array(self.pointers, dtype=index_type),
+            ),
+            shape=(len(self.pointers) - 1, n_features),
+        )
+
+
+def check_n_features(n_features: Any) -> None:
+    """Raise unless the number of features is left open or one that a reader can have."""
+    if n_features is not None and (
+        isinstance(n_features, bool) or not isinstance(n_features, int | np.integer) or not 1 <= n_features <= MAX_INDEX
+    ):
+        raise InputError(
+            f"n_features is {show(n_features)}; expected a whole number from 1 to {MAX_INDEX}: leave it out to take "
+            "the largest index of the file"
+        )
+
+
+def read_svmlight(
+    path: FilePath, n_features: int | None = None, *, zero_based: bool = False
+) -> tuple[csr_array, NDArray[Any]]:
+    """Read an svmlight (libsvm) file: a label and ``index:value`` pairs a line.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
+    n_features : int, optional
+        The number of features; by default the largest index of the file decides.
+    zero_based : bool, default=False
+        Whether the first feature has the index 0 and not 1.
+
+    Returns
+    -------
+    X : csr_array of shape (n_samples, n_features)
+        The features.
+    y : array of shape (n_samples,)
+        The labels: integers if all are, else numbers if all are, else text.
+    """
+    source = Source.open(path)
+    X, labels, lines = parse_svmlight(source, n_features, zero_based)
+    return X, typed_labels(labels, lines, source)
+
+
+def parse_svmlight(
+    source: Source, n_features: int | None = None, zero_based: bool = False
+) -> tuple[csr_array, list[str], Sequence[int]]:
+    """Return the features, the labels as they are written and the numbers of their lines; see `read_svmlight`."""
+    rows = SparseRows(source, n_features, 0 if zero_based else 1)
+    labels: list[str] = []
+    lines = array("q")
+    for raw in source:
+        content = raw.partition(b"#")[0].strip()
+        if not content:
+            continue
+        head, *tail = content.split(None, 1)
+        label = source.decode(head)
+        if ":" in label:
+            found = f"found {show(label)} where the label should be"
+            source.fail(f"{found}; expected a label before the pairs: give every line a label")
+        labels.append(label)
+        lines.append(source.line)
+        rows.add(tail[0] if tail else b"")
+    if not labels:
+        expected = "a label and index:value pairs a line"
+        source.fail(f"found no line with a label; expected {expected}: check that this is the right file", line=1)
+    return rows.matrix(lines[0]), labels, lines

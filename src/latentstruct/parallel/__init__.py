@@ -1,0 +1,1 @@
+"""Threads, shards and Dask workers that divide the examples."""

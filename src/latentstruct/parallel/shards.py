@@ -1,0 +1,373 @@
+"""Examples in shards, in this process or elsewhere: the sides of an objective are known by sums over whole shards."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import log2
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from scipy.sparse import issparse
+
+from latentstruct.core.oracles import HARD, BaseOracle, FixedTotal, TaskOracle
+from latentstruct.core.protocols import Mode, Temperature
+from latentstruct.core.types import Indices, Vector
+from latentstruct.exceptions import InputError
+from latentstruct.parallel.threads import pieces, thread_fold
+from latentstruct.planes.plane import Plane, checked_planes
+from latentstruct.planes.summation import MOST_GROUPS, PlaneTree, group_size
+
+LEAST_SHARDS, MOST_SHARDS = 8, MOST_GROUPS
+"""Shards that data in memory are cut into where the work is unknown, whatever the number of workers."""
+LENGTH_OF_SHARD = 20_000
+"""Tokens, letters or other parts of its examples that a shard has at least, within these limits."""
+IMBALANCE = 0.25
+"""By how much more than its share of the shards a worker may have to do."""
+
+Function = Callable[..., Any]
+"""A function of a module, called with the task, the batch of a shard, and the arguments of a call."""
+
+
+@runtime_checkable
+class Shards(Protocol):
+    """Labelled examples in shards, each of them a batch of the task, wherever it is.
+
+    Functions are those of a module, since they may have to be found by their names elsewhere. They are called as
+    ``function(task, batch, *shared, *own[k])`` for each shard k, or for the `chosen` shards only, of which `own` then
+    has one tuple each.
+
+    Attributes
+    ----------
+    task : Task
+        The task that has learned its data.
+    sizes : list of int
+        How many examples each shard has.
+    n_examples : int
+        How many there are in all.
+    divided : bool
+        Whether the examples of a shard are divided among threads in turn, as where a shard is a large file. Others are
+        asked as a whole: then sums are those of a batch that is cut at the same bounds, to the last bit.
+    """
+
+    task: Any
+    sizes: list[int]
+    n_examples: int
+    divided: bool
+
+    def map(
+        self,
+        function: Function,
+        shared: tuple[Any, ...] = (),
+        own: Sequence[tuple[Any, ...]] | None = None,
+        chosen: Sequence[int] | None = None,
+    ) -> list[Any]:
+        """Return the answers in the order of the shards."""
+
+    def summed(
+        self,
+        function: Function,
+        shared: tuple[Any, ...] = (),
+        own: Sequence[tuple[Any, ...]] | None = None,
+        chosen: Sequence[int] | None = None,
+    ) -> Plane:
+        """Return the sum of answers that are planes made for this call, added as `add_up` does it."""
+
+
+class LocalShards:
+    """Shards whose batches are in this process, or are opened here one after the other.
+
+    Parameters
+    ----------
+    task : Task
+        A task that has learned its data.
+    batches : sequence of Batch
+        One for each shard; a lazy sequence may open a batch when it is asked for.
+    sizes : sequence of int, optional
+        How many examples each has, where the batches need not be opened to know.
+    divided : bool
+        See `Shards`.
+    shared : bool
+        Whether threads share shards that are not divided, several of which are then open at a time. The task must
+        allow for it; Python functions of users do not.
+    """
+
+    labelled = True
+
+    def __init__(
+        self,
+        task: Any,
+        batches: Sequence[Any],
+        sizes: Sequence[int] | None = None,
+        divided: bool = False,
+        shared: bool = False,
+    ) -> None:
+        self.task, self.batches, self.divided, self.shared = task, batches, divided, shared
+        self.sizes = [batch.n_examples for batch in batches] if sizes is None else [int(size) for size in sizes]
+        self.n_examples = sum(self.sizes)
+
+    def map(
+        self,
+        function: Function,
+        shared: tuple[Any, ...] = (),
+        own: Sequence[tuple[Any, ...]] | None = None,
+        chosen: Sequence[int] | None = None,
+    ) -> list[Any]:
+        """Return the answers in the order of the shards."""
+        answers: list[Any] = []
+        self._ask(function, shared, own, chosen, 1, answers.append)
+        return answers
+
+    def summed(
+        self,
+        function: Function,
+        shared: tuple[Any, ...] = (),
+        own: Sequence[tuple[Any, ...]] | None = None,
+        chosen: Sequence[int] | None = None,
+        n_jobs: int = 1,
+    ) -> Plane:
+        """Return the sum of answers that are planes, worked out by up to `n_jobs` threads."""
+        tree = PlaneTree(group_size(len(self.sizes if chosen is None else chosen)))
+        self._ask(function, shared, own, chosen, n_jobs, tree.add)
+        return tree.total()
+
+    def _ask(
+        self,
+        function: Function,
+        shared: tuple[Any, ...],
+        own: Sequence[tuple[Any, ...]] | None,
+        chosen: Sequence[int] | None,
+        n_jobs: int,
+        take: Callable[[Any], None],
+    ) -> None:
+        """Hand the answers to `take`, in the order of the shards."""
+        asked = range(len(self.sizes)) if chosen is None else chosen
+
+        def answer(place: int) -> Any:
+            return function(self.task, self.batches[asked[place]], *shared, *(() if own is None else own[place]))
+
+        thread_fold(answer, range(len(asked)), take, n_jobs)
+
+
+def block_length(n_answers: int, n_parts: int) -> int:
+    """Return how many answers are summed in one place, so that as many places as there are have about as much to do.
+
+    Blocks are whole nodes of the tree of `add_up`, as large as they can be; consecutive ones are in the same place.
+    """
+    least = length = group_size(n_answers)
+    while length < n_answers:
+        length *= 2
+    fair = (1 + IMBALANCE) * n_answers / n_parts
+    while length > least and np.bincount(places_of_blocks(n_answers, length, n_parts)).max() > fair:
+        length //= 2
+    return length
+
+
+def places_of_blocks(n_answers: int, length: int, n_places: int) -> Indices:
+    """Return the place of each answer, where blocks of this length are spread evenly over places."""
+    n_blocks = -(-n_answers // length)
+    return np.arange(n_answers) // length * n_places // n_blocks
+
+
+def shard_bounds(side: TaskOracle, X: Any) -> Indices:
+    """Return the bounds 0 = b_0 < b_1 < … = n that examples in memory are cut at, told by task and data alone.
+
+    Shards are of about equal work; small data are one. Where the task does not tell its work, as one in Python, an
+    example counts as long as it is, where examples are listed and have a length, else as one.
+
+    Parameters
+    ----------
+    side : TaskOracle
+        The free side of all examples.
+    X : collection of length n
+        The examples.
+    """
+    if side.shared:
+        return pieces(side.work, side.least_summed)
+    n = length_of(X)
+    done = np.cumsum(np.ones(n) if hasattr(X, "shape") else [1.0 + length_of(x) for x in X])
+    # A power of two comes out even among two or four workers, and in pairs.
+    wanted = min(n, 2 ** int(log2(np.clip(done[-1] / LENGTH_OF_SHARD, LEAST_SHARDS, MOST_SHARDS))))
+    ends = np.searchsorted(done, done[-1] * np.arange(1, wanted) / wanted) + 1
+    return np.unique(np.concatenate([[0], np.minimum(ends, n), [n]]))
+
+
+def length_of(items: Any) -> int:
+    """Return how many items a collection or the rows of a matrix are; 1 for anything else."""
+    if hasattr(items, "shape"):
+        return int(items.shape[0]) if len(items.shape) else 1
+    return len(items) if hasattr(items, "__len__") else 1
+
+
+def part_of(items: Any, begin: int, end: int) -> Any:
+    """Return the items from begin to end of a list, an array or a sparse matrix."""
+    if issparse(items):
+        return items.tocsr()[begin:end]
+    try:
+        return items[begin:end]
+    except TypeError:
+        # A collection of the user's own need not know slices.
+        return [items[k] for k in range(begin, end)]
+
+
+@dataclass(frozen=True)
+class DataRecipe:
+    """Examples that are sent to where they are to be, and prepared there."""
+
+    X: Any
+    Y: Any
+    n_examples: int
+
+    def __call__(self, task: Any) -> Any:
+        """Return the batch."""
+        return task.prepare(self.X, self.Y)
+
+
+def data_recipes(X: Any, Y: Any, bounds: Indices) -> list[DataRecipe]:
+    """Cut examples into recipes of shards."""
+    return [
+        DataRecipe(part_of(X, begin, end), part_of(Y, begin, end), end - begin)
+        for begin, end in pairwise(bounds.tolist())
+    ]
+
+
+@dataclass
+class ShardedOracle(BaseOracle):
+    """One mode of a task on examples in shards, with the examples' weights c_i.
+
+    It has no planes of single examples, only sums: those of all examples, and of some.
+
+    Parameters
+    ----------
+    shards : Shards
+        The examples.
+    weights : ndarray of shape (n,)
+        c_i, in the order of the shards.
+    mode : {"free", "augmented", "clamped"}
+        See `Task`.
+    temperature : Temperature
+        ε_y and ε_h.
+    n_jobs : int
+        Threads that ask shards in this process; elsewhere each has one.
+    """
+
+    shards: Any
+    weights: Vector
+    mode: Mode
+    temperature: Temperature = HARD
+    n_jobs: int = 1
+    separable = False
+
+    def __post_init__(self) -> None:
+        self.n_examples = self.shards.n_examples
+        self.n_features = self.shards.task.n_features
+        if len(self.weights) != self.n_examples:
+            raise InputError(
+                f"there are {len(self.weights)} weights, but the shards have {self.n_examples} examples: give one "
+                "weight for each"
+            )
+
+    @property
+    def _side(self) -> TaskOracle:
+        """The same side of one batch, which knows what does not depend on the examples."""
+        return TaskOracle(self.shards.task, self.shards, self.weights, self.mode, self.temperature)
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        """Whether the pooled function is differentiable."""
+        return self._side.smooth
+
+    @property
+    def half_smooth(self) -> bool:  # type: ignore[override]
+        """Whether one of outputs and latents is pooled softly and the other one maximised."""
+        return self._side.half_smooth
+
+    def smoothed(self, output_temperature: float) -> "ShardedOracle":
+        """Return the same side with hard maxima over outputs and latents taken at this temperature."""
+        return replace(self, temperature=self._side.smoothed(output_temperature).temperature)
+
+    @property
+    def approximate(self) -> bool:  # type: ignore[override]
+        """Whether answers are known beforehand not to be exact."""
+        return any(self.shards.map(_is_approximate, (self.temperature,)))
+
+    def _total(self, w: Vector, rows: Indices | None) -> Plane:
+        if rows is not None:
+            return self._part_total(w, rows)
+        own = [(short_weights(part),) for part in self._parts(self.weights)]
+        here = isinstance(self.shards, LocalShards)
+        if self.shards.divided:
+            n_jobs = self.n_jobs if here else 1
+            return self.shards.summed(_divided_total, (w, self.mode, self.temperature, n_jobs), own)
+        threads = {"n_jobs": self.n_jobs} if here and self.shards.shared else {}
+        return self.shards.summed(_total, (w, self.mode, self.temperature), own, **threads)
+
+    def _part_total(self, w: Vector, rows: Indices) -> Plane:
+        starts = np.cumsum([0, *self.shards.sizes])
+        places = np.searchsorted(starts, rows, side="right") - 1
+        chosen = np.unique(places)
+        asked = [rows[places == k] for k in chosen]
+        own = [(part - starts[k], short_weights(self.weights[part])) for k, part in zip(chosen, asked, strict=True)]
+        return self.shards.summed(_part_total, (w, self.mode, self.temperature), own, chosen.tolist())
+
+    def latents_total(self, latents: Sequence[Any]) -> Plane:
+        """Return the weighted sum of the planes of given latents, one for each example."""
+        own = [
+            (short_weights(weights), part)
+            for weights, part in zip(self._parts(self.weights), self._parts(latents), strict=True)
+        ]
+        return self.shards.summed(_latents_total, (), own)
+
+    def _parts(self, items: Any) -> list[Any]:
+        """Return the items of each shard."""
+        starts = np.cumsum([0, *self.shards.sizes]).tolist()
+        return [part_of(items, begin, end) for begin, end in pairwise(starts)]
+
+
+@dataclass
+class ShardedTruth(FixedTotal):
+    """The linear side of known outputs in shards: its sum is known, and sums of some examples are asked for."""
+
+    side: Any = None
+    divisible = True
+
+    def part_total(self, w: Vector, rows: Indices) -> Plane:
+        """Return the weighted sum of the planes of the asked examples."""
+        return self.side.part_total(w, rows)
+
+
+def sharded_truth(clamped: ShardedOracle) -> ShardedTruth:
+    """Return the clamped side of a task without latent variables, whose planes are the same at all weights."""
+    return ShardedTruth(clamped.total(np.zeros(clamped.n_features)), clamped.weights, side=clamped)
+
+
+def short_weights(weights: Vector) -> Any:
+    """Return the weights of a shard, as one number if they are all the same."""
+    return float(weights[0]) if len(weights) and (weights == weights[0]).all() else weights
+
+
+def _total(task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, weights: Any) -> Plane:
+    weights = np.broadcast_to(weights, batch.n_examples).copy()
+    return TaskOracle(task, batch, weights, mode, temperature)._total(w, None)
+
+
+def _divided_total(
+    task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, n_jobs: int, weights: Any
+) -> Plane:
+    weights = np.broadcast_to(weights, batch.n_examples).copy()
+    return TaskOracle(task, batch, weights, mode, temperature, n_jobs).total(w)
+
+
+def _part_total(
+    task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices, weights: Any
+) -> Plane:
+    planes = TaskOracle(task, batch, np.zeros(batch.n_examples), mode, temperature)._planes(w, rows)
+    return planes.total(np.broadcast_to(weights, len(rows)).copy())
+
+
+def _latents_total(task: Any, batch: Any, weights: Any, latents: Sequence[Any]) -> Plane:
+    planes = checked_planes(task.completion_planes(batch, latents), task, "completion_planes", batch.n_examples)
+    return planes.total(np.broadcast_to(weights, batch.n_examples).copy())
+
+
+def _is_approximate(task: Any, batch: Any, temperature: Temperature) -> bool:
+    return TaskOracle(task, batch, np.zeros(0), "free", temperature).approximate

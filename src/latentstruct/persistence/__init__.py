@@ -1,0 +1,1 @@
+"""Model files, checkpoints and the state in them."""

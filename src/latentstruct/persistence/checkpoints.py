@@ -1,0 +1,354 @@
+"""Checkpoints: a training that was ended from outside goes on from a file, to the same weights bit for bit.
+
+The file is a safetensors file: arrays by their place in a state tree, all else as text in its header, with a checksum
+over both. It appears whole or not at all, and nothing in it is ever run.
+"""
+
+import errno
+import hashlib
+import json
+import struct
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from latentstruct.core.callers import user_stacklevel
+from latentstruct.core.formatting import show
+from latentstruct.core.protocols import Checkpointer
+from latentstruct.core.validation import is_real
+from latentstruct.exceptions import CheckpointError, FormatError, InputError
+from latentstruct.persistence.atomic_files import probe_folder, replace_files
+from latentstruct.persistence.state_trees import Tree, checked_dict, join_tree, split_tree
+
+FORMAT, VERSION = "latentstruct-checkpoint", 1
+# Of the shortest checksum.
+CHECKSUM_LETTERS = 32
+NAMES = {
+    "bool": "BOOL",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "float32": "F32",
+    "float64": "F64",
+}
+"""Types of arrays in safetensors files."""
+LOST = (
+    "the last good one is intact, but the rounds since it was written are lost",
+    "there is no earlier one, so that the rounds so far are lost",
+)
+"""What a failure to write costs a training that has not ended, with an earlier checkpoint and without."""
+DAMAGES = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""Errors that reading a tree may raise which is not what it should be."""
+
+
+@dataclass
+class NestedCheckpointer:
+    """The checkpointer of an inner solver, whose state is stored with that of the outer one.
+
+    Attributes
+    ----------
+    outer : Checkpointer
+        That of the outer solver.
+    wrap : callable
+        Returns the tree of both for the tree of the inner solver.
+    saved : tree
+        State of the inner solver.
+    lasting : bool
+        Whether the outer solver ends when the inner one does. If not, only reasons that end both count.
+    """
+
+    outer: Checkpointer
+    wrap: Callable[[Tree], Tree]
+    saved: Tree = None
+    lasting: bool = False
+
+    @property
+    def name(self) -> str:
+        """Where the state came from."""
+        return self.outer.name
+
+    def save(self, make_tree: Callable[[], Tree], ended: str = "") -> None:
+        """Pass the state on."""
+        self.outer.save(lambda: self.wrap(make_tree()), ended if self.lasting or ended in ENDING_BOTH else "")
+
+
+ENDING_BOTH = ("callback", "max_seconds")
+
+
+class TaskError(Exception):
+    """Carries an error that a task raised while a state was read."""
+
+
+@contextmanager
+def task_errors() -> Iterator[None]:
+    """Mark errors of this block as not caused by the file, for `restoring`."""
+    try:
+        yield
+    except DAMAGES as error:
+        raise TaskError(error) from error
+
+
+@contextmanager
+def restoring(checkpointer: Checkpointer) -> Iterator[None]:
+    """Turn errors of a state that is not what it should be into one that names the file."""
+    try:
+        yield
+    except TaskError as carrier:
+        error = carrier.args[0]
+        raise error from error.__cause__
+    except DAMAGES as error:
+        raise FormatError(
+            f"{checkpointer.name} does not hold what this solver had to keep ({show(error, 160)}): remove the file to "
+            "begin training anew"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where the state of a training is kept, and how often.
+
+    ``fit(X, Y, checkpoint=path)`` is short for ``fit(X, Y, checkpoint=Checkpoint(path))``. If the file is there, the
+    training goes on from it, and ends with the same weights as one that was never stopped, bit for bit; if not, it
+    begins, and writes it. A file of other data or settings is refused; `max_rounds`, `max_seconds`, `n_jobs`,
+    `executor`, `verbose` and `warm_start` may differ, so that a training which reached a limit goes on with a larger
+    one (`max_rounds` of `SelfPaced` may not: its rounds come before the last one, on all examples). The file stays when
+    training has ended: the same fit then returns at once.
+
+    With several starts the file holds the one that is under way and what those before it have reached. A larger
+    `max_rounds` therefore lets the last start go on, while earlier ones stay as they are, even if they had come to the
+    old limit.
+
+    Parameters
+    ----------
+    path : path
+        The file; its folder must exist.
+    every : float, default=30.0
+        Seconds between two checkpoints at least. One is also written where training ends by itself. After Ctrl-C, which
+        may come in the middle of a round, the last one stays as it is.
+
+    Notes
+    -----
+    A checkpoint that cannot be written, on a full disk for instance, ends the training with `CheckpointError`, and the
+    last good one stays as it was; only where training was over anyway it is a warning, as the model is then ready.
+    """
+
+    path: str | PathLike[str]
+    every: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str | PathLike) or not str(self.path):
+            raise InputError(
+                f"checkpoint is {show(self.path)}; expected the name of a file: give one such as 'run.checkpoint'"
+            )
+        if not is_real(self.every) or self.every < 0:
+            raise InputError(f"every is {show(self.every)}; expected seconds, at least 0: choose a number such as 30")
+
+
+@dataclass
+class FileCheckpointer:
+    """Stores the state of one training in a file.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        The file, and how often.
+    identity : dict of str to dict of str to str
+        What the training is of: see `read_checkpoint`.
+    """
+
+    checkpoint: Checkpoint
+    identity: dict[str, dict[str, str]]
+
+    def __post_init__(self) -> None:
+        path = Path(self.checkpoint.path)
+        self.name = str(path)
+        probe(path)
+        self.saved: Tree = read_checkpoint(path, self.identity) if path.exists() else None
+        self._written_at = time.monotonic()
+
+    def save(self, make_tree: Callable[[], Tree], ended: str = "") -> None:
+        """Write the state if it is due."""
+        if not ended and time.monotonic() - self._written_at < self.checkpoint.every:
+            return
+        try:
+            write_checkpoint(Path(self.checkpoint.path), make_tree(), self.identity, bool(ended))
+        except CheckpointError as error:
+            if not ended:
+                raise
+            told = f"training is over and the model is ready, but {error}"
+            warnings.warn(f"{told}. Save the model", UserWarning, stacklevel=user_stacklevel())
+        self._written_at = time.monotonic()
+
+
+def open_checkpoint(checkpoint: Any, identity: Callable[[], dict[str, dict[str, str]]]) -> FileCheckpointer | None:
+    """Return the checkpointer for what `fit` was given, or None."""
+    if checkpoint is None:
+        return None
+    found = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    return FileCheckpointer(found, identity())
+
+
+def rounds_in(tree: Tree) -> int:
+    """Return how many rounds the training of a state has had."""
+    found = 0
+    while isinstance(tree, dict):
+        before, history = tree.get("rounds_before"), tree.get("history")
+        if isinstance(before, int):
+            # Those of the solver inside come after them.
+            found += before
+        elif isinstance(history, dict):
+            return found + np.size(history.get("round", ()))
+        tree = tree.get("inner")
+    return found
+
+
+def probe(path: Path) -> None:
+    """Raise unless a file can be written here."""
+    if path.is_dir():
+        raise InputError(f"checkpoint is {path}, which is a folder; expected a file: give the name of one")
+    if not path.parent.is_dir():
+        raise InputError(f"checkpoint is {path}, but there is no folder {path.parent}: make it, or give another name")
+    with _writing(path, "the last good one is intact", "training has not begun"):
+        probe_folder(path.parent)
+
+
+@contextmanager
+def _writing(path: Path, with_earlier: str, without: str) -> Iterator[None]:
+    """Turn errors of the disk into one that tells what is lost if there is an earlier checkpoint, or none."""
+    try:
+        yield
+    except OSError as error:
+        left = with_earlier if path.exists() else without
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            cure = "make room"
+        else:
+            cure = "make the folder writable"
+        raise CheckpointError(
+            f"the checkpoint {path} cannot be written ({error.strerror or error}); {left}: {cure} and fit again, or "
+            "give another name"
+        ) from error
+
+
+def write_checkpoint(path: Path, tree: Tree, identity: dict[str, dict[str, str]], ended: bool = False) -> None:
+    """Write a state tree, the last one if training has ended; the file appears whole or not at all."""
+    from latentstruct import __version__
+
+    plain, found = split_tree(tree)
+    arrays = {name: np.ascontiguousarray(array) for name, array in found.items()}
+    facts = {"format": FORMAT, "version": str(VERSION), "library": __version__}
+    facts |= {"identity": json.dumps(identity), "tree": json.dumps(plain)}
+    facts["sha256"] = _checksum(facts, arrays)
+    header: dict[str, Any] = {"__metadata__": facts}
+    end = 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": NAMES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    lost = ("the last good one is intact", "there is none") if ended else LOST
+    with _writing(path, *lost):
+        replace_files({path: [struct.pack("<Q", len(text)), text, *map(_bytes_of, arrays.values())]})
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview | bytes:
+    return array.reshape(-1).view(np.uint8).data if array.size else b""
+
+
+def _checksum(facts: dict[str, str], arrays: dict[str, NDArray[Any]]) -> str:
+    sums = hashlib.sha256()
+    for name in sorted(facts):
+        sums.update(f"{name}={facts[name]}\n".encode())
+    for name in sorted(arrays):
+        sums.update(f"{name}:{arrays[name].dtype.name}:{arrays[name].shape}\n".encode())
+        sums.update(_bytes_of(arrays[name]))
+    return sums.hexdigest()
+
+
+def read_checkpoint(path: Path, identity: dict[str, dict[str, str]]) -> Tree:
+    """Read a state tree of the training that `identity` describes.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    identity : dict of str to dict of str to str
+        By subject ("data", "task", …) what must be as it was, by name.
+
+    Returns
+    -------
+    tree
+        As it was written. FormatError is raised for a damaged or foreign file, InputError for one of another training.
+    """
+    try:
+        with safe_open(path, "np") as file:
+            facts = dict(file.metadata() or {})
+            _check_version(path, facts)
+            _check_identity(path, json.loads(facts["identity"]), identity)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        claimed = facts.pop("sha256")
+        if _checksum(facts, arrays) != claimed:
+            raise ValueError("its checksum is another one")
+        return join_tree(json.loads(facts["tree"]), arrays)
+    except InputError:
+        raise
+    except (OSError, SafetensorError, MemoryError, *DAMAGES) as error:
+        raise FormatError(
+            f"{path} is damaged or no checkpoint ({show(error, 160)}): remove the file to begin training anew, or give "
+            "another name"
+        ) from error
+
+
+def _check_version(path: Path, facts: dict[str, str]) -> None:
+    found = (facts.get("format"), facts.get("version"))
+    if found[0] != FORMAT:
+        raise FormatError(
+            f"{path} has the format {show(found[0])}; expected {show(FORMAT)}: it is no checkpoint; give another name"
+        )
+    if found[1] != str(VERSION):
+        raise FormatError(
+            f"{path} has version {show(found[1])} of checkpoints, but this library reads version {VERSION}: remove the "
+            f"file to begin training anew, or use the version that wrote it ({show(facts.get('library'))})"
+        )
+
+
+def _check_identity(path: Path, found: Any, wanted: dict[str, dict[str, str]]) -> None:
+    """Raise an error that names what is not as it was."""
+    if found == wanted:
+        return
+    differences = []
+    for subject, present in wanted.items():
+        before = checked_dict(checked_dict(found)[subject])
+        for name in sorted(before.keys() | present.keys()):
+            old, new = before.get(name), present.get(name)
+            if old != new:
+                differences.append(f"{name} of the {subject}{_told(old, new)}")
+    shown = "; ".join(differences[:6]) or "what it is of"
+    raise InputError(
+        f"{path} is the checkpoint of another training, but must be of this one; different: {shown}: give what "
+        "it was begun with, remove the file to begin anew, or give another name"
+    )
+
+
+def _told(old: Any, new: Any) -> str:
+    """Return what something was and is; checksums, which tell nobody anything, are left out."""
+    if any(value is not None and len(str(value)) >= CHECKSUM_LETTERS for value in (old, new)):
+        return ""
+    return f" (was {old or 'absent'}, is {new or 'absent'})"

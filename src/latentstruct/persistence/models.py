@@ -1,0 +1,618 @@
+"""Models on disk: a folder with model.json and one file of weights, which it names; never anything that runs."""
+
+import hashlib
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from latentstruct import estimators, solvers, tasks
+from latentstruct.core import regularizers
+from latentstruct.core.formatting import show
+from latentstruct.core.protocols import ROUND_COLUMNS, Round
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.persistence.atomic_files import (
+    PREFIX,
+    file_lock,
+    is_at,
+    is_temporary,
+    output_error,
+    remove_left_over,
+    replace_files,
+)
+from latentstruct.tasks.alignment.task import AlignmentState
+from latentstruct.tasks.base import defines
+from latentstruct.tasks.graph.layout import GraphState
+from latentstruct.tasks.measure.task import MeasureState
+from latentstruct.tasks.motif.task import MotifState
+from latentstruct.tasks.parsing.task import ParsingState
+
+FORMAT, VERSION = "latentstruct-model", 2
+READ_VERSIONS = (1, VERSION)
+SETTINGS, WEIGHTS = "model.json", "weights.safetensors"
+"""The settings, and the weights of a model of version 1. Since version 2 the name of the weights has a checksum."""
+WEIGHTS_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
+LOCK = f"{PREFIX}lock"
+"""Held while a model is written to its folder."""
+FITTED = (
+    "objective_",
+    "lower_bound_",
+    "gap_",
+    "relative_gap_",
+    "certified_",
+    "n_rounds_",
+    "n_oracle_calls_",
+    "stop_reason_",
+    "restart_objectives_",
+)
+HISTORY = "history_"
+"""Among the fitted values: the rounds of the training in columns. Models of earlier versions have none."""
+MOST_ROUNDS = 2000
+"""Rounds above which a history is thinned out, so that a file stays small."""
+# Fitted vectors in the weights file: coef always, theta where an estimator has a distribution over latents.
+VECTORS = ("coef", "theta")
+WITH_THETA = ("ModLat",)
+PART = "part."
+"""Before the names of arrays in the weights file that an estimator keeps besides: see its `saved_parts`."""
+MOST_LETTERS = 2**26
+"""Letters of an array of texts, each of which takes as much room as the longest."""
+NOT_KEPT = ("executor", "n_jobs")
+"""Parameters that are neither written to a file nor taken from one: where to work, and with how many threads, belongs
+to no model, and a connection fits into no file."""
+OWN_LATENT_FEATURES = "own_latent_features"
+"""Among the fitted values of a model with θ: whether features of the user gave it another length than the weights."""
+
+ESTIMATORS = (
+    "CRF",
+    "HiddenCRF",
+    "IterativeLSVM",
+    "KernelStructuralSVM",
+    "LatentSSVM",
+    "MarginalSSVM",
+    "MinEntropySSVM",
+    "ModLat",
+    "StructuralSVM",
+    "StructuredEstimator",
+    "StructuredPerceptron",
+)
+PARTS = {
+    name: getattr(module, name)
+    for module, names in (
+        (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask", "PartsTask")]),
+        (solvers, solvers.__all__),
+        (regularizers, ("GroupNorm", "L2", "NoRegularizer")),
+        (estimators, ESTIMATORS),
+    )
+    for name in names
+}
+
+
+class ModelFile(msgspec.Struct, forbid_unknown_fields=True):
+    """Contents of model.json."""
+
+    format: str
+    version: int
+    library: str
+    estimator: str
+    params: dict[str, Any]
+    task: str
+    state: Any
+    fitted: dict[str, Any]
+    weights_sha256: str
+    extra: Any = None
+    weights: str = WEIGHTS
+
+
+class _Mark(msgspec.Struct):
+    """What tells our model.json from files of others that have this name."""
+
+    format: str = ""
+    weights: Any = WEIGHTS
+
+
+def encode(value: Any, name: str) -> Any:
+    """Turn a parameter into JSON, tagging what JSON has no word for."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+        return {"$array": encode(value.tolist(), name)}
+    if isinstance(value, list):
+        return [encode(item, name) for item in value]
+    if isinstance(value, tuple):
+        return {"$tuple": [encode(item, name) for item in value]}
+    if isinstance(value, dict):
+        return {"$dict": [[encode(key, name), encode(item, name)] for key, item in value.items()]}
+    kind = type(value).__name__
+    if PARTS.get(kind) is type(value):
+        params = value.get_params(deep=False)
+        return {"$object": kind, "params": {key: encode(item, key) for key, item in params.items()}}
+    raise InputError(
+        f"cannot save {name}={show(value)}: only numbers, strings, arrays, lists, tuples, dicts and the library's own "
+        "tasks and solvers go into a model file, as loading one never runs code: leave it out, or name it by a string"
+    )
+
+
+def decode(value: Any) -> Any:
+    """Undo `encode`; raise KeyError, TypeError or ValueError on anything else."""
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$float" in value:
+        return float(value["$float"])
+    if "$array" in value:
+        return _array_of(decode(value["$array"]))
+    if "$tuple" in value:
+        return tuple(decode(item) for item in value["$tuple"])
+    if "$dict" in value:
+        return {decode(key): decode(item) for key, item in value["$dict"]}
+    return PARTS[value["$object"]](**{key: decode(item) for key, item in value["params"].items()})
+
+
+def _array_of(nested: Any) -> np.ndarray:
+    """Return nested lists as an array; raise ValueError where one long text would make all entries as large."""
+    longest, n_texts, waiting = 0, 0, [nested]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting.extend(one)
+        elif isinstance(one, str):
+            longest, n_texts = max(longest, len(one)), n_texts + 1
+    if longest * n_texts > MOST_LETTERS:
+        raise ValueError(f"an array of {n_texts} texts of up to {longest} letters")
+    return np.array(nested)
+
+
+def require_own(folder: Path) -> None:
+    """Raise unless a folder holds a model of this library, of any version, or nothing that a new one would replace."""
+    path = folder / SETTINGS
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file, but a model is a folder: choose another name")
+    # Listed once, as another saver may be at work. A link that leads nowhere is listed too.
+    names = os.listdir(folder) if folder.is_dir() else []
+    if SETTINGS not in names:
+        # A save that was killed leaves files of ours.
+        if not all(is_temporary(name) or WEIGHTS_NAME.fullmatch(name) for name in names):
+            raise InputError(f"{folder} holds other files and no {SETTINGS}: choose a new or empty folder")
+        return
+    try:
+        _check_regular(path)
+        ours = msgspec.json.decode(path.read_bytes(), type=_Mark).format == FORMAT
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        ours = False
+    if not ours:
+        raise InputError(
+            f"{path} is no latentstruct model, so that it would be lost; expected a folder with such a model or none: "
+            "choose a new or empty folder, or remove that file"
+        )
+
+
+def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
+    """Write a trained estimator to the folder `path`.
+
+    Parameters
+    ----------
+    path : path
+        A folder, made if needed; an earlier model there is replaced, a model.json of another program is not.
+    estimator : estimator
+        A fitted estimator. A task of your own is named, not stored: give it to `load` again.
+    extra : JSON-able, optional
+        Kept beside the model, for instance the state of a feature extractor.
+    """
+    from latentstruct import __version__
+
+    folder = Path(path)
+    require_own(folder)
+    if PARTS.get(type(estimator).__name__) is not type(estimator):
+        raise InputError(
+            f"cannot save a {type(estimator).__name__}, which is not part of the library: only "
+            f"{', '.join(ESTIMATORS)} go into a model file: use one of these"
+        )
+    params = estimator.get_params(deep=False)
+    vectors = {name: getattr(estimator, f"{name}_") for name in VECTORS if hasattr(estimator, f"{name}_")}
+    arrays, values = estimator.saved_parts() if hasattr(estimator, "saved_parts") else ({}, {})
+    vectors |= {PART + name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    task = params.pop("task")
+    own = PARTS.get(type(task).__name__) is type(task)
+    weights = save(vectors)
+    file = ModelFile(
+        FORMAT,
+        VERSION,
+        __version__,
+        type(estimator).__name__,
+        {
+            **{key: encode(item, key) for key, item in params.items() if key not in NOT_KEPT},
+            "task": encode(task, "task") if own else None,
+        },
+        type(task).__name__,
+        encode(estimator.task_.state(), "state") if defines(estimator.task_, "state") else None,
+        {
+            **{name: encode(getattr(estimator, name), name) for name in FITTED},
+            HISTORY: _encode_history(estimator.history_),
+            **{name: encode(value, name) for name, value in values.items()},
+            **({OWN_LATENT_FEATURES: len(vectors["theta"]) != len(vectors["coef"])} if "theta" in vectors else {}),
+        },
+        _checksum(vectors),
+        extra,
+        f"weights-{hashlib.sha256(weights).hexdigest()[:16]}.safetensors",
+    )
+    try:
+        raw = msgspec.json.encode(file)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InputError(f"the model does not fit into JSON ({error}): use plain labels and parameters") from error
+    is_new, earlier = not folder.exists(), _settings_bytes(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _replace_model(folder, file.weights, weights, raw)
+    except OSError as error:
+        kept = earlier is not None and _settings_bytes(folder) == earlier
+        raise output_error(folder, error, ", and the earlier model there is unchanged" if kept else "") from error
+    finally:
+        # Only an empty folder can be removed, which no model is.
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _replace_model(folder: Path, name: str, weights: bytes, settings: bytes) -> None:
+    """Write both files of a model and remove those of the earlier one.
+
+    The weights have a name of their own, so that replacing the settings is what replaces the model. Files are removed
+    under the lock only: nobody else is then about to name them.
+    """
+    with file_lock(folder / LOCK, wait=True) as alone:
+        try:
+            replace_files({folder / name: [weights], folder / SETTINGS: [settings]})
+        finally:
+            # Whether the model was replaced is what its settings say. A file that cannot be removed does no harm.
+            with suppress(OSError):
+                remove_left_over(folder)
+                current = _named_weights(folder)
+                for entry in folder.iterdir() if alone else ():
+                    ours = entry.name == WEIGHTS or WEIGHTS_NAME.fullmatch(entry.name)
+                    if ours and entry.name != current:
+                        entry.unlink()
+
+
+def _named_weights(folder: Path) -> Any:
+    """Return the name of the weights of the model in a folder, or None without a model."""
+    raw = _settings_bytes(folder)
+    return None if raw is None else msgspec.json.decode(raw, type=_Mark).weights
+
+
+def _settings_bytes(folder: Path) -> bytes | None:
+    path = folder / SETTINGS
+    return path.read_bytes() if path.exists() else None
+
+
+def _encode_history(history: Sequence[Round]) -> Any:
+    """Return the rounds in columns; of many, some spread evenly with the first and the last of each start."""
+    kept = np.arange(len(history))
+    if len(history) > MOST_ROUNDS:
+        changes = np.flatnonzero(np.diff([line.start for line in history]))
+        ends = np.concatenate(([0, len(history) - 1], changes, changes + 1))
+        spread = np.linspace(0, len(history) - 1, max(MOST_ROUNDS - len(ends), 0)).astype(int)
+        kept = np.union1d(ends, spread)
+    lines = [history[k] for k in kept.tolist()]
+    return encode({one.name: [getattr(line, one.name) for line in lines] for one in ROUND_COLUMNS}, HISTORY)
+
+
+def _decode_history(value: Any) -> list[Round]:
+    """Undo `_encode_history`; raise KeyError, TypeError or ValueError on anything else."""
+    if value is None:
+        return []
+    columns = decode(value)
+    if set(columns) != {one.name for one in ROUND_COLUMNS}:
+        raise ValueError(f"{HISTORY} has the columns {sorted(columns)}")
+    rounds = [Round(*values) for values in zip(*(columns[one.name] for one in ROUND_COLUMNS), strict=True)]
+    for number, line in enumerate(rounds, 1):
+        for one in ROUND_COLUMNS:
+            value = getattr(line, one.name)
+            # True is no number here, though Python takes it for one.
+            fits = type(value) is one.type or (one.type is float and type(value) is int)
+            if not fits or (one.type is int and value < 0):
+                raise ValueError(f"line {number} of {HISTORY} has {show(value)} for {one.name}")
+        if not 0.0 <= line.seconds < math.inf:
+            raise ValueError(f"line {number} of {HISTORY} has {show(line.seconds)} for seconds")
+    return rounds
+
+
+def _checksum(vectors: dict[str, np.ndarray]) -> str:
+    sums = hashlib.sha256()
+    parts = sorted(name for name in vectors if name.startswith(PART))
+    for name in (*VECTORS, *parts):
+        if name in vectors:
+            sums.update(np.ascontiguousarray(vectors[name]).data)
+    return sums.hexdigest()
+
+
+def read_settings(path: str | Path) -> ModelFile:
+    """Read and check model.json of a model folder."""
+    with _opened_settings(path) as (file, _):
+        return file
+
+
+@contextmanager
+def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
+    """Yield the checked contents of model.json and the open file."""
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"the path is {show(path)}; expected the name of a folder: give the one that training wrote")
+    folder = Path(path)
+    if not folder.exists():
+        raise InputError(f"there is no model at {folder}: give the folder that training wrote")
+    if folder.is_file():
+        raise FormatError(
+            f"{folder} is a file, so it is not a readable latentstruct model: give the folder that training wrote"
+        )
+    with ExitStack() as stack:
+        try:
+            _check_regular(folder / SETTINGS)
+            opened = stack.enter_context(open(folder / SETTINGS, "rb"))
+            file = msgspec.json.decode(opened.read(), type=ModelFile)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise FormatError(
+                f"{folder} is not a readable latentstruct model ({show(error, 160)}): give the folder that training "
+                "wrote, or train again"
+            ) from error
+        if file.format != FORMAT or file.version not in READ_VERSIONS:
+            raise FormatError(
+                f"{folder} has format {show(file.format)} version {file.version}, but this version reads "
+                f"{show(FORMAT)} version {VERSION}: train again or use the version that wrote it ({file.library})"
+            )
+        if not (file.weights == WEIGHTS if file.version == 1 else WEIGHTS_NAME.fullmatch(file.weights)):
+            raise FormatError(
+                f"{folder / SETTINGS} names the weights {show(file.weights)}; expected a name such as "
+                "weights-0123456789abcdef.safetensors: copy the model again or train again"
+            )
+        yield file, opened
+
+
+def _check_regular(path: Path) -> None:
+    """Raise OSError for what is there but is no file: reading a pipe or a device may never end."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is no file")
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """What the files of a model hold, all from the same save."""
+
+    folder: Path
+    settings: ModelFile
+    vectors: dict[str, np.ndarray]
+
+
+def read_files(path: str | Path) -> ModelFiles:
+    """Read the files of a model folder, also while other processes replace the model."""
+    while True:
+        with _opened_settings(path) as (file, opened):
+            folder = Path(path)
+            try:
+                return ModelFiles(folder, file, _read_weights(folder / file.weights))
+            except FormatError:
+                # A newer model may have replaced this one, and its weights are gone: read that one.
+                if is_at(opened, folder / SETTINGS):
+                    raise
+
+
+def _read_weights(path: Path) -> dict[str, np.ndarray]:
+    """Return the vectors of a model: "coef" always, others of `VECTORS` and parts where it has them."""
+    try:
+        _check_regular(path)
+        found = load_file(path)
+        vectors = {"coef": found["coef"], **{name: found[name] for name in found if name in VECTORS}}
+        vectors |= {name: array for name, array in found.items() if name.startswith(PART)}
+    except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
+        # Numpy lacks some of the types that such a file can have.
+        raise FormatError(
+            f"{path} is damaged or not a weights file ({show(error, 160)}): copy the model again or train again"
+        ) from error
+    for name, weights in vectors.items():
+        if name.startswith(PART):
+            continue
+        shown = f"{weights.dtype} of shape {weights.shape}"
+        if weights.ndim == 1 and weights.dtype == np.float64:
+            wrong = np.flatnonzero(~np.isfinite(weights))
+            if not len(wrong):
+                continue
+            shown = f"{weights[wrong[0]]} at place {wrong[0]}"
+        raise FormatError(
+            f"{path} must hold one vector of finite float64 weights, found {shown} in {name}: copy the "
+            "model again or train again"
+        )
+    return vectors
+
+
+def _check_theta(folder: Path, file: ModelFile, theta: np.ndarray | None, n_features: int) -> None:
+    """Raise unless a model that has a distribution over latents has its weights θ."""
+    if file.estimator not in WITH_THETA:
+        return
+    if theta is None:
+        raise FormatError(
+            f"{folder / file.weights} has no theta, which a {file.estimator} needs: copy the model again or train again"
+        )
+    if file.fitted.get(OWN_LATENT_FEATURES) is False and len(theta) != n_features:
+        raise FormatError(
+            f"{folder / file.weights} has {len(theta)} weights in theta; expected {n_features} as its task has: copy "
+            "the model again or train again"
+        )
+
+
+def _is_number(value: Any) -> bool:
+    # True is no number here, though Python takes it for one.
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _decode_fitted(name: str, value: Any) -> Any:
+    """Return what training reached, or raise ValueError if it is nothing of the kind."""
+    found = decode(value)
+    fits = {"certified_": isinstance(found, bool), "stop_reason_": isinstance(found, str)}
+    if name == "restart_objectives_":
+        fits[name] = isinstance(found, list) and bool(found) and all(_is_number(item) for item in found)
+    if name in ("n_rounds_", "n_oracle_calls_"):
+        fits[name] = _is_number(found) and found >= 0 and isinstance(found, int)
+    if not fits.get(name, _is_number(found)):
+        raise ValueError(f"{name} is {show(found)}")
+    return found
+
+
+STATES = {
+    "Alignment": AlignmentState,
+    "Graph": GraphState,
+    "Measure": MeasureState,
+    "Motif": MotifState,
+    "Parsing": ParsingState,
+}
+"""Types of the states that are more than counts and a list of labels."""
+COUNTS = ("n_inputs", "n_features", "n_edge_inputs", "n_profile")
+"""What a state counts features by: there is at least one weight for each."""
+MOST_STATES, HARMLESS = 2**31, 1000
+"""States that no task has, and a number that makes no large array: whether it is right is seen later."""
+
+
+MOST_LABELS, MOST_CELLS = 2**14, 2**20
+"""Labels, and states of all labels together, with which prepared data are opened. Tables of pairs of labels take up to
+2 GiB then; more states have more weights than are numbered."""
+
+
+def check_state(state: Any, n_weights: int, task: Any) -> None:
+    """Raise ValueError unless the numbers that a task of the library is restored from suit its weights.
+
+    Kernels trust them, and arrays are made by them.
+    """
+    try:
+        msgspec.convert(state, STATES.get(type(task).__name__, dict))
+    except msgspec.ValidationError as error:
+        raise ValueError(f"the state of the task is damaged: {error}") from error
+    for name in (*COUNTS, "n_states"):
+        value = state.get(name)
+        highest = MOST_STATES if name == "n_states" else max(n_weights, HARMLESS)
+        left_open = name not in state or (name == "n_states" and value is None)
+        if not left_open and (type(value) is not int or not 0 <= value <= highest):
+            raise ValueError(f"{name} is {show(value)} and {n_weights} weights, which do not belong together")
+    labels = state.get("labels", (0, 1))
+    if not isinstance(labels, list | tuple) or not 1 <= len(labels) <= max(n_weights, HARMLESS):
+        raise ValueError(f"the labels are {show(labels)} and there are {n_weights} weights")
+    n_states = state.get("n_states") or 0
+    # A table of states that is given is as large as the file that holds it, and compared with these numbers.
+    pruned = task.tags.state_weights and task.states is not None
+    if not pruned and len(labels) * n_states > max(n_weights, HARMLESS):
+        raise ValueError(f"{len(labels)} labels with {n_states} states and {n_weights} weights do not belong together")
+
+
+def check_tables(state: Any) -> None:
+    """Raise ValueError if a task that is restored from this state would make tables too large for any data."""
+    if not isinstance(state, dict):
+        return
+    n_labels, n_states = len(state.get("labels", ())), state.get("n_states") or 0
+    if n_labels > MOST_LABELS or n_labels * n_states > MOST_CELLS:
+        raise ValueError(
+            f"{n_labels} labels with {n_states} states each are more than the {MOST_LABELS} labels, or {MOST_CELLS} "
+            "states of all labels, that data in files may have"
+        )
+
+
+def _rebuild(file: ModelFile, task: Any, n_weights: int) -> Any:
+    """Return the estimator of a model file without its weights; raise errors of many kinds if it is none."""
+    if file.estimator not in ESTIMATORS:
+        raise ValueError(f"unknown estimator {show(file.estimator)}")
+    params = {key: decode(item) for key, item in file.params.items() if key not in NOT_KEPT}
+    params["task"] = params["task"] if task is None else task
+    estimator = PARTS[file.estimator](**params)
+    if file.state is not None:
+        state = decode(file.state)
+        if task is None:
+            check_state(state, n_weights, estimator.task)
+        estimator.task.restore(state)
+    for name in FITTED:
+        setattr(estimator, name, _decode_fitted(name, file.fitted[name]))
+    estimator.history_ = _decode_history(file.fitted.get(HISTORY))
+    return estimator
+
+
+def load(path: str | Path, task: Any = None) -> Any:
+    """Read a model that `save` wrote. Nothing in the files is executed.
+
+    Parameters
+    ----------
+    path : path
+        The model's folder.
+    task : Task, optional
+        Needed for a model with a task of your own: an equal task that has learned (``task.learn``) or that
+        defines ``restore``.
+
+    Returns
+    -------
+    estimator
+        Ready to predict.
+    """
+    return restore_model(read_files(path), task)
+
+
+def restore_model(files: ModelFiles, task: Any = None) -> Any:
+    """Return the estimator that was saved (see `load`)."""
+    folder, file, vectors = files.folder, files.settings, files.vectors
+    weights = vectors["coef"]
+    if task is None and file.params.get("task") is None:
+        raise InputError(
+            f"the model at {folder} has the task {show(file.task)}, which is not part of the library: give it as task="
+        )
+    try:
+        estimator = _rebuild(file, task, len(weights))
+        n_features = getattr(estimator.task, "n_features", None)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+        raise FormatError(
+            f"{folder / SETTINGS} does not describe a model of this library ({show(error, 160)}): copy the model "
+            "again or train again"
+        ) from error
+    if n_features is None:
+        raise InputError(
+            f"the task {show(file.task)} of the model at {folder} does not know its number of features: give a "
+            "task= that has learned (task.learn) or that defines restore"
+        )
+    if len(weights) != n_features:
+        raise FormatError(
+            f"{folder} has {len(weights)} weights but its task needs {n_features}: the files do not belong together; "
+            "copy the model again or train again"
+        )
+    _check_theta(folder, file, vectors.get("theta"), n_features)
+    if _checksum(vectors) != file.weights_sha256:
+        raise FormatError(
+            f"{folder / file.weights} is not the file that {SETTINGS} was written with: copy the model again or train "
+            "again"
+        )
+    estimator.task_ = estimator.task
+    for name, vector in vectors.items():
+        if name in VECTORS:
+            setattr(estimator, f"{name}_", vector)
+    if hasattr(estimator, "restore_parts"):
+        _restore_parts(folder, file, estimator, vectors)
+    return estimator
+
+
+def _restore_parts(folder: Path, file: ModelFile, estimator: Any, vectors: dict[str, np.ndarray]) -> None:
+    """Hand an estimator what its `saved_parts` had returned."""
+    arrays = {name.removeprefix(PART): array for name, array in vectors.items() if name.startswith(PART)}
+    try:
+        estimator.restore_parts(arrays, {name: decode(value) for name, value in file.fitted.items()})
+    except FormatError as error:
+        raise FormatError(f"{folder}: {error}") from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise FormatError(
+            f"{folder} lacks what a {file.estimator} needs besides its weights ({show(error, 160)}): copy the model "
+            "again or train again"
+        ) from error

@@ -1,0 +1,1 @@
+"""Planes: linear lower bounds of objectives, their sums, and a store for those that solvers keep."""

@@ -1,0 +1,211 @@
+"""How much room kept planes take, and which of them go when there is none left."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.types import Indices
+from latentstruct.exceptions import InputError
+from latentstruct.kernels import plane_room as kernels
+from latentstruct.kernels.plane_store import Slots, Tables
+from latentstruct.kernels.planes import Atoms
+
+MEGABYTE = 1e6
+# Bytes of one plane in its slot, of a pair of planes in the Gram matrix, of an example, of an atom and of a number.
+SLOT_BYTES, PAIR_BYTES, EXAMPLE_BYTES, ATOM_BYTES, NUMBER_BYTES = 45, 8, 52, 16, 4
+# Bytes for each plane while all are listed, to close gaps or to choose those that go.
+LISTED_BYTES = 80
+# Slots of an example at first; their number is doubled when all are in use.
+FIRST_SLOTS = 8
+# Gram matrices take at most this much where no other bound is given, and slots of an example are in this range.
+GRAM_BYTES, SLOT_RANGE = 1e9, (50, 1000)
+# Room is made for so many times what is needed now.
+SPARE = 3.0
+# Where bytes are counted, planes come in so many parts, so that little room is needed for what is on its way.
+PARTS = 16
+# The share of a further plane's atoms that are expected not to be in the example's table already.
+NEW_ATOMS = 0.5
+# What is given up makes this share of the bytes free at least, so that not every call has to.
+FREED = 0.05
+
+
+def slot_bytes(n_examples: int, size: int) -> int:
+    """Return the bytes of so many slots for each example."""
+    return n_examples * size * (SLOT_BYTES + PAIR_BYTES * size)
+
+
+def slots_before(size: int) -> int:
+    """Return the slots of an example before they last grew to `size`; 0 if they began with it."""
+    if size <= FIRST_SLOTS:
+        return 0
+    before = FIRST_SLOTS
+    while 2 * before < size:
+        before *= 2
+    return before
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a store of planes may take.
+
+    Attributes
+    ----------
+    n_examples, n_features : int
+        n and d.
+    slots : int
+        Planes kept for an example at most.
+    most_bytes : float
+        Bytes of all, infinity where they are not bounded.
+    """
+
+    n_examples: int
+    n_features: int
+    slots: int
+    most_bytes: float
+
+    @property
+    def table_bytes(self) -> float:
+        """Bytes of tables and numbers together."""
+        return self.most_bytes - self._taken(self.slots)
+
+    def _taken(self, size: int) -> int:
+        """Return the bytes of all but tables and numbers, and of what is there for a moment only."""
+        n = self.n_examples
+        passing = max(slot_bytes(n, slots_before(size)), LISTED_BYTES * n * size)
+        return n * EXAMPLE_BYTES + 8 * self.n_features + 64 + slot_bytes(n, size) + passing
+
+    def _with_tables(self, size: int, n_atoms: float, share: float) -> float:
+        """Return the bytes of so many planes an example, of whose atoms this share is in no earlier one."""
+        on_its_way = n_atoms / min(PARTS, max(self.n_examples, 1))
+        atoms = (1.0 + share * (size - 1)) * (n_atoms + on_its_way) + on_its_way
+        return self._taken(size) + ATOM_BYTES * atoms + NUMBER_BYTES * (size * n_atoms + on_its_way)
+
+    def check(self, n_atoms: float) -> None:
+        """Raise unless two planes fit for each example, given the atoms of one for each."""
+        least = self._with_tables(2, n_atoms, 1.0)
+        if least > self.most_bytes:
+            raise InputError(
+                f"two planes for each of {self.n_examples} examples need {least / MEGABYTE:.3g} MB, but "
+                f"{self.most_bytes / MEGABYTE:.3g} MB of cache_mb are left for them: raise it, or use a solver that "
+                "keeps no planes of single examples, such as Bundle or Subgradient"
+            )
+
+    def shared_out(self, n_atoms: float) -> "Budget":
+        """Return the budget with as many slots as leave room for tables, given the atoms of one plane an example."""
+        if math.isinf(self.most_bytes):
+            return self
+        size = 2
+        while size < self.slots and self._with_tables(size + 1, n_atoms, NEW_ATOMS) <= self.most_bytes:
+            size += 1
+        return replace(self, slots=size)
+
+    def tightened(self, n_atoms: float) -> "Budget":
+        """Return a budget with fewer slots if planes became so large that there is no room for as many."""
+        shared = self.shared_out(n_atoms)
+        # So few that the new slots have room beside the old ones while they are copied.
+        fewer = slots_before(self.slots) or 3 * self.slots // 4
+        return self if shared.slots == self.slots else replace(self, slots=max(2, min(shared.slots, fewer)))
+
+
+def affordable_slots(n_examples: int) -> int:
+    """Return how many planes of each example may be kept so that Gram matrices stay small even if all are needed."""
+    return int(np.clip(math.sqrt(GRAM_BYTES / (PAIR_BYTES * max(n_examples, 1))), *SLOT_RANGE))
+
+
+def empty_slots(n_examples: int, size: int) -> Slots:
+    """Return slots without any plane."""
+    n, shape = n_examples, (n_examples, size)
+    return Slots(
+        np.zeros(shape, dtype=np.int64),
+        np.zeros(shape, dtype=np.int32),
+        np.zeros(shape),
+        np.zeros(shape),
+        np.zeros(shape, dtype=np.int64),
+        np.zeros(shape, dtype=np.uint64),
+        np.zeros(shape, dtype=np.bool_),
+        np.zeros(n * size * size),
+        np.arange(n, dtype=np.int64) * size * size,
+        np.full(n, size, dtype=np.int64),
+        np.zeros(n, dtype=np.int32),
+    )
+
+
+def with_sides(slots: Slots, examples: Indices, sides: Indices) -> Slots:
+    """Return slots in which the listed examples may use other numbers of them, and no others have changed."""
+    wanted = slots.side.copy()
+    wanted[examples] = sides
+    size = int(wanted.max(initial=0))
+    corners = np.concatenate(([0], np.cumsum(wanted**2)))
+    gram = np.zeros(corners[-1])
+    kernels.move_matrices(np.arange(len(wanted)), corners[:-1], wanted, slots, gram)
+
+    def resized(array: NDArray[Any]) -> NDArray[Any]:
+        n, old = array.shape
+        new = np.zeros((n, size), dtype=array.dtype)
+        new[:, : min(old, size)] = array[:, :size]
+        return new
+
+    same = slots.start.shape[1] == size
+    return Slots(*(a if a.ndim == 1 or same else resized(a) for a in slots))._replace(gram=gram)
+
+
+def empty_tables(n_examples: int) -> Tables:
+    """Return tables without any atom."""
+    atoms = Atoms(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32), np.empty(0))
+    start, length, varied, room = (np.zeros(n_examples, dtype=np.int64) for _ in range(4))
+    return Tables(atoms, start, length, varied, room, np.empty(0, dtype=np.uint32), np.zeros(2, dtype=np.int64))
+
+
+def kept_places(slots: Slots) -> tuple[Indices, Indices]:
+    """Return the examples and places of all kept planes."""
+    examples, places = np.nonzero(np.arange(slots.start.shape[1]) < slots.count[:, None])
+    return examples.astype(np.int64, copy=False), places.astype(np.int64, copy=False)
+
+
+def without_repeats(examples: Indices) -> list[Indices]:
+    """Return the places of the examples in groups that list each example once, the first of its places first."""
+    order = np.argsort(examples, kind="stable")
+    begins = np.searchsorted(examples[order], examples[order])
+    turns = np.empty(len(examples), dtype=np.int64)
+    turns[order] = np.arange(len(examples)) - begins
+    return [np.flatnonzero(turns == turn) for turn in range(int(turns.max(initial=-1)) + 1)]
+
+
+def close_up(slots: Slots, tables: Tables) -> None:
+    """Leave no gap between tables, nor between planes."""
+    examples, places = kept_places(slots)
+    order = np.argsort(slots.start[examples, places], kind="stable")
+    kernels.close_up(tables, slots, np.argsort(tables.start, kind="stable"), examples[order], places[order])
+
+
+def resize(tables: Tables, n_atoms: int, n_numbers: int) -> None:
+    """Give tables that are closed up room for so many atoms and numbers, in place."""
+    # Nobody else holds the arrays, which `refcheck` would see in the names that stand for them here.
+    for part, size in (*((part, n_atoms) for part in tables.atoms), (tables.numbers, n_numbers)):
+        part.resize(size, refcheck=False)
+
+
+def least_useful(slots: Slots, n_bytes: float = math.inf, kept: int = 2) -> tuple[Indices, Indices]:
+    """Return planes whose numbers and atoms take about so many bytes; each example keeps at least `kept`.
+
+    Planes without dual mass come first, those that were idle for longest before others; then those of little mass.
+    """
+    examples, places = kept_places(slots)
+    masses, used = slots.alpha[examples, places], slots.used[examples, places]
+    order = np.lexsort((np.where(masses > 0, 0, used), masses, masses > 0))
+    examples, places = examples[order], places[order]
+    # The number of a plane among those of its example, in this order.
+    grouped = np.argsort(examples, kind="stable")
+    begins = np.cumsum(slots.count) - slots.count
+    rank = np.empty(len(examples), dtype=np.int64)
+    rank[grouped] = np.arange(len(examples)) - begins[examples[grouped]]
+    free = rank < slots.count[examples] - kept
+    examples, places = examples[free], places[free]
+    freed = np.cumsum((NUMBER_BYTES + NEW_ATOMS * ATOM_BYTES) * slots.length[examples, places])
+    chosen = slice(int(np.searchsorted(freed, n_bytes)) + 1)
+    examples, places = examples[chosen], places[chosen]
+    by_example = np.lexsort((-places, examples))
+    return examples[by_example], places[by_example]

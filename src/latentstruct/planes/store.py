@@ -1,0 +1,323 @@
+"""The planes found so far for each example, with their dual variables."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from latentstruct.core.formatting import show
+from latentstruct.core.types import Indices, Vector
+from latentstruct.exceptions import InputError
+from latentstruct.kernels import dual_ascent, new_planes
+from latentstruct.kernels import plane_room as room_kernels
+from latentstruct.kernels import plane_store as kernels
+from latentstruct.kernels.plane_store import Scratch, Slots, Tables
+from latentstruct.planes.memory import (
+    ATOM_BYTES,
+    FIRST_SLOTS,
+    FREED,
+    MEGABYTE,
+    NUMBER_BYTES,
+    PARTS,
+    SPARE,
+    Budget,
+    affordable_slots,
+    close_up,
+    empty_slots,
+    empty_tables,
+    kept_places,
+    least_useful,
+    resize,
+    with_sides,
+    without_repeats,
+)
+from latentstruct.planes.plane import Plane, Planes, atom_fault
+from latentstruct.planes.serialization import State, check_whole_number, pack_store, unpack_store
+
+RULES = {
+    "plain": dual_ascent.PLAIN,
+    "away": dual_ascent.AWAY,
+    "pairwise": dual_ascent.PAIRWISE,
+    "smo": dual_ascent.SMO,
+}
+
+
+@dataclass
+class PlaneStore:
+    """The planes found so far for each example, their Gram matrices and dual variables.
+
+    The dual point α (Σ_p α_ip = 1 for each example) gives w(α) = l − Σ_i c_i Σ_p α_ip g_ip, where l is the
+    slope of the objective's linear part, and the dual value −½‖w(α)‖² + Σ_i c_i Σ_p α_ip b_ip.
+
+    Parameters
+    ----------
+    first : Planes
+        One plane for each of the n examples; it starts with all the dual mass.
+    weights : ndarray of shape (n,)
+        c_i.
+    most : int, optional
+        Planes kept for an example. A full example gives up a plane without dual mass, or replaces the two of least mass
+        by their mean. By default as many as keep the Gram matrices below 1 GB, from 50 to 1000.
+    idle : int
+        A plane without dual mass is replaced once it has not been used for so many rounds (see `tick`).
+    most_bytes : float, optional
+        Bytes that the store may take; `most` is lowered to what fits. Where there is no room for new planes, those
+        without dual mass that were idle for longest are given up, then those of little mass, down to two an example.
+        The dual value may then fall.
+    """
+
+    first: Planes
+    weights: Vector
+    most: int | None = None
+    idle: int = 2
+    most_bytes: float | None = None
+    slots: Slots = field(init=False, repr=False)
+    tables: Tables = field(init=False, repr=False)
+    scratch: Scratch = field(init=False, repr=False)
+    budget: Budget = field(init=False, repr=False)
+    below: bool = field(init=False, default=True, repr=False)
+    """Whether all planes are known to be below their functions."""
+
+    def __post_init__(self) -> None:
+        self._lay_out()
+        n, n_atoms = len(self.first), float(self.first.pointers[-1])
+        self.budget.check(n_atoms)
+        self.budget = self.budget.shared_out(n_atoms)
+        self.slots = empty_slots(n, min(FIRST_SLOTS, self.budget.slots))
+        self.tables = empty_tables(n)
+        self.append(np.arange(n), self.first, np.zeros(self.first.n_features))
+
+    def _lay_out(self) -> None:
+        """Set up all but what holds the planes themselves."""
+        if self.most is not None and self.most < 2:
+            raise InputError(
+                f"most must be at least 2 planes an example, found {show(self.most)}: choose a larger number"
+            )
+        d, most_bytes = self.first.n_features, math.inf if self.most_bytes is None else self.most_bytes
+        most = affordable_slots(len(self.first)) if self.most is None else self.most
+        self.budget = Budget(len(self.first), d, most, most_bytes)
+        self.rows, self.scratch = self.first.rows, Scratch(np.zeros(d), np.zeros(1, dtype=np.int64))
+
+    @classmethod
+    def restored(
+        cls, state: State, first: Planes, weights: Vector, most: int | None = None, most_bytes: float | None = None
+    ) -> "PlaneStore":
+        """Return the store that `state` was taken from, which goes on bit for bit as that one.
+
+        Parameters
+        ----------
+        state : dict
+            What `PlaneStore.state` gave; InputError is raised for anything that would lead out of the arrays.
+        first : Planes
+            A plane for each example of the same batch; only its rows, its size and whether it is exact are used.
+        weights : ndarray of shape (n,)
+            c_i.
+        most : int, optional
+            Planes kept for an example.
+        most_bytes : float, optional
+            Bytes that the store may take.
+        """
+        if not isinstance(state, dict):
+            raise InputError(f"the kept planes are {show(state)}; expected a dict of arrays: begin training anew")
+        store = cls.__new__(cls)
+        store.first, store.weights, store.most, store.most_bytes = first, weights, most, most_bytes
+        store.idle = check_whole_number(state, "idle", 0)
+        store._lay_out()
+        size = min(check_whole_number(state, "slots", 2), store.budget.slots)
+        store.budget = replace(store.budget, slots=size)
+        store.slots, store.tables = unpack_store(state, first.rows, first.n_features, len(first), size)
+        store.scratch.clock[0] = check_whole_number(state, "clock", 0)
+        return store
+
+    def state(self) -> State:
+        """Return all that is kept as numbers and flat arrays, without the input rows and the weights."""
+        numbers = {"clock": int(self.scratch.clock[0]), "idle": int(self.idle), "slots": int(self.budget.slots)}
+        return numbers | pack_store(self.slots, self.tables)
+
+    def __len__(self) -> int:
+        """Return the number of planes kept."""
+        return int(self.slots.count.sum())
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.slots.count)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken, without the input rows and the weights."""
+        arrays = (*self.slots, *self.tables.atoms, *self.tables[1:], *self.scratch)
+        return sum(array.nbytes for array in arrays)
+
+    def _make_slots(self, examples: Indices) -> None:
+        """Give examples all of whose slots are in use more of them; those that have as many as allowed merge two."""
+        slots, most = self.slots, self.budget.slots
+        full = examples[slots.count[examples] == slots.side[examples]]
+        idle = (slots.alpha[full] == 0.0) & (slots.used[full] < self.scratch.clock[0] - self.idle)
+        full = full[~(idle & (np.arange(slots.start.shape[1]) < slots.side[full, None])).any(axis=1)]
+        growing = full[slots.side[full] < most]
+        if len(growing) and self.most_bytes is not None:
+            # Bytes are counted for slots that all examples have alike.
+            growing = np.arange(self.n_examples)
+        if len(growing):
+            self.slots = with_sides(slots, growing, np.minimum(2 * slots.side[growing], most))
+        crowded = full[slots.side[full] == most]
+        if self.most_bytes is None and len(crowded):
+            crowded = crowded[(self.slots.alpha[crowded] > 0.0).all(axis=1)]
+            lengths = np.sort(self.slots.length[crowded], axis=1)[:, -2:].sum(axis=1)
+            self._make_room(crowded, lengths, np.empty(0))
+            room_kernels.merge_lightest(crowded, self.tables, self.slots)
+
+    def _needed(self, examples: Indices, new_lengths: Indices) -> tuple[int, int]:
+        """Return the atoms and numbers for which there must be room before planes are appended."""
+        tables = self.tables
+        needed = tables.length[examples] + new_lengths
+        atoms = tables.end[0] + needed[needed > tables.room[examples]].sum()
+        return int(atoms), int(tables.end[1] + new_lengths.sum())
+
+    def _make_room(self, examples: Indices, new_lengths: Indices, w: Vector) -> float:
+        """Make space in the tables; return the change of Σ c α b, and let `w` follow, if planes had to go for that."""
+        tables, change = self.tables, 0.0
+        atoms, numbers = self._needed(examples, new_lengths)
+        if atoms <= len(tables.atoms.value) and numbers <= len(tables.numbers):
+            return change
+        close_up(self.slots, tables)
+        atoms, numbers = self._needed(examples, new_lengths)
+        while (excess := self._bytes(atoms, numbers) - self.budget.table_bytes) > 0:
+            change += self._give_up(excess, float(new_lengths.mean()), w)
+            atoms, numbers = self._needed(examples, new_lengths)
+        spare = min(SPARE, self.budget.table_bytes / max(self._bytes(atoms, numbers), 1))
+        resize(tables, int(spare * atoms), int(spare * numbers))
+        return change
+
+    @staticmethod
+    def _bytes(atoms: int, numbers: int) -> int:
+        return ATOM_BYTES * atoms + NUMBER_BYTES * numbers
+
+    def _give_up(self, excess: float, new_length: float, w: Vector) -> float:
+        """Drop planes of this many bytes, and slots if planes have become long; see `_drop`."""
+        length = max(float(self.tables.end[1]) / max(len(self), 1), new_length)
+        budget = self.budget.tightened(self.n_examples * length)
+        if budget.slots < self.budget.slots:
+            change = self._drop(least_useful(self.slots, kept=budget.slots), w)
+            size = min(budget.slots, self.slots.start.shape[1])
+            every = np.arange(self.n_examples)
+            self.slots, self.budget = with_sides(self.slots, every, np.full(len(every), size)), budget
+            return change
+        chosen = least_useful(self.slots, excess + FREED * self.budget.table_bytes)
+        if not len(chosen[0]):
+            raise InputError(
+                f"two planes for each of {self.n_examples} examples do not fit into the memory allowed: raise cache_mb "
+                f"by at least {excess / MEGABYTE:.3g}, or use a solver that keeps no planes of single examples"
+            )
+        return self._drop(chosen, w)
+
+    def _drop(self, chosen: tuple[Indices, Indices], w: Vector) -> float:
+        """Give up planes; `w` follows where they have mass, and the change of Σ c α b is returned."""
+        change = room_kernels.drop_planes(*chosen, self.weights, w, self.rows, self.tables, self.slots)
+        close_up(self.slots, self.tables)
+        return change
+
+    def append(self, examples: Indices, planes: Planes, w: Vector) -> float:
+        """Keep planes, the k-th for examples[k].
+
+        Only a store with a bound on its bytes gives up planes with dual mass for them. `w` follows then, and the change
+        of Σ c_i α_ip b_ip is returned.
+        """
+        self.below = self.below and planes.below
+        if len(np.unique(examples)) == len(examples):
+            return self._append(examples, planes, w)
+        # Space is made for one plane per example.
+        return sum(self._append(examples[chosen], planes.take(chosen), w) for chosen in without_repeats(examples))
+
+    def _append(self, examples: Indices, planes: Planes, w: Vector) -> float:
+        """Keep planes of different examples."""
+        if planes.rows.indptr is not self.rows.indptr and len(planes.rows.indptr) > 1:
+            # Kernels look up atoms in the rows of the store.
+            fault = atom_fault(planes.atoms, self.rows, self.first.n_features)
+            if fault:
+                raise InputError(
+                    f"the planes of one batch must share their rows, got {fault}: use the rows of the batch in the "
+                    "planes of all calls"
+                )
+        self._make_slots(examples)
+        change = 0.0
+        step = len(examples) if self.most_bytes is None else -(-self.n_examples // PARTS)
+        for first in range(0, len(examples), max(step, 1)):
+            part = slice(first, first + step)
+            pointers = planes.pointers[first : first + step + 1]
+            change += self._make_room(examples[part], np.diff(pointers), w)
+            change += new_planes.append_planes(
+                examples[part],
+                planes.atoms,
+                pointers,
+                planes.offsets[part],
+                self.weights,
+                w,
+                self.idle,
+                self.rows,
+                self.tables,
+                self.slots,
+                self.scratch,
+            )
+        return change
+
+    def change_offsets(self, offsets: Callable[[Indices, Indices, Indices], Vector]) -> None:
+        """Give each plane the offset that its example and the row and column of its first atom have.
+
+        For functions whose planes change in height only, as when another loss is used for the same candidates. Means of
+        several planes are given up.
+        """
+        examples, places = kept_places(self.slots)
+        mixed = self.slots.mixed[examples, places]
+        if mixed.any():
+            order = np.lexsort((-places[mixed], examples[mixed]))
+            self._drop((examples[mixed][order], places[mixed][order]), np.zeros(self.first.n_features))
+            examples, places = kept_places(self.slots)
+        first = self.tables.start[examples] + self.tables.numbers[self.slots.start[examples, places]]
+        rows, columns = (part[first].astype(np.int64) for part in (self.tables.atoms.row, self.tables.atoms.column))
+        self.slots.offset[examples, places] = offsets(examples, rows, columns)
+
+    def tick(self) -> None:
+        """Begin a new round; planes that stay unused for long may be replaced."""
+        self.scratch.clock[0] += 1
+
+    def ascend(self, examples: Indices, w: Vector, rule: str = "smo", steps: int = 5) -> tuple[Vector, float, float]:
+        """Raise the dual over the kept planes of the listed examples in turn; `w` follows in place.
+
+        Returns the examples' weighted gaps before their own update, the change of Σ c_i α_ip b_ip, and the gain of the
+        dual value.
+        """
+        gaps = np.empty(len(examples))
+        change, gain = dual_ascent.ascend(
+            RULES[rule],
+            steps,
+            examples,
+            self.weights,
+            w,
+            self.rows,
+            self.tables,
+            self.slots,
+            self.scratch,
+            gaps,
+        )
+        return gaps, change, gain
+
+    def combination(self) -> Plane:
+        """Return Σ_i c_i Σ_p α_ip (b_ip + g_ip·w) as one plane, computed afresh."""
+        slope = np.zeros(self.first.n_features)
+        offset = kernels.combine(self.weights, self.rows, self.tables, self.slots, slope)
+        return Plane(slope, offset, exact=False, below=self.below)
+
+    def mean_heights(self, examples: Indices, w: Vector) -> Vector:
+        """Return Σ_p α_p (b_p + g_p·w) for the listed examples."""
+        out = np.empty(len(examples))
+        kernels.mean_heights(examples, w, self.rows, self.tables, self.slots, out)
+        return out
+
+    def highest(self, w: Vector) -> tuple[Plane, Vector]:
+        """Return the weighted sum of each example's highest kept plane, and their heights (n,)."""
+        slope, values = np.zeros(self.first.n_features), np.empty(self.n_examples)
+        offset = kernels.add_highest(self.weights, w, self.rows, self.tables, self.slots, self.scratch, slope, values)
+        return Plane(slope, offset, exact=False, below=self.below), values

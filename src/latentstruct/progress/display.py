@@ -1,0 +1,321 @@
+"""What the command shows: progress and remarks on standard error, results on standard output."""
+
+import json
+import math
+import sys
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from latentstruct.progress import heartbeat as at_work
+from latentstruct.progress.eta import Outlook, TrainingTime
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
+
+    from latentstruct.core.protocols import Callback, Round
+
+ROWS_SHOWN = 12
+WIDEST = 1000
+FIRST_LINES = 10
+SECONDS_BETWEEN_LINES = 1.0
+SECONDS_BETWEEN_STEPS = 5.0
+SECONDS_BETWEEN_REFRESHES = 0.1
+WAITING = "no round yet; the first training of a kind compiles its code, later ones do not"
+
+
+def say(text: str) -> None:
+    """Write one line to standard error, whatever breaks and signs for terminals the text holds."""
+    line = " ".join(text.split())
+    print("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line), file=sys.stderr, flush=True)
+    at_work.told()
+
+
+def show_number(value: float, digits: int = 6) -> str:
+    """Return a number for people; a dash where there is none."""
+    return f"{value:.{digits}g}" if math.isfinite(value) else "–"
+
+
+def show_percent(share: float) -> str:
+    """Return a share as a percentage."""
+    return f"{100 * share:.2f} %"
+
+
+def show_share(share: float | None) -> str:
+    """Return a percentage, a dash where nothing could be counted."""
+    return "–" if share is None else show_percent(share)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print a result as one JSON object; numbers that JSON cannot hold become null."""
+    print(json.dumps(plain(value), ensure_ascii=False, allow_nan=False, indent=2))
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: arrays as lists, numbers that JSON cannot hold as None, others as text."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> "Table":
+    """Return a table whose first `n_text` columns are text and the others numbers."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Text(title, style="bold") if title else None
+    table = Table(title=shown, box=box.SIMPLE_HEAD, title_justify="left")
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="left" if k < n_text else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def print_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Print names and values in two columns."""
+    lines = list(facts)
+    width = max(len(name) for name, _ in lines)
+    for name, value in lines:
+        print(f"{name:<{width}}  {value}".rstrip())
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> None:
+    """Print a table to standard output, never cutting a cell off where there is no terminal."""
+    from rich.console import Console
+
+    table = make_table(title, columns, rows, n_text)
+    console = Console(file=sys.stdout, highlight=False)
+    widen(console, table)
+    console.print(table)
+
+
+def widen(console: "Console", table: "Table") -> None:
+    """Give a table the room it needs where no terminal limits it."""
+    if not console.is_terminal:
+        # Measured within the present width, no table would need more than it has.
+        roomy = console.options.update(max_width=WIDEST)
+        console.width = max(console.width, console.measure(table, options=roomy).maximum)
+
+
+@contextmanager
+def caught_warnings() -> Iterator[list[str]]:
+    """Collect the warnings of a block, each text once, so that they can be told after a live table."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        _let_all_through()
+        yield texts
+    texts.extend(dict.fromkeys(str(warning.message) for warning in caught))
+
+
+@contextmanager
+def told_warnings(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell the warnings of a block as they come, each text once."""
+    told: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            tell(str(message))
+
+    with warnings.catch_warnings():
+        _let_all_through()
+        warnings.showwarning = show
+        yield
+
+
+def _let_all_through() -> None:
+    """Let all warnings through but those that are for programmers."""
+    warnings.simplefilter("always")
+    for kind in (DeprecationWarning, PendingDeprecationWarning):
+        warnings.simplefilter("ignore", kind)
+
+
+class Progress:
+    """Shows the rounds of a solver: a live table on a terminal, lines elsewhere.
+
+    Parameters
+    ----------
+    quiet : bool, default=False
+        Whether to show nothing.
+    n_starts : int, default=0
+        For a training that solves many convex problems: its number of starts. Lines marked as estimates are then
+        steps within a round, and only the latest is shown. The training may tell it too, when it begins.
+
+    Notes
+    -----
+    Used as a context manager; `callback` is for an estimator's fit, which tells it what ends the training, so that the
+    time that is left can be foreseen. It works without a thread: the table is drawn anew when a round ends, ten times a
+    second at most, so that training is not slowed down.
+    """
+
+    def __init__(self, quiet: bool = False, n_starts: int = 0) -> None:
+        self.quiet = quiet
+        self.n_starts = n_starts
+        self.rounds: deque[Round] = deque(maxlen=ROWS_SHOWN)
+        self._live: Live | None = None
+        self._shown_at = -math.inf
+        self._shown: Round | None = None
+        self._time = TrainingTime(Outlook())
+        self._outlook = ""
+        self._foreseen_at = -math.inf
+
+    def __enter__(self) -> Self:
+        if not self.quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, get_renderable=self._table)
+            self._live.start()
+            at_work.hold(True)
+        at_work.explain(WAITING)
+        if self.n_starts:
+            # The first step within the first round need not be shown at once.
+            self._shown_at = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        at_work.explain("")
+        # When all is over nothing is left.
+        self._outlook, self._foreseen_at = "", math.inf
+        if self.rounds and (self._live is not None or self.rounds[-1] is not self._shown):
+            self._show()
+        if self._live is not None:
+            self._live.stop()
+            at_work.hold(False)
+
+    @property
+    def callback(self) -> "Callback | None":
+        """What to hand to fit."""
+        return None if self.quiet else self
+
+    def begin(self, outlook: Outlook) -> None:
+        """Take what is known of a training that begins now."""
+        self._time = TrainingTime(outlook)
+        if outlook.rule == "round" or outlook.n_starts > 1:
+            self.n_starts = outlook.n_starts
+            self._shown_at = time.perf_counter()
+
+    def go_on(self, name: str, n_rounds: int) -> None:
+        """Tell that the training goes on from a checkpoint."""
+        self.say(f"going on from {name}, {n_rounds} rounds are done")
+
+    def say(self, text: str) -> None:
+        """Write a remark unless quiet."""
+        if not self.quiet:
+            say(text)
+
+    def __call__(self, line: "Round") -> None:
+        """Take a round, and show it if it is due."""
+        at_work.explain("")
+        self._time.add(line)
+        within = bool(self.n_starts) and line.estimate
+        if self.n_starts and self.rounds and self.rounds[-1].estimate:
+            self.rounds.pop()
+        # Rounds that wait to be shown would keep weights in memory.
+        self.rounds.append(replace(line, w=None))
+        waited = time.perf_counter() - self._shown_at
+        if self._live is not None:
+            due = waited >= SECONDS_BETWEEN_REFRESHES
+        else:
+            early = line.round <= FIRST_LINES and not within
+            due = early or waited >= (SECONDS_BETWEEN_STEPS if within else SECONDS_BETWEEN_LINES)
+        if due:
+            self._show()
+
+    def _show(self) -> None:
+        self._shown_at, self._shown = time.perf_counter(), self.rounds[-1]
+        if self._shown_at - self._foreseen_at >= SECONDS_BETWEEN_LINES:
+            self._foreseen_at, self._outlook = self._shown_at, self._time.describe()
+        if self._live is not None:
+            self._live.refresh()
+        else:
+            number, objective, bound, gap, calls, seconds = _round_cells(self._shown)
+            score = self._shown.validation_score
+            judged = "" if score is None else f", validation score {score:.4f}"
+            start = f"start {self._start_cell(self._shown)}, " if self.n_starts > 1 else ""
+            say(
+                f"{start}round {number}: objective {objective}, bound {bound}, relative gap {gap}, "
+                f"{calls} oracle calls, {seconds}{judged}{self._outlook and ', '}{self._outlook}"
+            )
+
+    def _start_cell(self, line: "Round") -> str:
+        return f"{line.start + 1} of {self.n_starts}"
+
+    def _table(self) -> "Table":
+        columns: tuple[str, ...] = ("round", "objective", "bound", "relative gap", "oracle calls", "time")
+        rows = [_round_cells(line) for line in self.rounds]
+        if any(line.validation_score is not None for line in self.rounds):
+            scores = [line.validation_score for line in self.rounds]
+            columns = (*columns, "validation score")
+            rows = [(*row, "" if score is None else f"{score:.4f}") for row, score in zip(rows, scores, strict=True)]
+        if self.n_starts > 1:
+            columns = ("start", *columns)
+            rows = [(self._start_cell(line), *row) for line, row in zip(self.rounds, rows, strict=True)]
+        table = make_table("", columns, rows, n_text=0)
+        waiting = not self.rounds and self._foreseen_at < math.inf
+        table.caption, table.caption_justify = WAITING if waiting else self._outlook or None, "left"
+        return table
+
+
+def _round_cells(line: "Round") -> tuple[str, ...]:
+    relative = line.gap / max(abs(line.objective), 1e-12)
+    return (
+        str(line.round),
+        f"{'~' if line.estimate else ''}{show_number(line.objective)}",
+        show_number(line.lower_bound),
+        show_number(relative, 3),
+        str(line.oracle_calls),
+        f"{line.seconds:.1f} s",
+    )
+
+
+def stop_text(reason: str, n_rounds: int, relative_gap: float, certified: bool) -> str:
+    """Return why a training stopped and after how many iterations; a certified gap of 0 leaves only rounding errors."""
+    precise = " to machine precision" if reason == "converged" and certified and relative_gap == 0.0 else ""
+    return f"{reason}{precise} after {n_rounds} rounds"
+
+
+def fit_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what training reached, in words."""
+    gap = show_number(result["relative_gap"], 3)
+    proof = "certified" if result["certified"] else "an estimate, as inference was not exact"
+    if result["latent"]:
+        proof = "of the last convex problem"
+    if result["relative_gap"] >= 1.0:
+        proof = "too large to prove anything"
+    facts = [
+        ("objective", show_number(result["objective"], 8)),
+        *_start_facts(result["restart_objectives"]),
+        ("lower bound", show_number(result["lower_bound"], 8)),
+        ("relative gap", gap if gap == "–" else f"{gap} ({proof})"),
+        ("oracle calls", str(result["oracle_calls"])),
+        ("stopped", stop_text(result["stop_reason"], result["rounds"], result["relative_gap"], result["certified"])),
+    ]
+    if result.get("seconds") is not None:
+        facts.append(("seconds", f"{result['seconds']:.1f}"))
+    return facts
+
+
+def _start_facts(objectives: Sequence[float]) -> list[tuple[str, str]]:
+    """Return the objectives that several starts reached."""
+    if len(objectives) < 2:
+        return []
+    shown = ", ".join(show_number(value) for value in objectives[:ROWS_SHOWN])
+    return [(f"{len(objectives)} starts", shown + (", …" if len(objectives) > ROWS_SHOWN else ""))]

@@ -1,0 +1,424 @@
+"""Alignment of two sequences with learned substitution scores and affine gap costs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.formatting import show
+from latentstruct.core.pooling import pool_known
+from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
+from latentstruct.core.validation import check_choice, check_flag, check_integer, numbers_of
+from latentstruct.data.sequences import AMINO_ACIDS, Matches, check_matches, check_pairs, count_hits, upper_letters
+from latentstruct.exceptions import InputError
+from latentstruct.kernels import alignment as kernels
+from latentstruct.kernels import alignment_sums as sums
+from latentstruct.planes.plane import Planes, Slopes
+from latentstruct.tasks.alignment.features import (
+    ORDERS,
+    AlignmentFeatures,
+    SequencePairs,
+    TrackAlphabets,
+    encode_letters,
+    find_alphabets,
+    sizes_of,
+    with_derived,
+)
+from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
+
+MOST_CELLS = 10**9
+"""Largest product of the lengths of a pair: so many bytes are needed to trace the best path back."""
+MOST_POOLED_CELLS = 10**8
+"""The same for sums over all alignments, which take 24 bytes a cell, and for all marginals of a batch together."""
+LINEAR_DOMAIN_SPREAD = 100.0
+"""Largest score of a step, in temperatures, for which sums over paths are not kept as logarithms."""
+
+
+class GapCosts(NamedTuple):
+    """What a gap of k letters costs: open + (k − 1)·extend.
+
+    Attributes
+    ----------
+    open, extend : float
+        Cost of the first letter of a gap, and of each further one.
+    """
+
+    open: float
+    extend: float
+
+
+class AlignmentState(TypedDict):
+    """What `Alignment` learns as plain lists, as files have it: letters, structure and accessibility."""
+
+    alphabets: tuple[str | None, str | None, str | None]
+    n_profile: int
+
+
+@dataclass
+class AlignmentBatch:
+    """Pairs of sequences in flat arrays; the reference of pair k, if known, is truth[pointers[k] : pointers[k + 1]]."""
+
+    pairs: kernels.Pairs
+    truth: Matches | None
+    pointers: Indices
+    known_slopes: Slopes | None = None  # features of the references
+
+    def __post_init__(self) -> None:
+        self.heights, self.widths = np.diff(self.pairs.first_a), np.diff(self.pairs.first_b)
+        self.n_examples, self.labelled = len(self.heights), self.truth is not None
+        self.sizes = list(zip(self.heights.tolist(), self.widths.tolist(), strict=True))
+        # How much a hit lowers the loss, 1 / |y|: 0 if y has no matches.
+        counts = np.diff(self.pointers)
+        self.hit_gains = np.divide(1.0, counts, out=np.zeros(len(counts)), where=counts > 0)
+
+    def references(self, chosen: Indices) -> tuple[Matches, Indices]:
+        """Return the matches of the chosen references, one reference after the other, and their pointers."""
+        assert self.truth is not None
+        places, pointers = positions(self.pointers, chosen)
+        return self.truth[places], pointers
+
+    def gains(self, query: Query) -> Vector:
+        """Return how much a hit lowers the loss in the function of a query: 0 outside augmented mode."""
+        chosen = query.examples(self)
+        return self.hit_gains[chosen] if query.augmented else np.zeros(len(chosen))
+
+
+def check_each(alignments: Any, name: str, sizes: Iterable[tuple[int, int]]) -> list[Matches]:
+    """Return the checked matches of each pair; `name` is a format string for the number of the pair."""
+    both = zip(alignments, sizes, strict=True)
+    return [check_matches(matches, name.format(k), size) for k, (matches, size) in enumerate(both)]
+
+
+class Alignment(BaseTask):
+    """Alignment of two sequences: s(y) = Σ_{(i,j)∈y} s(i, j) − open·(gaps) − extend·(further letters of gaps).
+
+    Parameters
+    ----------
+    features : {"simple", "anova2", "tensor", "window", "profile"}, default="simple"
+        What a match is scored by; each has all tables of those before it. With tracks (letters, secondary structure,
+        accessibility, as far as the sequences have them)
+
+        - *simple*: tables of one track against one track; with letters only, a substitution matrix;
+        - *anova2*: of two tracks together against two; *tensor*: of all three against all three;
+        - *window*: tables of the neighborhood too: which of five letters are hydrophobic, and the structure of three
+          positions; anova2 and tensor as far as there are tracks;
+        - *profile*: products of the profiles' columns too, one weight a column; and, if columns are letters (P = 20 in
+          the order of PSI-BLAST, or all of the alphabet), the profile of one side at the letter of the other.
+    mode : {"local", "global"}, default="local"
+        Local alignments leave both ends out for nothing; global ones pay for gaps there too.
+    alphabet : str or None, default="ARNDCQEGHILKMFPSTWYVBZX"
+        All letters that may occur; None for those of the training data.
+    tolerance : int, default=4
+        t of the loss: a match at most this far off still counts.
+    symmetric : bool, default=True
+        Whether s does not change when the sequences change places.
+    derived : bool, default=False
+        Whether tracks that are not given are guessed from the letters of a protein: helix, strand or turn by the
+        propensities of the neighbors, buried to exposed by their hydropathy.
+    partial : bool, default=False
+        Whether Y has only the matches that are sure. What the alignment does elsewhere is then latent.
+
+    Notes
+    -----
+    X is a sequence of pairs (a, b), each a string or `SequenceTracks`. Y is a sequence of arrays (m, 2) of matched
+    positions (i, j) from 0, both strictly increasing; predictions have the same form. Where letters of both sequences
+    are left out between two matches, those of a come first, so that a set of matches has exactly one path.
+
+    The loss is Δ(y, ŷ) = 1 − |{(i, j) ∈ ŷ : |j − y(i)| ≤ t}| / |y|, the share of true matches whose i is matched more
+    than t positions off or not at all (Q-loss for t = 0, Q4-loss for t = 4); it is 0 if y has no matches.
+
+    Weights are those of the tables, of the profile, and the costs of opening a gap and of each further letter in it,
+    whose features are negative counts: see `substitution_matrix` and `gap_costs`. With ``partial=True`` soft
+    temperatures must be equal for outputs and latents.
+
+    Examples
+    --------
+    >>> from latentstruct import Alignment, StructuralSVM
+    >>> pairs = [("HEAGAW", "HEAAW"), ("PAWHEA", "PAWEA")]  # the G of the first and the H of the second are lost
+    >>> matches = [[(0, 0), (1, 1), (2, 2), (4, 3), (5, 4)], [(0, 0), (1, 1), (2, 2), (4, 3), (5, 4)]]
+    >>> model = StructuralSVM(Alignment(mode="global", tolerance=0), C=10.0).fit(pairs, matches)
+    >>> model.loss(pairs, matches).tolist()
+    [0.0, 0.0]
+    """
+
+    tags = TaskTags(latent="possible", soft=True, threaded_decoding=True)
+
+    def __init__(
+        self,
+        features: str = "simple",
+        mode: str = "local",
+        alphabet: str | None = AMINO_ACIDS,
+        tolerance: int = 4,
+        symmetric: bool = True,
+        derived: bool = False,
+        partial: bool = False,
+    ) -> None:
+        self.features, self.mode, self.alphabet, self.tolerance = features, mode, alphabet, tolerance
+        self.symmetric, self.derived, self.partial = symmetric, derived, partial
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find the letters of the tracks and the width of the profiles."""
+        check_examples(X, Y)
+        self._check_parameters()
+        pairs = self._pairs(X)
+        every = [sequence for pair in pairs for sequence in pair]
+        alphabets = find_alphabets(every)
+        if self.alphabet is not None:
+            alphabets[0] = upper_letters(self.alphabet)
+        widths = {0 if sequence.profile is None else sequence.profile.shape[1] for sequence in every}
+        self._set(alphabets, max(widths) if self.features == "profile" else 0)
+        if self.features == "profile" and self.features_.n_profile == 0:
+            raise InputError("features='profile' needs a profile of each sequence, found none: choose 'window'")
+        if not any(map(len, check_each(Y, "alignment {} of Y", sizes_of(pairs)))):
+            raise InputError(f"none of the {len(pairs)} alignments in Y has a match; expected some: give the positions")
+
+    def _check_parameters(self) -> None:
+        check_choice(self.features, tuple(ORDERS), "features")
+        check_choice(self.mode, ("local", "global"), "mode")
+        check_integer(self.tolerance, "tolerance", 0, MOST_CELLS)
+        for name in ("symmetric", "derived", "partial"):
+            check_flag(getattr(self, name), name)
+        letters = "A" if self.alphabet is None else self.alphabet
+        if not isinstance(letters, str) or not 0 < len(letters) == len(set(upper_letters(letters))):
+            raise InputError(f"alphabet must be a string of different letters, got {show(letters)}: give each once")
+
+    def _pairs(self, X: Any) -> SequencePairs:
+        """Return checked pairs, with derived tracks if these are used."""
+        pairs = check_pairs(X)
+        return [(with_derived(a), with_derived(b)) for a, b in pairs] if self.derived else pairs
+
+    def _set(self, alphabets: Sequence[str | None], n_profile: int) -> None:
+        self._check_parameters()
+        letters, structure, accessibility = alphabets
+        tracks = TrackAlphabets(letters or "", structure, accessibility)
+        self.features_ = AlignmentFeatures(self.features, tracks, n_profile, bool(self.symmetric))
+        self.latent = bool(self.partial)
+        self.n_features = self.features_.n_weights
+
+    def state(self) -> dict[str, Any]:
+        """Return what `learn` found, for saving."""
+        return {"alphabets": list(self.features_.alphabets), "n_profile": self.features_.n_profile}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self._set(state["alphabets"], int(state["n_profile"]))
+
+    def prepare(self, X: Any, Y: Any = None) -> AlignmentBatch:
+        """Encode the sequences and lay pairs and references out in flat arrays."""
+        check_examples(X, Y)
+        pairs = self._pairs(X)
+        for k, (height, width) in enumerate(sizes := sizes_of(pairs)):
+            if height * width > MOST_CELLS:
+                raise InputError(f"pair {k} has {height} and {width} letters, but at most {MOST_CELLS} cells: cut them")
+        truth = [] if Y is None else check_each(Y, "alignment {} of Y", sizes)
+        matches = None if Y is None else np.concatenate(truth)
+        return AlignmentBatch(self.features_.lay_out(pairs, truth), matches, offsets_from_lengths(map(len, truth)))
+
+    def _scoring(self, w: Vector, temperature: float = 1.0) -> kernels.Scoring:
+        scaled, floor = w / temperature, 0.0 if self.mode == "local" else -np.inf
+        cells, dense = self.features_.cells(scaled), scaled[self.features_.numbering.dense]
+        return kernels.Scoring(cells, dense, float(scaled[-2]), float(scaled[-1]), floor, int(self.tolerance))
+
+    def _linear(self, batch: AlignmentBatch, scoring: kernels.Scoring, most_gain: float = 0.0) -> sums.Linear:
+        """Return the weights of steps in the linear domain, where they fit; raise if sums need too much memory."""
+        largest = int(np.argmax(batch.heights * batch.widths))
+        height, width = batch.heights[largest], batch.widths[largest]
+        if height * width > MOST_POOLED_CELLS:
+            raise InputError(
+                f"pair {largest} has {height} and {width} letters; expected a product of at most {MOST_POOLED_CELLS} "
+                "for sums over alignments, which take 24 bytes per cell: cut the sequences, or use StructuralSVM"
+            )
+        cells, local = self.features_.numbering.cells, self.mode == "local"
+        most = sum(float(np.abs(scoring.tables[start:end]).max()) for start, end in pairwise(cells.tolist()))
+        most += abs(scoring.open) + 2.0 * abs(scoring.extend) + most_gain
+        if len(scoring.dense):
+            left, right = np.abs(batch.pairs.left).max(axis=0), np.abs(batch.pairs.right).max(axis=1)
+            most += float((np.abs(scoring.dense) * left * right).sum())
+        if most > LINEAR_DOMAIN_SPREAD:
+            return sums.Linear(np.zeros(0), 0.0, 0.0, 0.0, 0.0, False)
+        extra = 0.0 if local else scoring.extend
+        tables = np.exp(scoring.tables)
+        tables[: cells[1]] *= np.exp(2.0 * extra)
+        gap, more = np.exp(extra - scoring.open), np.exp(extra - scoring.extend)
+        return sums.Linear(tables, float(gap), float(more), float(local), float(extra), True)
+
+    def _effective(self, temperature: Temperature) -> float:
+        """Return the one temperature that all paths are pooled at."""
+        if self.latent and temperature.output != temperature.latent:
+            raise InputError(f"partial=True needs one temperature, got {tuple(temperature)}: use LatentSSVM")
+        return temperature.output
+
+    def pool_batch(self, batch: AlignmentBatch, query: Query) -> Pooled:
+        """Pool the alignments of the pairs of a query."""
+        chosen = query.examples(batch)
+        if query.mode == "clamped" and not self.latent:
+            return pool_known(batch, query, lambda _: self._path_slopes(batch, chosen, *batch.references(chosen)))
+        temperature = self._effective(query.temperature)
+        if temperature > 0:
+            return self._sum(batch, query, temperature)
+        gains, hits = batch.gains(query), np.empty(len(chosen))
+        matches, pointers, values = self._best(batch, query, gains)
+        kernels.count_hits(batch.pairs, chosen, matches, pointers, int(self.tolerance), hits)
+        slopes = self._path_slopes(batch, chosen, matches, pointers)
+        return Pooled(values + (gains > 0), slopes, (gains > 0) - hits * gains)
+
+    def _best(self, batch: AlignmentBatch, query: Query, gains: Vector) -> tuple[Matches, Indices, Vector]:
+        """Return the matches of the best paths, their pointers, and the scores less what hits gain."""
+        chosen, clamped = query.examples(batch), query.mode == "clamped"
+        matches = np.empty((int(np.minimum(batch.heights, batch.widths)[chosen].sum()), 2), dtype=np.int64)
+        pointers, values = np.empty(len(chosen) + 1, dtype=np.int64), np.empty(len(chosen))
+        kernels.best_paths(batch.pairs, self._scoring(query.w), chosen, gains, clamped, matches, pointers, values)
+        return matches[: pointers[-1]], pointers, values
+
+    def _path_slopes(self, batch: AlignmentBatch, chosen: Indices, matches: Matches, pointers: Indices) -> Slopes:
+        """Return the features of given matches of the chosen pairs."""
+        data = (batch.pairs, self.features_.numbering, chosen, matches, pointers, self.mode == "local")
+        return self.features_.slopes(np.diff(pointers), lambda ends, atoms: kernels.path_atoms(*data, ends, atoms))
+
+    def _sum(self, batch: AlignmentBatch, query: Query, temperature: float) -> Pooled:
+        """Sum over all alignments; the slopes of a query with weights are added up at once."""
+        chosen, gains = query.examples(batch), batch.gains(query) / temperature
+        scoring, hits, values = self._scoring(query.w, temperature), np.empty(len(chosen)), np.empty(len(chosen))
+        linear = self._linear(batch, scoring, float(gains.max(initial=0.0)))
+        data = (batch.pairs, scoring, linear, chosen, gains, query.mode == "clamped", hits, values)
+        features: AlignmentFeatures = self.features_
+        slopes: Slopes | Vector
+        if query.weights is None:
+            most, numbering = (batch.heights * batch.widths)[chosen], features.numbering
+            slopes = features.slopes(most, lambda ends, atoms: sums.pool_apart(*data, numbering, ends, atoms))
+        else:
+            counts = features.no_counts()
+            sums.pool_together(*data, query.weights, *counts)
+            slopes = features.pull_back(*counts)
+        losses = (gains > 0) - hits * gains * temperature
+        return Pooled(temperature * values + (gains > 0), slopes, losses, soft=True)
+
+    def work(self, batch: AlignmentBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each pair takes, shape (n,)."""
+        if mode == "clamped" and not self.latent:
+            return np.full(batch.n_examples, 100.0)
+        return batch.heights * batch.widths * (6.0 if temperature.output == 0 else 10.0)
+
+    def overhead(self, batch: AlignmentBatch) -> float:
+        """Return about how many nanoseconds the tables of scores take."""
+        return 5.0 * float(self.features_.numbering.cells[-1])
+
+    def decode(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the best alignment of each pair: matches (m, 2)."""
+        matches, pointers, values = self._best(batch, Query(w, "free"), np.zeros(batch.n_examples))
+        found = zip(split(matches, pointers), values.tolist(), strict=True)
+        return [Prediction(path, path if self.latent else None, value) for path, value in found]
+
+    def align(self, pairs: Any, w: Vector) -> list[Matches]:
+        """Return the best alignment of each pair of a batch, or of pairs of sequences."""
+        batch = pairs if isinstance(pairs, AlignmentBatch) else self.prepare(pairs)
+        return [found.y for found in self.decode(batch, w, HARD)]
+
+    def align_scores(self, batch: AlignmentBatch, w: Vector) -> Vector:
+        """Return the score of the best alignment of each pair, shape (n,), without tracing it back."""
+        values = np.empty(batch.n_examples)
+        kernels.best_scores(batch.pairs, self._scoring(w), np.arange(batch.n_examples), values)
+        return values
+
+    def complete(self, batch: AlignmentBatch, w: Vector) -> list[Matches]:
+        """Return the best alignment of each pair among those that contain the sure matches."""
+        require_labels(batch, "clamped")
+        return split(*self._best(batch, Query(w, "clamped"), np.zeros(batch.n_examples))[:2])
+
+    def completion_planes(self, batch: AlignmentBatch, latents: Sequence[Any]) -> Planes:
+        """Return the features of whole alignments, which must contain the sure matches, as planes."""
+        require_labels(batch, "clamped")
+        require_one_latent_each(batch, latents)
+        found, every = check_each(latents, "latent {}", batch.sizes), np.arange(batch.n_examples)
+        assert batch.truth is not None
+        for k, (h, y) in enumerate(zip(found, split(batch.truth, batch.pointers), strict=True)):
+            missing = set(map(tuple, y.tolist())) - set(map(tuple, h.tolist()))
+            if missing:
+                raise InputError(f"latent {k} lacks the match {min(missing)} of its alignment in Y, but must: add it")
+        slopes = self._path_slopes(batch, every, np.concatenate(found), offsets_from_lengths(map(len, found)))
+        return Planes(*slopes, np.zeros(len(found)), np.zeros(len(found)), self.n_features)
+
+    def random_latents(self, batch: AlignmentBatch, rng: np.random.Generator) -> list[Matches]:
+        """Return alignments that contain the sure matches, best by substitution scores drawn at random."""
+        return self.complete(batch, np.concatenate([rng.normal(size=self.n_features - 2), [1.0, 0.5]]))
+
+    def _distribution(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> tuple[Any, ...]:
+        """Return what the kernels need for the probabilities of matches of all pairs."""
+        effective = self._effective(temperature)
+        if effective <= 0:
+            raise InputError(f"marginals need a temperature above 0, got {effective}: use decode for the best one")
+        scoring = self._scoring(w, effective)
+        return batch.pairs, scoring, self._linear(batch, scoring), np.arange(batch.n_examples)
+
+    def marginals(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
+        """Return the probability of each match, a list of arrays (length of a, length of b)."""
+        pointers = offsets_from_lengths(batch.heights * batch.widths)
+        if pointers[-1] > MOST_POOLED_CELLS:
+            raise InputError(
+                f"the marginals of {batch.n_examples} pairs have {pointers[-1]} numbers, expected at most "
+                f"{MOST_POOLED_CELLS}: use fewer pairs at a time, or confidence"
+            )
+        out = np.empty(pointers[-1])
+        sums.pool_matches(*self._distribution(batch, w, temperature), pointers, out)
+        return [part.reshape(size) for part, size in zip(split(out, pointers), batch.sizes, strict=True)]
+
+    def confidence(
+        self, batch: AlignmentBatch, w: Vector, temperature: Temperature, predictions: Sequence[Any]
+    ) -> list[Vector]:
+        """Return the probability of each predicted match, a list of arrays (m,)."""
+        outputs = [found.y if isinstance(found, Prediction) else found for found in predictions]
+        check_examples(outputs, batch.heights)
+        found = check_each(outputs, "prediction {}", batch.sizes)
+        pointers = offsets_from_lengths(map(len, found))
+        shares = np.empty(pointers[-1])
+        sums.pool_given(*self._distribution(batch, w, temperature), np.concatenate(found), pointers, shares)
+        return split(shares, pointers)
+
+    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
+        """Return the share of each alignment's true matches that are more than the tolerance off, or missing."""
+        check_examples(Y_pred, Y_true)
+        losses = np.zeros(len(Y_true))
+        for k, (truth, predicted) in enumerate(zip(Y_true, Y_pred, strict=True)):
+            y, found = check_matches(truth, f"alignment {k} of Y_true"), check_matches(predicted, f"alignment {k}")
+            if len(y):
+                losses[k] = 1.0 - count_hits(y, found, self.tolerance) / len(y)
+        return losses
+
+    def substitution_matrix(self, w: Vector) -> tuple[str, NDArray[np.float64]]:
+        """Return the alphabet and the scores (S, S) of its letters against each other; other tables are left out."""
+        return self.features_.alphabets.letters, w[self.features_.letter_numbers()]
+
+    def gap_costs(self, w: Vector) -> GapCosts:
+        """Return what opening a gap and each further letter in it cost."""
+        return GapCosts(float(w[-2]), float(w[-1]))
+
+    def fixed_weights(self, matrix: tuple[str, Any], gap_open: float, gap_extend: float) -> Vector:
+        """Return the weights (d,) that align by a given substitution matrix.
+
+        Parameters
+        ----------
+        matrix : (str, array of shape (K, K))
+            Letters, among them all of the alphabet, and their scores.
+        gap_open, gap_extend : float
+            Cost of the first letter of a gap, and of each further one. BLAST's "existence 11, extension 1" is 12 and 1.
+        """
+        letters, scores = matrix[0], numbers_of(matrix[1], "the scores of the matrix")
+        if scores.shape != (len(letters), len(letters)) or not np.isfinite(scores).all():
+            raise InputError(
+                f"the matrix has shape {scores.shape} for {len(letters)} letters, expected finite scores: give them all"
+            )
+        alphabet = self.features_.alphabets.letters
+        places = encode_letters(alphabet, letters, "the alphabet", "give a matrix with all letters of the alphabet")
+        chosen = scores[np.ix_(places, places)]
+        if self.symmetric and not np.array_equal(chosen, chosen.T):
+            raise InputError("the matrix is not symmetric, but the task has symmetric=True: use symmetric=False")
+        w = np.zeros(self.n_features)
+        w[self.features_.letter_numbers()] = chosen
+        w[-2:] = gap_open, gap_extend
+        if not np.isfinite(w).all():
+            raise InputError(f"gap costs must be finite, got {show(gap_open)} and {show(gap_extend)}: give numbers")
+        return w

@@ -1,0 +1,389 @@
+"""Chains: sequences of tokens with one label per token, where neighboring labels depend on each other."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain as concatenate
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from latentstruct.core.formatting import show
+from latentstruct.core.memory import WEIGHT_COPIES, require_label_pairs
+from latentstruct.core.pooling import pool_known, require_labels
+from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
+from latentstruct.core.unknown import UNKNOWN, is_unknown
+from latentstruct.core.validation import can_be_stacked, check_flag, check_sparse
+from latentstruct.exceptions import InputError
+from latentstruct.kernels import chain as kernels
+from latentstruct.kernels.half_chain import BY_SEQUENCE, BY_TOKEN, TOGETHER
+from latentstruct.kernels.modes import MODES
+from latentstruct.kernels.planes import Atoms
+from latentstruct.planes.plane import Slopes, empty_atoms
+from latentstruct.tasks.base import check_examples
+from latentstruct.tasks.chain.batch import ChainBatch, ChainSums, Selection, pool
+from latentstruct.tasks.inputs import InputRows, as_slice, check_matrix
+from latentstruct.tasks.item_labels import ItemLabels, flat_labels, label_lists
+from latentstruct.tasks.labels import COST_TABLES, LabelSet, distinct_labels
+from latentstruct.tasks.packing import Arrays, PackedArrays
+
+NO_LABELS = np.zeros(0, dtype=np.int64)
+
+
+class Chain(ItemLabels):
+    """Sequence labeling: s(y) = Σ_t w_{y_t}·x_t + Σ_t A[y_{t−1}, y_t] [+ start + end + bias].
+
+    Parameters
+    ----------
+    labels : sequence of hashable, optional
+        All labels that may occur, in the order of the model; by default those of the training data.
+    costs : None, mapping or array of shape (S, S), default=None
+        Cost of a wrong label: 1 each (Hamming loss), the cost of missing each true label, or a matrix (true,
+        predicted). The loss of a sequence is the sum over its tokens.
+    start, end : bool, default=False
+        Weights for the label of the first and of the last token.
+    bias : bool, default=False
+        A weight for each label on its own.
+
+    Notes
+    -----
+    X is a list of arrays or CSR arrays (T, d), Y a list of label sequences of length T (T may be 0). Weight number
+    f·S + y belongs to input f and label y; then come the S² transitions (from, to) and the optional start, end
+    and bias weights, S each.
+
+    The number −1 (`latentstruct.core.unknown.UNKNOWN`) in Y marks a token whose label is unknown; use lists, because it
+    becomes the string "-1" in an array of strings. If the training data have such tokens, `latent` is True: the output
+    y_i is what is known, the latent h the labels of the unknown tokens. These cost nothing; the clamped side pools the
+    labelings that agree with y_i. Latents are whole labelings, and `decode` returns its labeling both as y and as h.
+
+    Inference is exact at all temperatures. Where ε_y ≠ ε_h, unknown tokens are eliminated first at ε_h: a run of
+    them between two known tokens becomes a matrix (S, S), at a cost of up to S³ a token, one at an end of the
+    sequence a vector; then the chain of known tokens is pooled at ε_y. In `decode`, and wherever no labels were
+    given, all tokens are outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import Chain, StructuralSVM
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [["DET", "NOUN", "VERB"]] * 20
+    >>> X = [np.eye(3) + 0.3 * rng.normal(size=(3, 3)) for _ in Y]  # a row of features for each token
+    >>> StructuralSVM(Chain(), C=0.1).fit(X, Y).predict(X[:1])[0].tolist()
+    ['DET', 'NOUN', 'VERB']
+    """
+
+    item = "token"
+    tags = TaskTags(
+        latent="possible",
+        soft=True,
+        two_temperatures=True,
+        threaded_decoding=True,
+        refit_parameters=("costs", "start", "end", "bias"),
+    )
+
+    def __init__(
+        self,
+        labels: Sequence[Hashable] | None = None,
+        costs: Any = None,
+        start: bool = False,
+        end: bool = False,
+        bias: bool = False,
+    ) -> None:
+        self.labels, self.costs = labels, costs
+        self.start, self.end, self.bias = start, end, bias
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find the labels and the number of inputs."""
+        self.learn_blocks([(X, Y)])
+
+    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        """Find the labels and the number of inputs of examples that come block by block."""
+        seen: dict[Any, None] = {}
+        n_inputs = -1
+        for X, Y in blocks:
+            check_examples(X, Y)
+            seen.update(distinct_labels(concatenate.from_iterable(label_lists(Y, "Y", self.item))))
+            n_inputs = check_matrix(X[0], "X[0]").shape[1] if n_inputs < 0 else n_inputs
+        if not seen:
+            raise InputError("all sequences are empty: at least one token is needed to train; give some")
+        labels = LabelSet.learn(seen)
+        for slip in (None, str(UNKNOWN)):
+            if self.labels is None and slip in labels.index:
+                raise InputError(
+                    f"Y has the label {show(slip)}; expected the number -1 where a label is unknown: write -1, in "
+                    "lists rather than arrays of strings, or declare it in labels"
+                )
+        latent = UNKNOWN in labels.index
+        known = [label for label in labels.labels if not is_unknown(label)]
+        if not known:
+            raise InputError("all labels are -1 (unknown); expected at least one known label: label some of the tokens")
+        if latent or self.labels is not None:
+            labels = LabelSet.learn(known, self.labels)
+        require_label_pairs(len(labels), COST_TABLES + WEIGHT_COPIES)
+        self._set(labels, n_inputs, latent)
+
+    def _set(self, labels: LabelSet, n_inputs: int, latent: bool) -> None:
+        if UNKNOWN in labels.index:
+            raise InputError(f"labels has -1, which marks unknown ones, found {show(labels.labels[:10])}: rename it")
+        n = len(labels)
+        self.labels_, self.n_inputs_, self.latent = labels, n_inputs, latent
+        self._set_costs(labels, self.costs)
+        self.transitions_at_ = n_inputs * n
+        wanted = {"start": self.start, "end": self.end, "bias": self.bias}
+        for name, value in wanted.items():
+            check_flag(value, name)
+        ends = self.transitions_at_ + n * n + n * offsets_from_lengths(map(int, wanted.values()))
+        *starts, self.n_features = ends.tolist()
+        self.start_at_, self.end_at_, self.bias_at_ = np.where(list(wanted.values()), starts, -1).tolist()
+        self._blocks = kernels.Blocks(self.transitions_at_, self.bias_at_, self.start_at_, self.end_at_)
+
+    def state(self) -> dict[str, Any]:
+        """Return what `learn` found, for saving."""
+        return {"labels": self.labels_.labels, "n_inputs": self.n_inputs_, "latent": self.latent}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self._set(LabelSet(state["labels"]), int(state["n_inputs"]), bool(state.get("latent", False)))
+
+    def prepare(self, X: Any, Y: Any = None) -> ChainBatch:
+        """Validate sequences and lay all tokens out in one matrix."""
+        check_examples(X, Y)
+        tokens, offsets = self._stack(X)
+        truth = None if Y is None else self._label_numbers(Y, offsets, "Y")
+        return ChainBatch(InputRows(tokens, len(self.labels_)), offsets, truth)
+
+    def pack(self, batch: ChainBatch) -> Arrays:
+        """Return a batch as arrays that can be stored."""
+        known = {} if batch.truth is None else {"truth": batch.truth}
+        return {**batch.inputs.packed(), "offsets": batch.offsets, **known}
+
+    def unpack(self, arrays: Arrays) -> ChainBatch:
+        """Return the batch of stored arrays, which are checked and not copied."""
+        found, n_labels = PackedArrays(arrays), len(self.labels_)
+        inputs = InputRows.unpacked(found, self.n_inputs_, n_labels)
+        truth = None
+        if "truth" in found:
+            truth = found.numbers("truth", UNKNOWN if self.latent else 0, n_labels, inputs.shape[0])
+        return ChainBatch(inputs, found.pointers("offsets", inputs.shape[0]), truth)
+
+    def true_outputs(self, batch: ChainBatch) -> list[list[Any]]:
+        """Return the labels that a batch was prepared with, a list for each sequence."""
+        require_labels(batch, "clamped")
+        # The number −1 of unknown labels finds the last of these.
+        labels = [*self.labels_.labels, UNKNOWN]
+        flat = [labels[number] for number in batch.known(None).tolist()]
+        return [flat[start:end] for start, end in pairwise(batch.offsets.tolist())]
+
+    def _stack(self, X: Any) -> tuple[Any, Indices]:
+        """Return all tokens as one checked matrix and the sequences' offsets."""
+        plain = (type(x) is np.ndarray or sparse.issparse(x) for x in X)
+        matrices = [x if kept else check_matrix(x, f"X[{k}]") for k, (x, kept) in enumerate(zip(X, plain, strict=True))]
+        if not all(map(can_be_stacked, matrices)):
+            for k, x in enumerate(matrices):
+                if sparse.issparse(x):
+                    check_sparse(x, f"X[{k}]")
+        shapes = [x.shape for x in matrices]
+        for k, shape in enumerate(shapes):
+            if shape[1:] != (self.n_inputs_,):
+                width = check_matrix(matrices[k], f"X[{k}]").shape[1]
+                raise InputError(f"X[{k}] has {width} features but the model has {self.n_inputs_}: give the same")
+        stack = sparse.vstack if any(type(x) is not np.ndarray for x in matrices) else np.concatenate
+        try:
+            return check_matrix(stack(matrices), "X"), offsets_from_lengths([shape[0] for shape in shapes])
+        except (InputError, TypeError, ValueError):
+            # Checked one by one, the sequence at fault is named.
+            for k, x in enumerate(matrices):
+                check_matrix(x, f"X[{k}]")
+            raise
+
+    def _label_numbers(self, Y: Any, offsets: Indices, name: str) -> Indices:
+        return self.labels_.encode_items(flat_labels(Y, offsets, name, self.item), offsets, name, self.item)
+
+    def _latent_states(self, batch: ChainBatch, latents: Sequence[Any], name: str) -> Indices:
+        return self._label_numbers(latents, batch.offsets, name)
+
+    def _labelings(self, batch: ChainBatch, states: Indices) -> list[NDArray]:
+        return split(self.labels_.decode(states), batch.offsets)
+
+    def _transitions(self, w: Vector) -> NDArray[np.float64]:
+        n = len(self.labels_)
+        return w[self.transitions_at_ : self.transitions_at_ + n * n].reshape(n, n)
+
+    def _label_scores(self, query: Query) -> kernels.LabelScores:
+        n, w = len(self.labels_), query.w
+        bias, start, end = [w[at : at + n] if at >= 0 else w[:0] for at in self._blocks[1:]]
+        return kernels.LabelScores(bias, start, end, self.costs_, MODES[query.mode])
+
+    def _select(self, batch: ChainBatch, query: Query) -> Selection:
+        """Return the sequences of a query with their scores; in the tables of the batch if only a sum is needed."""
+        tokens, offsets, truth, spare = None, batch.offsets, batch.truth, None
+        rows, span = query.examples(batch), slice(0, batch.n_examples) if query.rows is None else as_slice(query.rows)
+        if query.rows is not None:
+            tokens, offsets = positions(batch.offsets, rows)
+            truth = None if truth is None else truth[tokens]
+        # Sequences that are not next to each other have no place of their own there.
+        if query.weights is not None and isinstance(span, slice):
+            spare = [table[batch.offsets[span.start] : batch.offsets[span.stop]] for table in batch.tables]
+        weights = query.w[: self.transitions_at_].reshape(-1, len(self.labels_))
+        scores = batch.inputs.times(weights, tokens, None if spare is None else spare.pop())
+        known = NO_LABELS if truth is None else truth
+        kernels.add_all_label_scores(scores, offsets, self._label_scores(query), known)
+        return Selection(rows, tokens, offsets, truth, scores, spare)
+
+    def _labeling_memory(self, offsets: Indices) -> tuple[Indices, Atoms]:
+        """Return where the features of each sequence's labeling begin, and memory for them."""
+        pointers = (2 + (self.bias_at_ >= 0)) * offsets
+        # There is one transition less than tokens, unless there are none.
+        pointers[1:] += ((self.start_at_ >= 0) + (self.end_at_ >= 0) - 1) * (offsets[1:] > offsets[:-1]).cumsum()
+        size = int(pointers[-1])
+        return pointers, Atoms(np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32), np.ones(size))
+
+    def _labeling_slopes(self, batch: ChainBatch, states: Indices, rows: Indices | None = None) -> Slopes:
+        tokens = batch.offsets[:-1] if rows is None else batch.offsets[rows]
+        offsets = batch.offsets if rows is None else offsets_from_lengths(batch.offsets[rows + 1] - tokens)
+        pointers, atoms = self._labeling_memory(offsets)
+        kernels.labelling_atoms(states, offsets, tokens, len(self.labels_), self._blocks, pointers, atoms)
+        return Slopes(batch.inputs.rows, pointers, atoms)
+
+    def _expected_slopes(self, batch: ChainBatch, chosen: Selection, sums: ChainSums) -> Slopes:
+        n, n_rows = len(self.labels_), len(chosen.rows)
+        per_token = n * (1 + (self.bias_at_ >= 0))
+        atoms = empty_atoms(per_token * len(sums.marginals) + (n * n + 2 * n) * n_rows)
+        pointers, tokens = np.empty(n_rows + 1, dtype=np.int64), batch.offsets[chosen.rows]
+        kernels.expected_atoms(sums.marginals, sums.pairs, chosen.offsets, tokens, self._blocks, pointers, atoms)
+        return Slopes(batch.inputs.rows, pointers, Atoms(*(part[: pointers[-1]] for part in atoms)))
+
+    def _pull_back(self, batch: ChainBatch, chosen: Selection, sums: ChainSums) -> Vector:
+        """Return the weighted sum of the expected features, from weighted marginals."""
+        n, slope, marginals = len(self.labels_), np.zeros(self.n_features), sums.marginals
+        batch.inputs.transposed_times(marginals, slope[: self.transitions_at_].reshape(-1, n), chosen.tokens)
+        slope[self.transitions_at_ : self.transitions_at_ + n * n] = sums.pairs.ravel()
+        starts, ends = chosen.offsets[:-1], chosen.offsets[1:]
+        for at, rows in (
+            (self.start_at_, starts[starts < ends]),
+            (self.end_at_, ends[starts < ends] - 1),
+            (self.bias_at_, slice(None)),
+        ):
+            if at >= 0:
+                slope[at : at + n] = marginals[rows].sum(axis=0)
+        return slope
+
+    @staticmethod
+    def _effective(batch: ChainBatch, mode: Mode, temperature: Temperature) -> Temperature:
+        """Return the temperatures, made equal if there are only outputs or only latents to be pooled."""
+        if temperature.output == temperature.latent:
+            return temperature
+        if not batch.half_labelled:
+            return Temperature(temperature.output, temperature.output)
+        return Temperature(temperature.latent, temperature.latent) if mode == "clamped" else temperature
+
+    def pool_batch(self, batch: ChainBatch, query: Query) -> Pooled:
+        """Pool the labelings of the sequences of a query."""
+        if query.mode == "clamped" and not batch.half_labelled:
+            return pool_known(batch, query, lambda rows: self._labeling_slopes(batch, batch.known(rows), rows))
+        if self._effective(batch, query.mode, query.temperature) == HARD:
+            return self._pool_hard(batch, query)
+        chosen, sums = self._pool_soft(batch, query, BY_SEQUENCE if query.weights is None else TOGETHER)
+        losses = np.zeros(len(chosen.rows))
+        if query.augmented:
+            kernels.expected_costs(sums.marginals, chosen.truth, chosen.offsets, self.costs_or_nothing_, losses)
+        if query.weights is None:
+            return Pooled(sums.values, self._expected_slopes(batch, chosen, sums), losses, soft=True)
+        return Pooled(sums.values, self._pull_back(batch, chosen, sums), float(losses.sum()), soft=True)
+
+    def _pool_hard(self, batch: ChainBatch, query: Query) -> Pooled:
+        """Find the best labelings; threads share the sequences."""
+        rows, inputs = query.examples(batch), batch.inputs
+        tokens = batch.offsets[rows]
+        offsets = offsets_from_lengths(batch.offsets[rows + 1] - tokens)
+        pointers, atoms = self._labeling_memory(offsets)
+        found, weights = np.empty((2, len(rows))), query.w[: self.transitions_at_].reshape(-1, len(self.labels_))
+        products = np.empty((offsets[-1] if inputs.dense else 0, len(self.labels_)))
+        truth, transitions = NO_LABELS if batch.truth is None else batch.truth, self._transitions(query.w)
+        data = products, inputs.compressed, weights, offsets, tokens, truth, self._label_scores(query), transitions
+
+        def label(first: int, last: int) -> None:
+            if inputs.dense:
+                some, _ = positions(batch.offsets, rows[first:last])
+                inputs.times(weights, some, products[offsets[first] : offsets[last]])
+            kernels.best_planes(first, last, *data, self._blocks, pointers, atoms, found)
+
+        query.chunks.run(label, len(rows))
+        return Pooled(found[0], Slopes(inputs.rows, pointers, atoms), found[1])
+
+    def _pool_soft(self, batch: ChainBatch, query: Query, by: int) -> tuple[Selection, ChainSums]:
+        """Return the sequences of a query, and their marginals and pair marginals; see `chain_batch.pool`."""
+        chosen, temperature = self._select(batch, query), self._effective(batch, query.mode, query.temperature)
+        weights = np.ones(len(chosen.rows)) if query.weights is None else query.weights
+        return chosen, pool(chosen, self._transitions(query.w), temperature, weights, by)
+
+    def chunked(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> bool:
+        """Return whether all labels are maximized over, which is split by `Query.chunks`."""
+        known = mode == "clamped" and not batch.half_labelled
+        return not known and self._effective(batch, mode, temperature) == HARD
+
+    def work(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each sequence takes, shape (n,)."""
+        n = len(self.labels_)
+        if mode == "clamped" and not batch.half_labelled:
+            return 20.0 * np.diff(batch.offsets)
+        products = n * batch.inputs.product_time
+        hard = self._effective(batch, mode, temperature) == HARD
+        return (0.3 * n * n + products if hard else 0.5 * n * n + 10.0 * n + 2.0 * products) * np.diff(batch.offsets)
+
+    def slack(self, batch: ChainBatch, query: Query) -> Pooled | None:
+        """Return the labelings that maximize Δ·(1 + s − s_i) for the Hamming loss; others are searched."""
+        if not np.array_equal(self.costs_, 1.0 - np.eye(len(self.labels_))):
+            return None
+        chosen, transitions = self._select(batch, replace(query, mode="free")), self._transitions(query.w)
+        labels, (values, losses) = np.empty(len(chosen.scores), dtype=np.int64), np.empty((2, len(chosen.rows)))
+        kernels.viterbi_by_errors(chosen.scores, chosen.offsets, transitions, chosen.truth, labels, values, losses)
+        return Pooled(values, self._labeling_slopes(batch, labels, chosen.rows), losses)
+
+    def _best(self, batch: ChainBatch, query: Query) -> tuple[Indices, Vector]:
+        chosen = self._select(batch, query)
+        labels, values = np.empty(len(chosen.scores), dtype=np.int64), np.empty(len(chosen.rows))
+        kernels.viterbi(chosen.scores, chosen.offsets, self._transitions(query.w), labels, values)
+        return labels, values
+
+    def decode(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the best labeling of each sequence: y, and h too if training had unknown labels."""
+        labels, values = self._best(batch, Query(w, "free"))
+        return [
+            Prediction(labeling, labeling if self.latent else None, value)
+            for labeling, value in zip(self._labelings(batch, labels), values.tolist(), strict=True)
+        ]
+
+    def complete(self, batch: ChainBatch, w: Vector) -> list[NDArray]:
+        """Return the best labeling of each sequence among those that agree with its known labels."""
+        require_labels(batch, "clamped")
+        return self._labelings(batch, self._best(batch, Query(w, "clamped"))[0])
+
+    def marginals(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
+        """Return the label probabilities of each token, a list of arrays (T, S).
+
+        Tokens without a known label are latent if the batch has labels; in a batch without labels all are outputs.
+        """
+        return split(self._pool_soft(batch, Query(w, "free", temperature), TOGETHER)[1].marginals, batch.offsets)
+
+    def pair_marginals(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
+        """Return the probabilities of the labels of neighbors, a list of arrays (T − 1, S, S): (from, to)."""
+        pairs = self._pool_soft(batch, Query(w, "free", temperature), BY_TOKEN)[1].pairs
+        return [pairs[start + 1 : end] for start, end in pairwise(batch.offsets.tolist())]
+
+    def confidence(
+        self, batch: ChainBatch, w: Vector, temperature: Temperature, predictions: Sequence[Any]
+    ) -> list[Vector]:
+        """Return the probability of the predicted label of each token, a list of arrays (T,).
+
+        `predictions` are those of `decode`, or label sequences.
+        """
+        outputs = [found.y if isinstance(found, Prediction) else found for found in predictions]
+        labels = self._label_numbers(outputs, batch.offsets, "predictions")
+        if (labels == UNKNOWN).any():
+            raise InputError("predictions have -1 (unknown), expected a label for each token: take those of decode")
+        sums = self._pool_soft(batch, Query(w, "free", temperature), TOGETHER)[1]
+        return split(sums.marginals[np.arange(len(labels)), labels], batch.offsets)

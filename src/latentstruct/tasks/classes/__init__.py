@@ -1,0 +1,1 @@
+"""One class per example, also with latent states."""

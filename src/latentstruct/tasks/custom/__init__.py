@@ -1,0 +1,1 @@
+"""Structures that users define by a few methods."""

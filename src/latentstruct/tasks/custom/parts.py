@@ -1,0 +1,244 @@
+"""A structure whose outputs are made of parts that are scored one by one."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from latentstruct.core.formatting import show
+from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear, pool_scores
+from latentstruct.core.protocols import Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
+from latentstruct.core.validation import as_reals
+from latentstruct.exceptions import InputError
+from latentstruct.planes.plane import Planes
+from latentstruct.tasks.base import by_rows, check_examples, require_methods
+from latentstruct.tasks.inputs import InputRows, is_finite_number
+from latentstruct.tasks.row_parts import (
+    ExampleBatch,
+    RowLoss,
+    RowParts,
+    RowStack,
+    WrittenTask,
+    is_plain,
+    require_latents,
+)
+
+
+@dataclass
+class PartsBatch(ExampleBatch):
+    """The parts of all examples, flat, with what each of them costs in a wrong output."""
+
+    inputs: InputRows
+    offsets: Indices
+    constants: Vector
+    losses: Vector
+
+
+@dataclass
+class _Returned:
+    """What a method of a task returned for the examples of a query: vectors (P_i,), maybe each with a number."""
+
+    task: WrittenTask
+    source: str
+    offsets: Indices
+    rows: Sequence[int]
+
+    def _error(self, fault: str, wanted: str, k: int) -> InputError:
+        return InputError(
+            f"{self.source} of example {self.rows[k]} returned {fault}; expected {wanted}: correct "
+            f"{type(self.task).__name__}.{self.source}"
+        )
+
+    def joined(self, given: Iterable[Any], numbers: Vector | None = None) -> Vector:
+        """Return the vectors as one, copied and checked; write numbers that come with them into `numbers`."""
+        bounds = self.offsets.tolist()
+        flat = np.empty(bounds[-1])
+        for k, one in enumerate(given):
+            begin, end = bounds[k], bounds[k + 1]
+            if numbers is not None:
+                numbers[k], one = self._number_and_vector(one, k)
+            if not is_plain(one):
+                try:
+                    one = as_reals(one)
+                except (TypeError, ValueError) as error:
+                    raise self._error(f"{show(one)} ({error})", f"{end - begin} numbers", k) from error
+            if one.shape != (end - begin,):
+                wanted = f"shape ({end - begin},), one number for each part"
+                raise self._error(show(one) if one.ndim == 0 else f"shape {one.shape}", wanted, k)
+            flat[begin:end] = one
+        if not np.isfinite(flat).all():
+            k, _ = locate(self.offsets, np.flatnonzero(~np.isfinite(flat))[0])
+            raise self._error("numbers that are not finite", "finite numbers", k)
+        return flat
+
+    def _number_and_vector(self, given: Any, k: int) -> tuple[float, Any]:
+        if not (isinstance(given, tuple | list) and len(given) == 2):
+            raise self._error(show(given), "two values, a number and one number for each part", k)
+        number = given[0][()] if isinstance(given[0], np.ndarray) and given[0].ndim == 0 else given[0]
+        if not is_finite_number(number):
+            raise self._error(show(given[0]), "a finite number as the first of two values", k)
+        return float(number), given[1]
+
+
+class PartsTask(WrittenTask):
+    """A structure whose outputs are made of parts that are scored one by one, such as edges, links or cells.
+
+    An example x has P parts with features F (P, d), and an output has counts u(x, y) of parts, mostly 0 or 1. Then
+    w·Ψ(x, y) = Σ_p u_p (F w)_p, and a loss that is a sum over parts as well, Δ(y, ŷ) = a(y) + Σ_p û_p l_p(y), only
+    shifts the scores: one search for the best parts serves prediction and training.
+
+    Subclasses define `parts`, `counts`, `best`, `output`, `output_loss` and `part_losses`, and `pool` for soft maxima
+    (`CRF`, `marginals`). If `best` is approximate, set ``exact = False``: bounds are then reported as estimates.
+
+    With ``latent = True`` `output` returns pairs (y, h), `counts` takes h as a last argument, and `best_completion` and
+    `random_latent` are defined too. Soft maxima then pool pairs (y, h) at one temperature, and also need
+    `pool_completion`.
+
+    Examples
+    --------
+    Which of n items to take, at most two of them:
+
+    >>> import numpy as np
+    >>> from latentstruct import PartsTask, StructuralSVM
+    >>> class Pick(PartsTask):
+    ...     def parts(self, x):
+    ...         return x
+    ...
+    ...     def counts(self, x, y):
+    ...         return np.isin(np.arange(len(x)), list(y))
+    ...
+    ...     def best(self, x, scores):
+    ...         return (scores > 0) & (np.argsort(np.argsort(-scores)) < 2)
+    ...
+    ...     def output(self, x, counts):
+    ...         return frozenset(np.flatnonzero(counts).tolist())
+    ...
+    ...     def output_loss(self, y, y_hat):
+    ...         return len(y ^ y_hat)
+    ...
+    ...     def part_losses(self, x, y):
+    ...         return len(y), np.where(self.counts(x, y), -1.0, 1.0)
+    >>> X = [np.array([[1.0], [-1.0], [2.0], [0.5]]), np.array([[-1.0], [3.0], [-2.0], [-0.5]])]
+    >>> Y = [frozenset({0, 2}), frozenset({1})]
+    >>> [sorted(y) for y in StructuralSVM(Pick(), C=10.0).fit(X, Y).predict(X)]
+    [[0, 2], [1]]
+    """
+
+    tags = TaskTags(latent="possible", soft=True)
+
+    feature_method = "parts"
+
+    def parts(self, x: Any) -> Any:
+        """Return the features of the parts of one example: an array or sparse array of shape (P, d)."""
+        raise TypeError(f"{type(self).__name__} does not define parts()")
+
+    def counts(self, x: Any, y: Any, *h: Any) -> Any:
+        """Return u(x, y[, h]) of shape (P,): how often an output has each part."""
+        raise TypeError(f"{type(self).__name__} does not define counts()")
+
+    def best(self, x: Any, scores: Vector) -> Any:
+        """Return the counts (P,) of the output with the largest sum of scores."""
+        raise TypeError(f"{type(self).__name__} does not define best()")
+
+    def output(self, x: Any, counts: Vector) -> Any:
+        """Return the output y that has these counts, or the pair (y, h)."""
+        raise TypeError(f"{type(self).__name__} does not define output()")
+
+    def part_losses(self, x: Any, y: Any) -> tuple[float, Any]:
+        """Return a(y) and l(y) of shape (P,), with which Δ(y, ŷ) = a + Σ_p û_p l_p."""
+        raise TypeError(f"{type(self).__name__} does not define part_losses()")
+
+    def best_completion(self, x: Any, y: Any, scores: Vector) -> Any:
+        """Return the counts (P,) of the best pair (y, h) with the known y."""
+        raise TypeError(f"{type(self).__name__} does not define best_completion()")
+
+    def pool(self, x: Any, scores: Vector, temperature: float) -> tuple[float, Any]:
+        """Return ε log Σ_y exp(Σ_p u_p s_p / ε) and the expected counts (P,) under this distribution."""
+        raise InputError(
+            f"{type(self).__name__} defines no pool(), so it knows the hard max only: define it, or use StructuralSVM"
+        )
+
+    def pool_completion(self, x: Any, y: Any, scores: Vector, temperature: float) -> tuple[float, Any]:
+        """Return ε log Σ_h exp(Σ_p u_p s_p / ε) over the latents of the known y, and the expected counts (P,)."""
+        raise InputError(
+            f"{type(self).__name__} defines no pool_completion(), so it knows the hard max only where there are "
+            "latents: define it, or use LatentSSVM"
+        )
+
+    def _first_features(self, X: Any, Y: Any) -> Any:
+        hidden = ("best_completion", "random_latent") if self.latent else ()
+        written = ("parts", "counts", "best", "output", "output_loss", "part_losses", *hidden)
+        require_methods(self, PartsTask, *written)
+        return self.parts(X[0])
+
+    def prepare(self, X: Any, Y: Any = None) -> PartsBatch:
+        """List the parts of all examples, and what they cost."""
+        check_examples(X, Y, rows=True)
+        X, truth = list(by_rows(X)), None if Y is None else list(Y)
+        stack = RowStack(self.n_features, self.feature_method)
+        for i, x in enumerate(X):
+            rows = stack.rows(self.parts(x))
+            if rows.shape[1] != self.n_features:
+                raise InputError(
+                    f"the parts of example {i} have {rows.shape[1]} features; expected {self.n_features}: correct parts"
+                )
+            stack.append(rows)
+        offsets = offsets_from_lengths(stack.lengths)
+        constants, losses = np.zeros(len(X)), np.zeros(offsets[-1])
+        if truth is not None:
+            given = (self.part_losses(x, y) for x, y in zip(X, truth, strict=True))
+            losses = _Returned(self, "part_losses", offsets, range(len(X))).joined(given, constants)
+        return PartsBatch(X, truth, stack.inputs(), offsets, constants, losses)
+
+    def _pooled(self, batch: PartsBatch, parts: RowParts, scores: Vector, query: Query) -> PooledParts:
+        """Pool scores, to which losses of parts are added in augmented mode."""
+        rows, clamped, temperature = query.examples(batch).tolist(), query.mode == "clamped", query.temperature.output
+        # The methods of the user may overwrite what they are given.
+        views = split(scores.copy(), parts.offsets)
+        known = [[batch.Y[i] for i in rows]] if clamped else []
+        given = zip([batch.X[i] for i in rows], *known, views, strict=True)
+        constants = batch.constants[rows] if query.augmented else np.zeros(len(rows))
+        if temperature and (not clamped or self.latent):
+            source, values = "pool_completion" if clamped else "pool", np.empty(len(rows))
+            pool: Callable[..., Any] = self.pool_completion if clamped else self.pool
+            found = (pool(*one, temperature) for one in given)
+            counts = _Returned(self, source, parts.offsets, rows).joined(found, values)
+            return PooledParts(constants + values, counts, soft=True, exact=self.exact)
+        if clamped and not self.latent:
+            source, found = "counts", (self.counts(x, y) for x, y, _ in given)
+        else:
+            source, search = ("best_completion", self.best_completion) if clamped else ("best", self.best)
+            found = (search(*one) for one in given)
+        counts = _Returned(self, source, parts.offsets, rows).joined(found)
+        return PooledParts(constants + parts.sums(scores * counts), counts, soft=False, exact=self.exact)
+
+    def _linear(self, batch: PartsBatch, query: Query) -> tuple[RowParts, RowLoss, Query, Any]:
+        """Return the parts of a query, their losses and their pool."""
+        parts = RowParts.of(batch.inputs, batch.offsets, query.rows)
+        loss = RowLoss(parts, parts.of_all(batch.losses), batch.constants[query.examples(batch)])
+        return parts, loss, query, lambda scores: self._pooled(batch, parts, scores, query)
+
+    def pool_batch(self, batch: PartsBatch, query: Query) -> Pooled:
+        """Pool the outputs of the examples of a query."""
+        return pool_linear(*self._linear(batch, query))
+
+    def _predictions(self, batch: PartsBatch, query: Query) -> list[Prediction]:
+        values, counts, *_ = pool_scores(*self._linear(batch, query))
+        found = zip(batch.X, split(counts, batch.offsets), values.tolist(), strict=True)
+        return [
+            Prediction(*self._pair(self.output(x, own), "output", i), value) for i, (x, own, value) in enumerate(found)
+        ]
+
+    def marginals(self, batch: PartsBatch, w: Vector, temperature: Temperature) -> list[Vector]:
+        """Return the expected counts (P,) of each example's parts, which for counts of 0 or 1 are probabilities."""
+        return split(pool_scores(*self._linear(batch, Query(w, "free", temperature))).counts, batch.offsets)
+
+    def completion_planes(self, batch: PartsBatch, latents: Sequence[Any]) -> Planes:
+        """Return the counts of the known outputs with the given latents as planes."""
+        require_latents(batch, latents)
+        found = (self.counts(*one) for one in zip(batch.X, batch.Y, latents, strict=True))
+        counts = _Returned(self, "counts", batch.offsets, range(batch.n_examples)).joined(found)
+        parts = RowParts.of(batch.inputs, batch.offsets, None)
+        return latent_planes(self, parts.slopes(counts, Query(np.zeros(self.n_features), "clamped")), self.exact)

@@ -1,0 +1,1 @@
+"""Factor graphs with labels on nodes."""

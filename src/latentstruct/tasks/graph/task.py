@@ -1,0 +1,419 @@
+"""Graphs: labels of nodes that depend on each other along edges, with hidden nodes and unknown labels."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.formatting import show
+from latentstruct.core.pooling import PooledParts, pool_known, pool_linear, require_labels
+from latentstruct.core.protocols import LatentSites, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.types import Indices, Vector, locate, members, split
+from latentstruct.core.unknown import UNKNOWN
+from latentstruct.core.validation import check_choice, check_flag, check_integer, is_real
+from latentstruct.exceptions import InputError
+from latentstruct.inference.propagation import Counting
+from latentstruct.inference.structure import Beliefs, pairwise_graphs
+from latentstruct.planes.plane import Slopes
+from latentstruct.tasks.base import check_examples, require_one_latent_each
+from latentstruct.tasks.graph.batch import GraphBatch, HiddenNodes
+from latentstruct.tasks.graph.inputs import GraphInput as GraphInput
+from latentstruct.tasks.graph.inputs import grid_graph as grid_graph
+from latentstruct.tasks.graph.inputs import stack_graphs
+from latentstruct.tasks.graph.layout import GraphLayout, flat_labels, hidden_states, learn_layout
+from latentstruct.tasks.item_labels import ItemLabels
+
+MESSAGE_ROUNDS = 30
+"""Iterations that belief propagation is taken to need when work is estimated."""
+
+
+class GraphMarginals(NamedTuple):
+    """Probabilities of one graph.
+
+    Attributes
+    ----------
+    nodes : ndarray of shape (V, S), or list of V vectors if numbers of states differ
+        P(y_v).
+    edges : ndarray of shape (E, S, S), or list of E matrices
+        P(y_p, y_q) for each edge (p, q).
+    """
+
+    nodes: Any
+    edges: Any
+
+
+class Graph(ItemLabels):
+    """Labels on graphs: s(y, h) = Σ_v w_{type(v), x_v}·f_v + Σ_e w_{type(e), x_p, x_q}·f_e, x = (y, h).
+
+    f_v are the features of node v, f_e those of edge e = (p, q), a constant 1 if none are given.
+
+    Parameters
+    ----------
+    labels : sequence of hashable, or mapping of node type to such a sequence, optional
+        All labels that may occur, for all output types or for each; by default those of the training data.
+    hidden : mapping of node type to number of states, optional
+        Types of nodes that are never observed; their states are 0 … k−1.
+    costs : None, mapping or array of shape (S, S), default=None
+        Cost of a wrong label: 1 each (Hamming loss), the cost of missing each true label, or a matrix (true, predicted)
+        where all types have the same labels. The loss of a graph is the sum over its known output nodes.
+    shared : bool, default=True
+        Whether nodes and edges of equal type share their weights. If not, all examples must have the same graph.
+    max_entries : int, default=2**20
+        Inference is exact by elimination where no table needs more entries than this. Elsewhere it is belief
+        propagation, and planes are marked as approximate.
+    max_iterations : int, default=200
+        Maximum number of sweeps of belief propagation over a graph.
+    damping : float, default=0.5
+        Share of the old message in the new one where messages do not converge, at least 0 and below 1.
+    counting : {"auto", "bethe", "trees"}, default="auto"
+        How belief propagation counts entropies. "bethe" is fast, but its values may jump as weights change; "trees"
+        (tree-reweighted) is smooth, which training on large loopy graphs needs. "auto" is "trees" at positive output
+        temperatures and "bethe" where outputs are maximized: see `latentstruct.inference.propagation.Propagation`.
+    hidden_loss : float, default=0.0
+        Cost γ of each node without a known label whose state differs from that of another assignment, for `ModLat` and
+        `IterativeLSVM`.
+
+    Notes
+    -----
+    X is a list of graphs, each a `GraphInput`, a tuple (features, edges[, edge_features]) or a dict with the names of
+    `GraphInput`; Y is a list of label sequences, one label a node.
+
+    A type of edges is the triple of the given edge type and of the types of the first and the second node; only triples
+    of the training data have weights. Weights of node types come first, f·S + y for feature f and label y, then those
+    of edge types, (f·S_p + s)·S_q + t for edge feature f and labels s and t: see `node_weights` and `edge_weights`.
+    Types are in sorted order.
+
+    The number −1 in Y marks a node whose label is unknown: it is latent in training, summed out at ε_h like the nodes
+    of hidden types, whose entry is always −1. Unknown labels cost nothing. Use lists, because −1 becomes the string
+    "-1" in an array of strings. Prediction maximizes over all output nodes and sums out those of hidden types only (see
+    `roles`). Latents are whole assignments: labels at outputs, states at nodes of hidden types.
+
+    Messages of belief propagation are kept with a batch, so that inference at nearly the same weights is faster, but
+    need not give exactly the same result as with a new batch.
+
+    `ModLat` takes Δ = Σ_v cost(y_v, ŷ_v) + γ Σ_j [h_j ≠ ĥ_j], j over nodes that are not known. Each of these must touch
+    known nodes only: given the known labels it is then a site with P_θ(h_j = k) ∝ exp θ·(features of node j in state k
+    and of its edges), independent of the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import CRF, Graph, grid_graph
+    >>> rng = np.random.default_rng(0)
+    >>> images = [np.repeat([[0, 1, 2]], 4, axis=0) for _ in range(5)]
+    >>> X = [grid_graph(np.eye(3)[image] + 0.5 * rng.normal(size=(4, 3, 3))) for image in images]
+    >>> model = CRF(Graph()).fit(X, [image.ravel() for image in images])
+    >>> model.predict(X)[0].reshape(4, 3).tolist()
+    [[0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 2]]
+    """
+
+    item = "node"
+    tags = TaskTags(latent="possible", soft=True, two_temperatures=True, exact=False, above_truth=True)
+
+    def __init__(
+        self,
+        labels: Any = None,
+        hidden: Mapping[Any, int] | None = None,
+        costs: Any = None,
+        shared: bool = True,
+        max_entries: int = 2**20,
+        max_iterations: int = 200,
+        damping: float = 0.5,
+        counting: Counting = "auto",
+        hidden_loss: float = 0.0,
+    ) -> None:
+        self.labels, self.hidden, self.costs, self.shared = labels, hidden, costs, shared
+        self.max_entries, self.max_iterations = max_entries, max_iterations
+        self.damping, self.counting, self.hidden_loss = damping, counting, hidden_loss
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find types, labels and numbers of features."""
+        check_examples(X, Y)
+        self._check_limits()
+        stacked = stack_graphs(X)
+        if stacked.nodes_at[-1] == 0:
+            raise InputError("all graphs are empty: at least one node is needed to train; give some")
+        flat = flat_labels(Y, stacked.nodes_at, "Y")
+        layout, latent = learn_layout(stacked, flat, self.labels, self.hidden, self.shared)
+        self._set(layout, latent)
+        kinds = layout.kinds(stacked)
+        layout.blocks(stacked, kinds)
+        layout.encode(flat, kinds, stacked.nodes_at, "Y")
+
+    def _check_limits(self) -> None:
+        check_integer(self.max_entries, "max_entries", 1)
+        check_integer(self.max_iterations, "max_iterations", 1)
+        if not (is_real(self.damping) and 0 <= self.damping < 1):
+            raise InputError(f"damping must be from 0 to below 1, got {show(self.damping)}: choose one such as 0.5")
+        check_choice(self.counting, ("auto", "bethe", "trees"), "counting")
+        check_flag(self.shared, "shared")
+        if not (is_real(self.hidden_loss) and 0 <= self.hidden_loss < np.inf):
+            raise InputError(
+                f"hidden_loss must be a finite number of at least 0, got {show(self.hidden_loss)}: choose 0"
+            )
+
+    def _set(self, layout: GraphLayout, latent: bool) -> None:
+        self.layout_, self.latent = layout, latent
+        self.n_inputs_, self.n_features = layout.n_inputs, layout.n_features
+        if isinstance(self.labels, Mapping) and not (self.costs is None or isinstance(self.costs, Mapping)):
+            raise InputError(f"costs is a {type(self.costs).__name__}, but labels differ by type: give a mapping")
+        self._set_costs(layout.vocabulary, self.costs)
+
+    def state(self) -> dict[str, Any]:
+        """Return what `learn` found, for saving."""
+        return {**self.layout_.state(), "latent": self.latent}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self._check_limits()
+        layout = GraphLayout.restored(state)
+        hidden_states(self.hidden, layout.node_types)
+        self._set(layout, bool(state["latent"]))
+
+    def node_weights(self, w: Vector, type: Any = None) -> NDArray[np.float64]:
+        """Return the weights of a node type, shape (d, S).
+
+        `type` is the name of a node type, or the number of a node if weights are not shared; None is the only type.
+        """
+        block = self.layout_.node_block(type)
+        start, end = self.layout_.node_at[block : block + 2]
+        return np.asarray(w)[start:end].reshape(-1, self.layout_.node_cards[block])
+
+    def edge_weights(self, w: Vector, type: Any = None) -> NDArray[np.float64]:
+        """Return the weights of an edge type, shape (d_e, S_p, S_q); d_e = 1 without edge features.
+
+        `type` is the name of an edge type, a triple (edge type, first node's type, second node's type) where nodes of
+        several types have such edges, or the number of an edge if weights are not shared; None is the only type.
+        """
+        block = self.layout_.edge_block(type)
+        start, end = self.layout_.edge_at[block : block + 2]
+        return np.asarray(w)[start:end].reshape(-1, *self.layout_.edge_cards[block])
+
+    def prepare(self, X: Any, Y: Any = None) -> GraphBatch:
+        """Validate graphs and lay them out in flat arrays."""
+        check_examples(X, Y)
+        layout, stacked = self.layout_, stack_graphs(X)
+        kinds = layout.kinds(stacked)
+        node_blocks, edge_blocks = layout.blocks(stacked, kinds)
+        structure = pairwise_graphs(layout.cards[kinds], stacked.edges, stacked.nodes_at, stacked.edges_at)
+        truth = losses = None
+        if Y is not None:
+            labels, truth = layout.encode(flat_labels(Y, stacked.nodes_at, "Y"), kinds, stacked.nodes_at, "Y")
+            nodes, states = members(structure.state_at)
+            losses = self.costs_or_nothing_[labels[nodes], layout.label_of[kinds[nodes], states]]
+        return GraphBatch(
+            structure,
+            layout.rows(stacked, node_blocks, edge_blocks),
+            edge_blocks if stacked.edge_features is None else np.zeros(0, dtype=np.int64),
+            layout.edge_at,
+            kinds,
+            layout.hidden[kinds],
+            truth,
+            losses,
+            {name: getattr(self, name) for name in ("max_entries", "max_iterations", "damping", "counting")},
+        )
+
+    def _label_numbers(self, Y: Any, offsets: Indices, name: str) -> Indices:
+        return self.layout_.label_numbers(flat_labels(Y, offsets, name), offsets, name)
+
+    def _latent_states(self, batch: GraphBatch, latents: Sequence[Any], name: str) -> Indices:
+        flat = flat_labels(latents, batch.offsets, name)
+        return self.layout_.encode_assignment(flat, batch.kinds, batch.offsets, name)
+
+    def _labelings(self, batch: GraphBatch, states: Indices) -> list[NDArray]:
+        return split(self.layout_.decode(states, batch.kinds, states), batch.offsets)
+
+    def _labeling_slopes(self, batch: GraphBatch, states: Indices) -> Slopes:
+        return batch.slopes(states, Query(np.zeros(self.n_features), "free"))
+
+    def roles(self, X: Any) -> list[NDArray]:
+        """Return for each node whether prediction has it "maximised" or "summed out"."""
+        check_examples(X, None)
+        stacked = stack_graphs(X)
+        hidden = self.layout_.hidden[self.layout_.kinds(stacked)]
+        return split(np.where(hidden, "summed out", "maximised"), stacked.nodes_at)
+
+    def pool_batch(self, batch: GraphBatch, query: Query) -> Pooled:
+        """Pool the assignments of the graphs of a query."""
+        if query.mode == "clamped" and not batch.half_labelled:
+            return pool_known(batch, query, lambda rows: batch.slopes(batch.states_of(rows), query))
+        soft = query.temperature.latent > 0 or (query.mode != "clamped" and query.temperature.output > 0)
+
+        def pool(scores: tuple[Vector, Vector]) -> PooledParts:
+            found = batch.pool(scores, query)
+            counts = (found.unary, found.tables) if soft else found.states
+            return PooledParts(found.values, counts, soft, found.exact)
+
+        return pool_linear(batch, batch, query, pool)
+
+    def renyi_pool(self, batch: GraphBatch, query: Query, order: float) -> Pooled:
+        """Pool latents by Rényi entropy of order α: smax_{ε_y} over y of Δ(y) + G_α(y), which is not convex.
+
+        G_α(y) = [log Σ_h exp α s(y, h) − log Σ_h exp s(y, h)]/(α − 1); graphs must be within `max_entries`.
+        """
+
+        def pool(scores: tuple[Vector, Vector]) -> PooledParts:
+            found = batch.pool_renyi(scores, query, order)
+            return PooledParts(found.values, (found.unary, found.tables), soft=True, exact=False)
+
+        return pool_linear(batch, batch, query, pool)
+
+    def work(self, batch: GraphBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each graph takes, shape (n,)."""
+        entries = np.diff(batch.entries_at).sum(axis=0)
+        if mode == "clamped":
+            return (20.0 if batch.half_labelled else 5.0) * entries
+        engine = batch.made[batch.pooling(temperature, False)[0]]
+        return 5.0 * np.where(engine.exact, engine.elimination.totals, MESSAGE_ROUNDS * entries)
+
+    def decode(self, batch: GraphBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
+        """Return the best labels of each graph, nodes of hidden types pooled at ε_h.
+
+        y has the labels, and −1 at nodes of hidden types; h, if training had latents, is the whole assignment with the
+        best or most probable states there.
+        """
+        query = Query(w, "free", Temperature(0.0, temperature.latent))
+        return self._predictions(batch, batch.beliefs(query, predicting=True))
+
+    def renyi_decode(self, batch: GraphBatch, w: Vector, alpha: float) -> list[Prediction]:
+        """Return the outputs with the largest G_α of each graph."""
+        query = Query(w, "free")
+        return self._predictions(batch, batch.pool_renyi(batch.scores(query), query, alpha, predicting=True))
+
+    def _predictions(self, batch: GraphBatch, found: Beliefs) -> list[Prediction]:
+        unknown = np.full(len(found.states), UNKNOWN)
+        outputs = split(self.layout_.decode(found.states, batch.kinds, unknown), batch.offsets)
+        latents: Sequence[Any] = self._labelings(batch, found.states) if self.latent else [None] * len(outputs)
+        return [Prediction(*triple) for triple in zip(outputs, latents, found.values.tolist(), strict=True)]
+
+    def complete(self, batch: GraphBatch, w: Vector) -> list[NDArray]:
+        """Return the best assignment of each graph among those that agree with its known labels."""
+        require_labels(batch, "clamped")
+        return self._labelings(batch, batch.beliefs(Query(w, "clamped")).states)
+
+    def initial_latents(self, batch: GraphBatch, rng: np.random.Generator, attempt: int) -> list[NDArray]:
+        """Return completions of unknown labels by what known ones tell on their own, and random hidden states.
+
+        Nodes of hidden types are alike at w = 0, so that only chance can tell their states apart.
+        """
+        random = self.random_latents(batch, rng)
+        if not ((batch.truth == UNKNOWN) & ~batch.of_hidden_type).any():
+            return random
+        found = super().initial_latents(batch, rng, attempt)
+        hidden = split(batch.of_hidden_type, batch.offsets)
+        return [np.where(*three) for three in zip(hidden, random, found, strict=True)]
+
+    def marginals(self, batch: GraphBatch, w: Vector, temperature: Temperature) -> list[GraphMarginals]:
+        """Return the probabilities of nodes' states and of edges' pairs of states at the temperatures (ε_y, ε_h)."""
+        found = batch.beliefs(Query(w, "free", temperature), predicting=True)
+        structure, cards = batch.structure, self.layout_.cards
+        nodes: Any
+        edges: Any
+        if (cards == cards[0]).all():
+            nodes, edges = found.unary.reshape(-1, cards[0]), found.tables.reshape(-1, cards[0], cards[0])
+        else:
+            shapes = batch.cards[structure.scopes.reshape(-1, 2)].tolist()
+            tables = zip(split(found.tables, structure.table_at), shapes, strict=True)
+            nodes, edges = split(found.unary, structure.state_at), [table.reshape(shape) for table, shape in tables]
+        spans = zip(pairwise(batch.offsets.tolist()), pairwise(structure.factors_at.tolist()), strict=True)
+        return [GraphMarginals(nodes[a:b], edges[c:d]) for (a, b), (c, d) in spans]
+
+    def confidence(
+        self, batch: GraphBatch, w: Vector, temperature: Temperature, predictions: Sequence[Prediction]
+    ) -> list[Vector]:
+        """Return the probability of each node's predicted label, NaN at nodes of hidden types."""
+        found = batch.beliefs(Query(w, "free", temperature), predicting=True)
+        flat = flat_labels([prediction.y for prediction in predictions], batch.offsets, "predictions")
+        _, states = self.layout_.encode(flat, batch.kinds, batch.offsets, "predictions")
+        probability = found.unary[batch.structure.state_at[:-1] + np.maximum(states, 0)]
+        return split(np.where(states == UNKNOWN, np.nan, probability), batch.offsets)
+
+    def _hidden_nodes(self, batch: GraphBatch) -> HiddenNodes:
+        require_labels(batch, "clamped")
+        return batch.once("hidden nodes", lambda: HiddenNodes.of(batch))
+
+    def latent_sites(self, batch: GraphBatch) -> LatentSites:
+        """Return the states of hidden nodes and unknown labels, a site each."""
+        return self._hidden_nodes(batch).sites
+
+    def latent_scores(self, batch: GraphBatch, theta: Vector) -> Vector:
+        """Return θ·(features of node j in state k, with those of its edges), shape (M,)."""
+        hidden = self._hidden_nodes(batch)
+        unary, tables = batch.scores(Query(theta, "free"))
+        scores = unary[hidden.own]
+        np.add.at(scores, hidden.targets, tables[hidden.entries])
+        return scores
+
+    def latent_pull_back(self, batch: GraphBatch, coefficients: Vector) -> Vector:
+        """Return Σ coefficient·features over all states, shape (d,)."""
+        hidden = self._hidden_nodes(batch)
+        unary, tables = (np.zeros(int(at[-1])) for at in batch.entries_at)
+        unary[hidden.own] = coefficients
+        tables[hidden.entries] = np.asarray(coefficients)[hidden.targets]
+        query = Query(np.zeros(self.n_features), "free", weights=np.ones(batch.n_examples))
+        return batch.pull_back((unary, tables), query)
+
+    def with_expected_loss(self, batch: GraphBatch, P: Vector) -> GraphBatch:
+        """Return the batch in which state k of a node j that is not known costs γ(1 − P_jk)."""
+        hidden = self._hidden_nodes(batch)
+        assert batch.losses is not None
+        losses = batch.losses.copy()
+        losses[hidden.own] = self.hidden_loss * hidden.others(P)
+        # Messages that were kept belong to other losses.
+        return replace(batch, losses=losses, kept={})
+
+    def diversity(self, batch: GraphBatch, P: Vector) -> tuple[Vector, Vector]:
+        """Return γ Σ_j (1 − Σ_k P_jk²) of each graph, shape (n,), and the derivatives 2γ(1 − P_jk), shape (M,)."""
+        hidden = self._hidden_nodes(batch)
+        others = self.hidden_loss * hidden.others(P)
+        graphs = hidden.sites.examples[members(hidden.sites.offsets)[0]]
+        return np.bincount(graphs, P * others, batch.n_examples).astype(np.float64, copy=False), 2.0 * others
+
+    def worst_losses(self, batch: GraphBatch, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
+        """Return the function P → max over assignments of s + Δ_i(·; P): values (n,), derivatives (M,).
+
+        The derivative by P_jk is γ for all but the state k that node j has in the maximum.
+        """
+        hidden = self._hidden_nodes(batch)
+
+        def worst(P: Vector) -> tuple[Vector, Vector]:
+            found = self.with_expected_loss(batch, P).beliefs(Query(w, "augmented"))
+            slopes = np.full(len(P), self.hidden_loss)
+            slopes[hidden.sites.offsets[:-1] + found.states[hidden.nodes]] = 0.0
+            return found.values, slopes
+
+        return worst
+
+    def latent_losses(self, batch: GraphBatch, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
+        """Return Σ_v cost(y_v, ŷ_v) + γ Σ_j [h_j ≠ ĥ_j] of each graph; latents are whole assignments."""
+        hidden, offsets = self._hidden_nodes(batch), batch.offsets
+        assert batch.truth is not None
+        assert batch.losses is not None
+        flat = flat_labels(Y_pred, offsets, "Y_pred")
+        _, predicted = self.layout_.encode(flat, batch.kinds, offsets, "Y_pred")
+        self._require_predictions(batch.truth, predicted, offsets)
+        wrong = self._hidden_states(batch, H_true, "H_true") != self._hidden_states(batch, H_pred, "H_pred")
+        known = np.flatnonzero(batch.truth != UNKNOWN)
+        costs = batch.losses[batch.structure.state_at[known] + predicted[known]]
+        out = np.bincount(members(offsets)[0][known], costs, batch.n_examples)
+        return out + self.hidden_loss * np.bincount(hidden.sites.examples[wrong], minlength=batch.n_examples)
+
+    def point_distribution(self, batch: GraphBatch, latents: Sequence[Any]) -> Vector:
+        """Return the distribution, shape (M,), that is sure of the given assignments."""
+        states = self._hidden_states(batch, latents, "latents")
+        offsets = self._hidden_nodes(batch).sites.offsets
+        P = np.zeros(int(offsets[-1]))
+        P[offsets[:-1] + states] = 1.0
+        return P
+
+    def _hidden_states(self, batch: GraphBatch, latents: Sequence[Any], name: str) -> Indices:
+        """Return the states that whole assignments have at nodes without a known label."""
+        require_one_latent_each(batch, latents)
+        nodes, states = self._hidden_nodes(batch).nodes, self._latent_states(batch, latents, name)
+        for v in nodes[states[nodes] == UNKNOWN][:1]:
+            k, node = locate(batch.offsets, v)
+            raise InputError(f"{name}[{k}] has -1 (unknown) at node {node}: give a whole assignment")
+        return states[nodes]

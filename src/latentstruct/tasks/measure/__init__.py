@@ -1,0 +1,1 @@
+"""Label vectors that are trained for a multivariate measure."""

@@ -1,0 +1,364 @@
+"""Two classes told apart as well as a chosen measure of the whole set says: F1, ROC area, precision at k and others."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from latentstruct.core.formatting import show
+from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.types import Indices, Vector
+from latentstruct.exceptions import InputError
+from latentstruct.kernels.measures import add_selected_rows
+from latentstruct.kernels.sparse import add_rows_transposed
+from latentstruct.planes.plane import Slopes
+from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
+from latentstruct.tasks.chosen_loss import ChosenLossTask
+from latentstruct.tasks.inputs import check_bias, check_matrix, is_finite_number, with_own_indices
+from latentstruct.tasks.labels import LabelSet, label_list
+from latentstruct.tasks.measure import set_losses
+from latentstruct.tasks.measure.set_losses import SetLoss, Truth, TwoClasses
+from latentstruct.tasks.rows import check_rows
+
+MEASURES: dict[str, Callable[[Any, Any], SetLoss]] = {
+    "f1": lambda beta, k: set_losses.FBeta(),
+    "fbeta": lambda beta, k: set_losses.FBeta(beta),
+    "prbep": lambda beta, k: set_losses.Selection(),
+    "precision@k": lambda beta, k: set_losses.Selection(k),
+    "recall@k": lambda beta, k: set_losses.Selection(k, of_positives=True),
+    "rocarea": lambda beta, k: set_losses.RocArea(),
+    "average_precision": lambda beta, k: set_losses.AveragePrecision(),
+    "error": lambda beta, k: set_losses.ErrorRate(),
+}
+"""Losses by name, made with β and k."""
+# Share of rows that differ from the true labels below which only these are added up.
+FEW_ROWS = 0.5
+# Weights, and the planes of training, are dense: 0.8 GB each.
+MOST_INPUTS = 100_000_000
+
+
+@dataclass
+class MeasureBatch:
+    """Inputs (n, d) and which of them are positive. All rows together are one example."""
+
+    matrix: NDArray[np.float64] | sparse.csr_array
+    loss: SetLoss
+    classes: TwoClasses | None
+    n_examples: int = 1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.matrix.shape[0]
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the classes are known."""
+        return self.classes is not None
+
+    @cached_property
+    def truth(self) -> tuple[Vector, Vector]:
+        """Coefficients (n,) of the true output, and their product with the inputs (d,)."""
+        assert self.classes is not None
+        coefficients = self.loss.clamped(self.classes)
+        return coefficients, self.matrix.T @ coefficients
+
+    @cached_property
+    def compressed(self) -> tuple[Indices, NDArray[np.int32], Vector]:
+        """Row pointers, features and values of a sparse matrix, in the types that kernels are compiled for."""
+        matrix: Any = self.matrix
+        return matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False), matrix.data
+
+    def transposed_times(self, coefficients: Vector) -> Vector:
+        """Return Xᵀ coefficients, (d,); few rows differ from the true output once something is learned."""
+        if self.classes is None:
+            return self.matrix.T @ coefficients
+        known, product = self.truth
+        difference = coefficients - known
+        chosen = np.flatnonzero(difference)
+        if len(chosen) > FEW_ROWS * len(difference):
+            return self.matrix.T @ coefficients
+        slope = product.copy()
+        if sparse.issparse(self.matrix):
+            add_rows_transposed(*self.compressed, chosen, difference[chosen, None], slope[:, None])
+        else:
+            add_selected_rows(self.matrix, chosen, difference, slope)
+        return slope
+
+
+@dataclass
+class SetPredictions(Sequence[Prediction]):
+    """Predictions of many rows as arrays (n,) of classes and of scores; single ones are made when needed."""
+
+    outputs: NDArray
+    scores: Vector
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return SetPredictions(self.outputs[place], self.scores[place])
+        return Prediction(self.outputs[place], None, float(self.scores[place]))
+
+
+class MeasureState(TypedDict):
+    """What `Measure` learns, as files have it."""
+
+    labels: tuple[Any, Any]
+    n_inputs: int
+    threshold: float
+
+
+class Measure(ChosenLossTask):
+    """Two classes, trained for a measure of the whole set: SVM^perf.
+
+    All rows together are one example: x = (x_1, …, x_n), y ∈ {−1, +1}^n, and the loss Δ(y, ȳ) may be any function of
+    the contingency table, or of the ranking. With `StructuralSVM` the objective is
+
+        ½‖w‖² + C · max_ȳ [Δ(y, ȳ) + w·Ψ(x, ȳ) − w·Ψ(x, y)],    Ψ(x, ȳ) = (1/2n) Σ_i ȳ_i x_i,
+
+    so that ``loss="error"`` is the linear SVM with the mean hinge loss: its C is n times that of scikit-learn's. The
+    result is an ordinary two-class classifier with `decision_function`, `predict` and `classes_`.
+
+    Parameters
+    ----------
+    loss : str or callable, default="f1"
+        With a, b, c, d the true and false positives, the false and true negatives:
+
+        - "f1" and "fbeta": 1 − (1 + β²)a / ((1 + β²)a + b + β²c);
+        - "error": (b + c)/n;
+        - "prbep", the break-even point of precision and recall: 1 − a/n₊ over the outputs with a + b = n₊;
+        - "precision@k" and "recall@k": (min(k, n₊) − a) / k or / n₊ over the outputs with a + b = k;
+        - "rocarea": the share of pairs of a positive and a negative row that are swapped;
+        - "average_precision": 1 − average precision;
+        - a function of (a, b, c, d), numbers or arrays of them, that is 0 for the true labels and never below 0. On
+          more than four million tables it must not rise with a nor fall with b. Such a model cannot be saved.
+    beta : float, default=1.0
+        β of "fbeta": how much more recall counts than precision.
+    k : int or float, optional
+        How many rows "precision@k" and "recall@k" look at; a number between 0 and 1 is a share of all rows.
+    positive : label, optional
+        The positive class; by default the second of the two in their order, as in scikit-learn.
+    bias : float, default=1.0
+        Value of a constant feature; 0 for none. Its weight is the last one, regularised as all others. Losses of
+        rankings ("prbep", "precision@k", "recall@k", "rocarea", "average_precision") have none, see below.
+    threshold : float, optional
+        Score above which a row is predicted positive. By default it is set after training, see below; 0 is that of
+        SVM^perf.
+
+    Notes
+    -----
+    X is a matrix (n, d), dense or sparse; Y has one label of two for each row. Only the hard max is available. Rows
+    have no weights of their own: the set is one example.
+
+    The worst output is found exactly, in O(n log n) except for functions. For rankings
+    Ψ = (1/(2 n₊ n₋)) Σ_{i positive, j negative} ±(x_i − x_j), + where i is ranked before j. Where k is not n₊ no output
+    of "precision@k" and "recall@k" is the true one, and the mean of all outputs without loss takes its place. For
+    k far below n₊ `PrecisionAtK` with `LatentSSVM` is better: training chooses which positives come first.
+
+    After training a threshold is set by the scores of the training rows. For rankings as many rows are predicted
+    positive as the loss selects: k, or else n₊, where precision and recall are the same. F_β and functions of the table
+    take the threshold of the lowest loss, and 0 if it is as good: where positives are rare, 0 predicts far too many
+    rows. For "error" it is 0.
+
+    C weighs the loss of the whole set, in [0, 1] for all named ones, so that it must grow with the set:
+    `comparable_strength` gives an initial value, n²/n₊ for F1. If C is far too small all weights stay 0, and a warning
+    is given. With few positives and overlapping classes they stay 0 for any C: the slack of F_β is at least 1, that of
+    w = 0, unless the scores of all positives sum to more than those of the negatives above 0 (for "prbep", of the n₊
+    highest negatives). "rocarea" has no such condition.
+
+    `score` is the measure itself, taken from scores where a ranking counts, from predictions otherwise.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from latentstruct import Measure, StructuralSVM
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), StructuralSVM(Measure("f1"), C=1e3)).fit(X, y)
+    >>> bool(model.score(X, y) > 0.98)
+    True
+    """
+
+    tags = TaskTags(classifier=True, binary=True, single_example=True)
+
+    def __init__(
+        self,
+        loss: str | Callable[..., Any] = "f1",
+        beta: float = 1.0,
+        k: int | float | None = None,
+        positive: Any = None,
+        bias: float = 1.0,
+        threshold: float | None = None,
+    ) -> None:
+        self.chosen_loss = loss
+        self.beta = beta
+        self.k = k
+        self.positive = positive
+        self.bias = bias
+        self.threshold = threshold
+
+    def _make_loss(self) -> SetLoss:
+        if callable(self.chosen_loss):
+            return set_losses.TableLoss(self.chosen_loss)
+        if not (isinstance(self.chosen_loss, str) and self.chosen_loss in MEASURES):
+            raise InputError(
+                f"loss is {show(self.chosen_loss)}; expected one of {', '.join(MEASURES)}, or a function of the table "
+                "(a, b, c, d): choose one of these"
+            )
+        if self.chosen_loss in ("precision@k", "recall@k") and self.k is None:
+            raise InputError(f"loss={show(self.chosen_loss)} needs k, found None: give a number of rows or a share")
+        return MEASURES[self.chosen_loss](self.beta, self.k)
+
+    def learn(self, X: Any, Y: Any) -> None:
+        """Find the two classes and the number of inputs."""
+        check_examples(X, Y, rows=True)
+        labels = LabelSet.learn(label_list(Y))
+        if len(labels) != 2:
+            found = f"the class {show(labels.labels[0])} only"
+            if len(labels) > 2:
+                found = f"{len(labels)} classes, {show(labels.labels[:5])} among them"
+            raise InputError(f"Y has {found}; expected two classes: compare such as y == 'spam', or use Multiclass")
+        n_inputs = check_matrix(X, "X").shape[1]
+        if not 1 <= n_inputs <= MOST_INPUTS:
+            found = f"{n_inputs} features, each with a weight" if n_inputs else "no features"
+            raise InputError(f"X has {found}; expected at least one and at most {MOST_INPUTS}: number or hash them")
+        self._set(labels, n_inputs, 0.0)
+
+    def _set(self, labels: LabelSet, n_inputs: int, threshold: float) -> None:
+        check_bias(self.bias)
+        if self.threshold is not None and not is_finite_number(self.threshold):
+            raise InputError(f"threshold must be a finite number or None, found {show(self.threshold)}: choose one")
+        self.labels_, self.n_inputs_, self.threshold_ = labels, n_inputs, threshold
+        self.loss_ = self._make_loss()
+        try:
+            self.positive_ = 1 if self.positive is None else labels.number(self.positive)
+        except InputError as error:
+            known = " or ".join(map(repr, labels.labels))
+            raise InputError(
+                f"positive is {show(self.positive)}, an unknown label; expected {known}: name one of them"
+            ) from error
+        self.biased_ = bool(self.bias) and not self.loss_.ranks
+        self.n_features = n_inputs + self.biased_
+
+    def learned_state(self) -> dict[str, Any]:
+        """Return what `learn` found, which fixes the meaning of the weights."""
+        return {"labels": self.labels_.labels, "n_inputs": self.n_inputs_}
+
+    def state(self) -> dict[str, Any]:
+        """Return what `learn` and `settle` found, for saving."""
+        return {**self.learned_state(), "threshold": self.threshold_}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` and `settle` found."""
+        self._set(LabelSet(state["labels"]), int(state["n_inputs"]), float(state["threshold"]))
+
+    def _truth(self, Y: Any) -> Truth:
+        return self.labels_.encode(label_list(Y)) == self.positive_
+
+    def prepare(self, X: Any, Y: Any = None) -> MeasureBatch:
+        """Validate inputs and split them by their classes."""
+        check_examples(X, Y, rows=True)
+        matrix = with_own_indices(check_rows(X, self.n_inputs_, "X"))
+        if Y is None:
+            return MeasureBatch(matrix, self.loss_, None)
+        truth = self._truth(Y)
+        if truth.all() or not truth.any():
+            raise InputError(f"all {len(truth)} rows are of one class; expected rows of both: add some of the other")
+        return MeasureBatch(matrix, self.loss_, self.loss_.prepared(TwoClasses.of(truth)))
+
+    def row_scores(self, batch: MeasureBatch, w: Vector) -> Vector:
+        """Return w·x_i of each row, (n,), above 0 for the positive class; the threshold of rankings is left out."""
+        scores = batch.matrix @ w[: self.n_inputs_]
+        if self.biased_:
+            scores += self.bias * w[-1]
+        return scores
+
+    def settle(self, batch: MeasureBatch, w: Vector) -> None:
+        """Set the threshold once the weights are trained."""
+        self.settle_scores(batch, self.row_scores(batch, w))
+
+    def settle_scores(self, batch: MeasureBatch, scores: Vector) -> None:
+        """Set the threshold by the scores of the training rows, (n,)."""
+        require_labels(batch, "clamped")
+        assert batch.classes is not None
+        given = self.threshold
+        self.threshold_ = self.loss_.threshold(batch.classes, scores) if given is None else float(given)
+
+    def scores(self, batch: MeasureBatch, w: Vector) -> Vector:
+        """Return the scores (n,) above the threshold: above 0 for the second of `classes_`, as in scikit-learn."""
+        return self._turned(self.row_scores(batch, w) - self.threshold_)
+
+    def _turned(self, scores: Vector) -> Vector:
+        """Turn scores of the second class into those of the positive class, or back."""
+        return scores if self.positive_ == 1 else -scores
+
+    def answer(self, batch: MeasureBatch, scores: Vector, mode: Mode) -> tuple[Vector, float]:
+        """Return the coefficients c (n,) of the rows and the loss of the output that a mode chooses.
+
+        Its features are Ψ = Σ_i c_i x_i, and Σ_i c_i·bias for the constant feature; `scores` are those of `row_scores`.
+        """
+        require_labels(batch, mode)
+        if mode == "free":
+            return self.loss_.free(batch.classes, scores), 0.0
+        assert batch.classes is not None
+        if mode == "clamped":
+            return self.loss_.clamped(batch.classes), 0.0
+        return self.loss_.augmented(batch.classes, scores)
+
+    def pool_batch(self, batch: MeasureBatch, query: Query) -> Pooled:
+        """Find the best output of the set."""
+        scores = self.row_scores(batch, query.w)
+        coefficients, loss = self.answer(batch, scores, query.mode)
+        slope, times = batch.transposed_times(coefficients), np.ones(len(query.examples(batch)))
+        if self.biased_:
+            slope = np.append(slope, self.bias * coefficients.sum())
+        if query.weights is not None:
+            slopes: Any = float(query.weights.sum()) * slope
+        else:
+            slopes = Slopes.from_matrix(np.outer(times, slope) if len(times) != 1 else slope[None])
+        return Pooled((loss + float(coefficients @ scores)) * times, slopes, loss * times)
+
+    def decode(self, batch: MeasureBatch, w: Vector, temperature: Temperature) -> SetPredictions:
+        """Return the class of each row: the positive one if its score is above the threshold."""
+        require_hard_max(self, temperature)
+        scores = self.row_scores(batch, w) - self.threshold_
+        numbers = np.where(scores > 0.0, self.positive_, 1 - self.positive_)
+        return SetPredictions(self.labels_.decode(numbers), scores)
+
+    @property
+    def classes_(self) -> NDArray:
+        """The two classes in their order."""
+        return self.labels_.values
+
+    def collect(self, outputs: list[Any]) -> NDArray:
+        """Return predicted classes as an array (n,)."""
+        return self.labels_.values[self.labels_.encode(outputs)]
+
+    @property
+    def judges_scores(self) -> bool:
+        """Whether `loss` and `score` are taken from scores (those of `scores`) and not from predicted classes."""
+        return self.loss_.ranks
+
+    def _found(self, Y_true: Any, Y_pred: Any) -> tuple[Truth, Any]:
+        check_examples(Y_true, Y_pred)
+        truth = self._truth(Y_true)
+        if not self.judges_scores:
+            return truth, self._truth(Y_pred)
+        return truth, self._turned(check_matrix(np.asarray(Y_pred)[:, None], "scores")[:, 0])
+
+    def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
+        """Return Δ of the set, (1,), by true and predicted classes, or by scores where `judges_scores`."""
+        return np.array([self.loss_.lost(*self._found(Y_true, Y_pred))])
+
+    def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
+        """Return the measure itself: 1 − loss, or precision and recall at k as they are; see `loss`."""
+        if sample_weight is not None:
+            raise InputError("sample_weight is given, but Measure judges the whole set at once: leave it out")
+        return self.loss_.quality(*self._found(Y_true, Y_pred))

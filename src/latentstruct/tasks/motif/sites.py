@@ -1,0 +1,178 @@
+"""What people want to see of a trained motif: its sites, its matrix, its consensus."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from latentstruct.core.formatting import show
+from latentstruct.exceptions import InputError
+from latentstruct.io.fasta import Sequences
+from latentstruct.io.meme import check_probabilities
+from latentstruct.tasks.motif.task import Motif
+
+__all__ = [
+    "Site",
+    "best_matches",
+    "common_shift",
+    "consensus",
+    "find_sites",
+    "reverse_complement",
+    "site_matrix",
+    "weight_matrix",
+]
+
+IUPAC = {"AC": "M", "AG": "R", "AT": "W", "CG": "S", "CT": "Y", "GT": "K"}
+
+_COMPLEMENT = str.maketrans("ACGTNacgtn", "TGCANtgcan")
+
+
+class Site(NamedTuple):
+    """The best window of a sequence.
+
+    Attributes
+    ----------
+    sequence : str
+        Name of the sequence.
+    start, end : int
+        The window is letters start … end − 1, counted from 0 on the given strand.
+    strand : int
+        +1 if the motif is read on the given strand, −1 if on the other one.
+    score : float
+        w·φ'(x, +1, h); the sequence is called positive if it is above 0.
+    site : str
+        The letters of the window as the motif reads them.
+    """
+
+    sequence: str
+    start: int
+    end: int
+    strand: int
+    score: float
+    site: str
+
+
+def reverse_complement(sequence: str) -> str:
+    """Return the other strand of a DNA sequence, in its own reading direction."""
+    return sequence.translate(_COMPLEMENT)[::-1]
+
+
+def _motif_task(model: Any) -> Motif:
+    check_is_fitted(model, "coef_")
+    task = getattr(model, "task_", None)
+    if not isinstance(task, Motif):
+        raise InputError(
+            f"the model's task is {type(task).__name__}; expected a trained model of a Motif: train one, for "
+            "instance LatentSSVM(Motif(width=11))"
+        )
+    return task
+
+
+def find_sites(model: Any, sequences: Sequence[str] | Sequences, names: Sequence[str] | None = None) -> list[Site]:
+    """Return the best window of each sequence, whether the model calls the sequence positive or not.
+
+    Parameters
+    ----------
+    model : estimator
+        A trained estimator with a `Motif` task.
+    sequences : list of str or Sequences
+        The sequences.
+    names : list of str, optional
+        Their names; by default those of `sequences`, or their numbers from 1.
+
+    Returns
+    -------
+    list of Site
+        One for each sequence, in the same order.
+    """
+    task = _motif_task(model)
+    if isinstance(sequences, Sequences):
+        names = sequences.names if names is None else names
+        sequences = sequences.sequences
+    if names is None:
+        names = [str(i) for i in range(1, len(sequences) + 1)]
+    if len(names) != len(sequences):
+        raise InputError(f"found {len(names)} names; expected {len(sequences)}, one for each sequence: give as many")
+    scores, starts, strands = task.best_windows(task.prepare(sequences), model.coef_)
+    sites = []
+    for i, (score, start, strand) in enumerate(zip(scores.tolist(), starts.tolist(), strands.tolist(), strict=True)):
+        end = start + int(task.width)
+        window = sequences[i][start:end].upper()
+        sites.append(Site(names[i], start, end, strand, score, window if strand > 0 else reverse_complement(window)))
+    return sites
+
+
+def site_matrix(site_sequences: Sequence[str], pseudocount: float = 1.0) -> NDArray[np.float64]:
+    """Return the letter probabilities (width, 4) of aligned sites: (counts + pseudocount/4) / (n + pseudocount).
+
+    Parameters
+    ----------
+    site_sequences : list of str
+        Sites of equal length; an N counts for no letter.
+    pseudocount : float, default=1.0
+        Letters added to each position, a quarter of each kind.
+    """
+    if len(site_sequences) == 0:
+        raise InputError("there are no sites; expected at least one to count letters of: give some")
+    if not (np.isfinite(pseudocount) and pseudocount > 0):
+        raise InputError(f"pseudocount is {show(pseudocount)}; expected a number above 0: choose for instance 1")
+    width = len(site_sequences[0])
+    counts = np.zeros((width, 5))
+    for i, site in enumerate(site_sequences):
+        if len(site) != width or width == 0:
+            raise InputError(
+                f"site {i} has {len(site)} letters and the first {width}; expected equal lengths above 0: align them"
+            )
+        letters = ["ACGTN".find(letter) for letter in site.upper()]
+        if -1 in letters:
+            raise InputError(f"site {i} is {show(site)}; expected the letters ACGTN: replace other letters by N")
+        counts[np.arange(width), letters] += 1
+    smoothed = counts[:, :4] + pseudocount / 4
+    return smoothed / smoothed.sum(axis=1, keepdims=True)
+
+
+def consensus(matrix: Any) -> str:
+    """Return the consensus of letter probabilities (width, 4) in IUPAC letters.
+
+    A letter stands alone if its probability is above a half and more than twice the next one's; two letters stand
+    together if they have more than three quarters between them; everything else is N (Cavener 1987).
+    """
+    letters = []
+    for row in check_probabilities(matrix, "matrix"):
+        order = np.argsort(-row, kind="stable")
+        first, second = row[order[0]], row[order[1]]
+        if first > 0.5 and first > 2 * second:
+            letters.append("ACGT"[order[0]])
+        elif first + second > 0.75:
+            letters.append(IUPAC["".join(sorted("ACGT"[k] for k in order[:2]))])
+        else:
+            letters.append("N")
+    return "".join(letters)
+
+
+def weight_matrix(model: Any) -> NDArray[np.float64]:
+    """Return the position-specific weights (width, 4) of A, C, G and T of a trained motif."""
+    task = _motif_task(model)
+    return model.coef_[: 4 * task.width].reshape(task.width, 4).copy()
+
+
+def common_shift(starts: NDArray[np.int64], true_starts: NDArray[np.int64], widest: int) -> int:
+    """Return the shift of at most `widest` letters that brings most starts to the true ones.
+
+    A window one letter further along describes the same motif as well, so a model may settle on either.
+    """
+    shifts = sorted(range(-widest, widest + 1), key=abs)
+    return max(shifts, key=lambda shift: int((starts + shift == true_starts).sum()))
+
+
+def best_matches(sequences: list[str], word: str) -> NDArray[np.int64]:
+    """Return where each sequence agrees with a word in most letters."""
+    letters = np.frombuffer(word.encode(), dtype=np.uint8)
+    places = []
+    for sequence in sequences:
+        text = np.frombuffer(sequence.encode(), dtype=np.uint8)
+        windows = np.lib.stride_tricks.sliding_window_view(text, len(word))
+        places.append(int((windows == letters).sum(axis=1).argmax()))
+    return np.array(places)

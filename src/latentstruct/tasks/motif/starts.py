@@ -1,0 +1,198 @@
+"""Initial motifs: words that are enriched in positive sequences, refined to matrices.
+
+1. For words of six to eight letters, the number of positive sequences with the word is compared with the
+   number expected from its frequency in the negative sequences.
+2. Each of the best words that are no shifts or neighbours of better ones becomes a matrix of the motif's width, which
+   expectation maximization refines: one site in each positive sequence against a Markov background, all phases of the
+   window tried in each iteration.
+3. The matrices are ordered by how well they separate positive from negative sequences.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from latentstruct.core.types import Indices, Vector
+from latentstruct.kernels import motif as kernels
+from latentstruct.kernels.motif import Layout
+
+if TYPE_CHECKING:
+    from latentstruct.tasks.motif.task import Motif, MotifBatch
+
+WORD_LENGTHS = (6, 7, 8)
+WORDS_CONSIDERED, MOST_SEEDS = 400, 8
+ROUNDS = 15
+MOST_WINDOWS = 300_000
+"""Positive windows that refinement looks at: more sequences make a better matrix than is needed to begin with."""
+NEGATIVES_PER_POSITIVE = 3
+SAME = 0.8
+"""Share of equal windows from which on two starts are taken for one."""
+
+
+def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[tuple[Indices, Indices]]:
+    """Return starts and strands of the positive sequences' windows under each refined matrix, the best first."""
+    layout, truth = batch.layout, batch.truth()
+    positive, negative = np.flatnonzero(truth), np.flatnonzero(~truth)
+    if len(positive) == 0:
+        return []
+    if len(negative) == 0:
+        negative = positive
+    grower = MotifGrower(task, layout, positive, negative)
+    motifs = list(map(grower.grow, _seeds(layout, positive, negative, task.width, task.strands)))
+    kept: list[tuple[Indices, Indices]] = []
+    for k in np.argsort([-grower.separation(w) for w in motifs], kind="stable"):
+        _, starts, strands = task.best_windows(batch, motifs[k], positive)
+        # Mostly the same windows, on whatever strand, would be the same start again.
+        if all(np.mean(starts == others) < SAME for others, _ in kept):
+            kept.append((starts, strands))
+    return kept
+
+
+def _seeds(layout: Layout, positive: Indices, negative: Indices, width: int, strands: int) -> list[NDArray[np.int64]]:
+    """Return the letters of the most enriched words that are not alike."""
+    ranked: list[tuple[float, int, int]] = []
+    for length in sorted({*np.minimum(WORD_LENGTHS, width).tolist()}):
+        scores = word_enrichment(layout, positive, negative, length, strands)
+        best = np.argsort(-scores, kind="stable")[:WORDS_CONSIDERED]
+        best = best[scores[best] > -np.inf]
+        ranked += zip(scores[best].tolist(), best.tolist(), [length] * len(best), strict=True)
+    ranked.sort(reverse=True)
+    seeds: list[NDArray[np.int64]] = []
+    for _, code, length in ranked:
+        word = letters_of(np.array([code]), length)[0]
+        mirrors = [word, 3 - word[::-1]] if strands == 2 else [word]
+        if not any(_alike(one, seed) for one in mirrors for seed in seeds):
+            seeds.append(word)
+        if len(seeds) == MOST_SEEDS:
+            break
+    return seeds
+
+
+def letters_of(codes: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """Return the letters (n, length) of words by their numbers."""
+    return (codes[:, None] >> (2 * np.arange(length - 1, -1, -1))) & 3
+
+
+def _alike(word: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
+    """Whether two words agree but for one letter where they overlap, in a shift that leaves most of them to overlap."""
+    least = max(1, min(len(word), len(other)) - 2)
+    for shift in range(least - len(word), len(other) - least + 1):
+        low, high = max(0, shift), min(len(other), shift + len(word))
+        if np.count_nonzero(other[low:high] != word[low - shift : high - shift]) <= 1:
+            return True
+    return False
+
+
+def word_enrichment(layout: Layout, positive: Indices, negative: Indices, length: int, strands: int) -> Vector:
+    """Return how surprising each word's presence in positive sequences is, shape (4^length,).
+
+    With q the share of positive sequences that have the word and p the share expected from its frequency in negative
+    windows, the score is n KL(q ‖ p), a bound of −ln P(q or more), minus length·ln 4 for the number of words tried;
+    −inf if q ≤ p. The frequency is shrunk to that of a Markov chain, which counts as much as 2·4^length windows.
+    """
+    both = strands == 2
+    n_words = 4**length
+    present, frequency = np.zeros(n_words, dtype=np.int64), np.zeros(n_words, dtype=np.int64)
+    kernels.word_counts(layout.bases, layout.offsets, positive, length, both, True, present)
+    kernels.word_counts(layout.bases, layout.offsets, negative, length, both, False, frequency)
+    words = letters_of(np.arange(n_words), length)
+    expected = _chain_probability(layout, negative, words)
+    if both:
+        mirror = (3 - words[:, ::-1]) @ (4 ** np.arange(length - 1, -1, -1))
+        expected = np.where(mirror == np.arange(n_words), expected, expected + expected[mirror])
+    prior = 2.0 * n_words
+    rate = (frequency + prior * expected) / (frequency.sum() + prior)
+    lengths = layout.offsets[positive + 1] - layout.offsets[positive] - length + 1
+    typical = np.quantile(lengths, (np.arange(8) + 0.5) / 8)
+    p = np.clip(-np.expm1(-np.outer(rate, typical)).mean(axis=1), 1e-12, 1 - 1e-12)
+    q = present / len(positive)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kept = np.where(q > 0, q * np.log(q / p), 0.0) + np.where(q < 1, (1 - q) * np.log((1 - q) / (1 - p)), 0.0)
+    return np.where(q > p, len(positive) * kept - length * np.log(4.0), -np.inf)
+
+
+def _chain_probability(layout: Layout, rows: Indices, words: NDArray[np.int64]) -> Vector:
+    """Return the probabilities of words under a first-order Markov chain of the rows' letters, shape (n,)."""
+    pairs = np.zeros(16, dtype=np.int64)
+    kernels.word_counts(layout.bases, layout.offsets, rows, 2, False, False, pairs)
+    joint = (pairs.reshape(4, 4) + 1.0) / (pairs.sum() + 16.0)
+    first = joint.sum(axis=1)
+    steps = joint / first[:, None]
+    probability = first[words[:, 0]]
+    for t in range(words.shape[1] - 1):
+        probability = probability * steps[words[:, t], words[:, t + 1]]
+    return probability
+
+
+class MotifGrower:
+    """Expectation maximization of motifs with one site in each positive sequence."""
+
+    def __init__(self, task: "Motif", layout: Layout, positive: Indices, negative: Indices) -> None:
+        self.task, self.layout = task, layout
+        thinning = -(-int(np.diff(layout.windows)[positive].sum()) // MOST_WINDOWS)
+        self.sites = positive[::thinning]
+        some = negative[:: max(1, len(negative) // (NEGATIVES_PER_POSITIVE * len(self.sites)))]
+        self.judged = np.concatenate([self.sites, some])
+        counts = np.zeros(task.n_states_, dtype=np.int64)
+        scanned = layout.bases, layout.offsets, negative
+        kernels.word_counts(*scanned, task.background_order + 1, False, False, counts)
+        # An unseen context must not make a letter impossible; one pseudo-count does not hide a seen one.
+        smoothed = counts.reshape(-1, 4) + 1.0
+        # ln P(letter | the o letters before) of all (o+1)-mers.
+        self.background = np.log(smoothed / smoothed.sum(axis=1, keepdims=True)).ravel()
+        letters = np.zeros(4, dtype=np.int64)
+        kernels.word_counts(*scanned, 1, False, False, letters)
+        if task.strands == 2:
+            letters = letters + letters[::-1]
+        self.letters = (letters + 1.0) / (letters.sum() + 4.0)
+        self.pseudo = 0.5 * self.letters * np.sqrt(len(self.sites))
+
+    def weights(self, matrix: NDArray[np.float64]) -> Vector:
+        """Return the weights (d,) of a matrix of letter probabilities against the background."""
+        return np.concatenate([np.log(matrix).ravel(), self.background])
+
+    def matrix(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return letter probabilities from counts (…, 4), shrunk towards the letters of the background."""
+        smoothed = counts + self.pseudo
+        return smoothed / smoothed.sum(axis=1, keepdims=True)
+
+    def phase(self, counts: NDArray[np.float64], margin: int) -> int:
+        """Return the first line of the window of `counts` that explains the letters best; staying wins ties."""
+        gain = (counts * np.log(self.matrix(counts) / self.letters)).sum(axis=1)
+        sums = np.concatenate([[0.0], np.cumsum(gain)])
+        windows = sums[self.task.width :] - sums[: -self.task.width]
+        best = int(np.argmax(windows))
+        return best if windows[best] > windows[margin] + 1e-9 else margin
+
+    def grow(self, word: NDArray[np.int64]) -> Vector:
+        """Return the weights (d,) of the motif that grows from a word: log probabilities of letters and background."""
+        width = self.task.width
+        matrix = np.tile(self.letters, (width, 1))
+        first = (width - len(word)) // 2
+        matrix[first : first + len(word)] *= 0.35
+        matrix[first + np.arange(len(word)), word] += 0.65
+        margin, before = max(1, width // 2), -np.inf
+        for _ in range(ROUNDS):
+            counts = np.zeros((width + 2 * margin, 4))
+            tables = self.task.tables(self.weights(matrix))
+            likelihood = kernels.flank_counts(self.layout, tables, width, self.sites, margin, counts)
+            shift = self.phase(counts, margin)
+            matrix = self.matrix(counts[shift : shift + width])
+            if shift == margin and likelihood - before < 2e-3 * len(self.sites):
+                break
+            before = likelihood if shift == margin else -np.inf
+        return self.weights(matrix)
+
+    def separation(self, w: Vector) -> float:
+        """Return the probability that a positive sequence scores above a negative one (area under the ROC curve).
+
+        A sequence's score is the logarithm of the mean of its windows' likelihood ratios, so that length alone
+        separates nothing.
+        """
+        task, rows, n = self.task, self.judged, len(self.sites)
+        pooled = np.empty(len(rows))
+        kernels.pooled_windows(self.layout, task.tables(w), task.width, rows, 1.0, 0.0, pooled)
+        ranks = rankdata(pooled - np.log(np.diff(self.layout.windows)[rows]))[:n]
+        return float((ranks.sum() - n * (n + 1) / 2) / (n * (len(rows) - n)))

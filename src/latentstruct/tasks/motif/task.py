@@ -1,0 +1,505 @@
+"""Motifs: a DNA sequence is positive if it contains a motif, whose position is latent."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.formatting import show
+from latentstruct.core.memory import require
+from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.types import Indices, Vector, joined_offsets, offsets_from_lengths
+from latentstruct.core.validation import check_integer
+from latentstruct.exceptions import InputError
+from latentstruct.kernels import motif as kernels
+from latentstruct.kernels.motif import Layout, Tables
+from latentstruct.kernels.planes import Atoms, Rows
+from latentstruct.planes.plane import Planes, Slopes, no_rows
+from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
+from latentstruct.tasks.labels import as_list
+from latentstruct.tasks.motif.starts import refined_motifs
+from latentstruct.tasks.packing import Arrays, PackedArrays, optional
+
+Window = tuple[int, int] | None
+"""Start and strand of a window; None for a negative sequence."""
+Scan = tuple[Layout, Tables, int]
+"""Sequences, the weights to scan them with, and the width."""
+LETTERS = "ACGTN"
+MOST_WIDTH, MOST_ORDER = 1000, 5
+BYTES_OF_LETTER, BYTES_OF_LAYOUT = 40, 3
+"""Bytes of scores that a letter of the scanned sequence takes, and of numbers that each letter takes."""
+
+_NUMBERS = np.full(256, 255, dtype=np.uint8)
+for _number, _letter in enumerate(LETTERS):
+    _NUMBERS[[ord(_letter), ord(_letter.lower())]] = _number
+
+
+@dataclass
+class MotifBatch:
+    """Sequences laid out flat, and which of them are positive."""
+
+    layout: Layout
+    positive: NDArray[np.bool_] | None
+    rows: Rows = field(default_factory=no_rows, repr=False)
+    starts: list[tuple[Indices, Indices]] | None = field(default=None, repr=False)
+    """Initial windows, found at first use."""
+
+    @property
+    def n_examples(self) -> int:
+        """Number of sequences."""
+        return len(self.layout.offsets) - 1
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it is known which sequences are positive."""
+        return self.positive is not None
+
+    def truth(self) -> NDArray[np.bool_]:
+        """Return which sequences are positive, or raise if that is not known."""
+        require_labels(self, "clamped")
+        assert self.positive is not None
+        return self.positive
+
+
+class MotifState(TypedDict):
+    """What `Motif` learns, as files have it: the negative and the positive label."""
+
+    n_features: int
+    labels: tuple[bool | int, bool | int]
+
+
+class Motif(BaseTask[MotifBatch]):
+    """Motif finding: y = +1 if a sequence holds a motif, at a place h that stays hidden; y = −1 if it holds none.
+
+    With PSM_j the indicator of the letter at position j of the motif, and BG that of the (o+1)-mer which ends at a
+    position (none before position o),
+
+        φ(x, +1, h) = Σ_{0≤j<l} PSM_j(x_{h+j}) + Σ_{i outside the window} BG(x_{i−o} … x_i)
+        φ(x, −1) = Σ_i BG(x_{i−o} … x_i)
+
+    The explanation of the whole sequence by the background is common to all of them and is left out, which changes no
+    difference of scores and so neither training nor prediction:
+
+        φ'(x, +1, h) = Σ_{0≤j<l} PSM_j(x_{h+j}) − Σ_{h≤i<h+l} BG(x_{i−o} … x_i),    φ'(x, −1) = 0
+
+    Δ is the zero-one loss. All temperatures are exact.
+
+    Parameters
+    ----------
+    width : int
+        l, the number of letters of the motif.
+    background_order : int from 0 to 5, default=3
+        o, the order of the Markov background.
+    strands : 1 or 2, default=1
+        2 if the motif may lie on the other strand: the window is then also read reversed and complemented by the
+        position-specific part, while the background keeps reading the given strand.
+
+    Notes
+    -----
+    X is a collection of strings over A, C, G, T and N of either case; windows that hold an N are no candidates, and
+    an (o+1)-mer with an N is no feature. Y holds +1 and −1, 1 and 0, or True and False; predictions are spelled alike.
+    A latent is a pair (start, strand) with the first letter of the window counted from 0 on the given strand and
+    strand +1 or −1, and None for a negative sequence. Weight 4j + a belongs to letter a (A, C, G, T) at position j;
+    the 4^(o+1) background weights follow.
+
+    Examples
+    --------
+    >>> from latentstruct import Motif
+    >>> task = Motif(width=3, background_order=0)
+    >>> task.learn(["ACGTTT", "CCCCC"], [1, -1])
+    >>> task.n_features
+    16
+    """
+
+    tags = TaskTags(
+        latent="always",
+        soft=True,
+        two_temperatures=True,
+        classifier=True,
+        binary=True,
+        threaded_decoding=True,
+        refit_parameters=("width", "background_order", "strands"),
+    )
+    latent = True
+
+    def __init__(self, width: int, background_order: int = 3, strands: int = 1) -> None:
+        self.width = width
+        self.background_order = background_order
+        self.strands = strands
+
+    def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        """Check the parameters, and that there are sequences of both kinds in some of the blocks."""
+        self._set()
+        spelled: dict[tuple[bool, Any], None] = {}
+        n_examples = 0
+        for X, Y in blocks:
+            check_examples(X, Y)
+            _positive(Y)
+            for y in as_list(Y):
+                # True and 1 are different spellings, but equal.
+                spelled[isinstance(y, bool | np.bool_), y] = None
+            n_examples += len(Y)
+        labels = [y for _, y in spelled]
+        negative = {int(y) for y in labels if not y > 0}
+        if len(negative) > 1:
+            raise InputError("negative labels are spelled both 0 and -1; expected one of them: relabel the sequences")
+        if not negative or max(labels) < 1:
+            kind, other = ("negative", "positive") if negative else ("positive", "negative")
+            raise InputError(
+                f"all {n_examples} sequences are {kind}; expected some that are {other}: give both kinds, for "
+                "instance shuffled or random genomic sequences as negatives"
+            )
+        self.labels_ = (False, True) if all(flag for flag, _ in spelled) else (negative.pop(), 1)
+
+    def _set(self) -> None:
+        limits = {"width": (1, MOST_WIDTH), "background_order": (0, MOST_ORDER), "strands": (1, 2)}
+        for name, (low, high) in limits.items():
+            check_integer(getattr(self, name), name, low, high)
+        self.n_states_ = 4 ** (self.background_order + 1)
+        self.n_features = 4 * self.width + self.n_states_
+
+    def state(self) -> dict[str, Any]:
+        """Return what `learn` found, for saving."""
+        return {"n_features": int(self.n_features), "labels": self.labels_}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found."""
+        self.adopt(state)
+        if int(state["n_features"]) != self.n_features:
+            raise InputError(
+                f"the state has {state['n_features']} features, but width {self.width} and background order "
+                f"{self.background_order} have {self.n_features}: restore it with the parameters it was saved with"
+            )
+
+    def adopt(self, state: dict[str, Any]) -> None:
+        """Take over what an earlier `learn` found with another width, order or number of strands."""
+        self._set()
+        self.labels_ = tuple(state["labels"])
+
+    def prepare(self, X: Any, Y: Any = None) -> MotifBatch:
+        """Validate the sequences and lay them out flat."""
+        check_examples(X, Y)
+        if isinstance(X, str):
+            raise InputError("X is one string; expected a collection of sequences: put it into a list")
+        return MotifBatch(self._layout(*_numbered(list(X))), None if Y is None else _positive(Y))
+
+    def _layout(self, bases: NDArray[np.uint8], offsets: Indices) -> Layout:
+        """Number words and windows of sequences, each of which must have a window."""
+        longest = int(np.diff(offsets).max(initial=0))
+        require(
+            float(BYTES_OF_LETTER * longest + BYTES_OF_LAYOUT * len(bases)),
+            f"a search in {len(bases)} letters, of which one sequence has {longest},",
+            "cut long sequences into shorter ones",
+        )
+        quads, contexts = np.empty(len(bases), dtype=np.uint8), np.empty(len(bases), dtype=np.uint16)
+        kernels.number_letters(bases, offsets, self.background_order, quads, contexts)
+        layout = Layout(bases, quads, contexts, offsets, *_runs(bases, offsets, self.width))
+        empty = np.flatnonzero(np.diff(layout.windows) == 0)
+        if len(empty):
+            i = int(empty[0])
+            raise InputError(
+                f"sequence {i} ({offsets[i + 1] - offsets[i]} letters) has no {self.width} letters in a row without N; "
+                "expected at least one window of the motif's width: remove the sequence or choose a smaller width"
+            )
+        return layout
+
+    def pack(self, batch: MotifBatch) -> Arrays:
+        """Return a batch as arrays that can be stored: letters, not windows, so that any width can be chosen later."""
+        positive = None if batch.positive is None else batch.positive.view(np.uint8)
+        return {"letters": batch.layout.bases, "offsets": batch.layout.offsets, **optional(positive=positive)}
+
+    def unpack(self, arrays: Arrays) -> MotifBatch:
+        """Return the batch of stored arrays, which are checked."""
+        found = PackedArrays(arrays)
+        letters = found.numbers("letters", 0, len(LETTERS), dtype=np.uint8)
+        offsets = found.pointers("offsets", len(letters))
+        positive = found.flags("positive", len(offsets) - 1) if "positive" in found else None
+        return MotifBatch(self._layout(letters, offsets), positive)
+
+    def true_outputs(self, batch: MotifBatch) -> NDArray:
+        """Return the labels that a batch was prepared with."""
+        return self.classes_[batch.truth().astype(np.int64)]
+
+    def tables(self, w: Vector) -> Tables:
+        """Return the weights in the form that windows are scanned with."""
+        matrix = np.ascontiguousarray(w[: 4 * self.width]).reshape(self.width, 4)
+        mirrored = matrix[::-1, ::-1].copy() if self.strands == 2 else np.zeros((0, 4))
+        return Tables(kernels.fold_matrix(matrix), kernels.fold_matrix(mirrored), np.append(w[4 * self.width :], 0.0))
+
+    def best_windows(
+        self, batch: MotifBatch, w: Vector, rows: Indices | None = None
+    ) -> tuple[Vector, Indices, Indices]:
+        """Return score, start and strand of the highest window of each sequence, each of shape (n,)."""
+        rows = np.arange(batch.n_examples) if rows is None else rows
+        values, starts, strands = np.empty(len(rows)), np.empty_like(rows), np.empty_like(rows)
+        kernels.best_windows(batch.layout, self.tables(w), self.width, rows, values, starts, strands)
+        return values, starts - batch.layout.offsets[rows], strands
+
+    def _window_slopes(self, batch: MotifBatch, starts: Indices, strands: Indices, factors: Vector) -> Slopes:
+        """Return the features of one window per example, given by its flat start, times its factor."""
+        most, windows = 2 * self.width * int(np.count_nonzero(factors)), (starts, strands, factors)
+        atoms = pointers, column, value = np.empty(len(starts) + 1, np.int64), np.empty(most, np.int32), np.empty(most)
+        end = kernels.window_atoms(batch.layout, self.width, self.n_states_, *windows, *atoms)
+        return Slopes(batch.rows, pointers, Atoms(np.full(end, -1, dtype=np.int32), column[:end], value[:end]))
+
+    def pool_batch(self, batch: MotifBatch, query: Query, order: float = 0.0) -> Pooled:
+        """Pool windows, by Rényi entropy if `order` is above 0, and labels of the sequences of a query."""
+        rows, temperature = query.examples(batch), query.temperature
+        scan, soft = (batch.layout, self.tables(query.w), self.width), order > 0 or temperature != HARD
+        # Added to the scores of the negative and of the positive label.
+        bonus, n = np.zeros((len(rows), 2)), len(rows)
+        if query.mode != "free":
+            truth = batch.truth()[rows]
+            bonus[np.arange(n), 1 - truth] = 1.0 if query.augmented else -np.inf
+        labels = values, positive = np.empty(n), np.empty(n)
+        slopes: Slopes | Vector
+        if query.weights is not None and soft and order == 0:
+            total = np.zeros(self.n_features + 1)
+            kernels.soft_total(*scan, rows, bonus, temperature, query.weights, *labels, total)
+            slopes = total[:-1].copy()
+        elif temperature.latent == 0 and order == 0:
+            slopes = self._best_slopes(batch, query, scan, (rows, bonus, *labels))
+        else:
+            most = int(np.minimum(self.n_states_, np.diff(batch.layout.offsets)[rows]).sum()) + 4 * self.width * n
+            pointers, column, value = np.empty(n + 1, dtype=np.int64), np.empty(most, dtype=np.int32), np.empty(most)
+            end = kernels.soft_atoms(*scan, rows, bonus, temperature, order, *labels, pointers, column, value)
+            atoms = Atoms(np.full(end, -1, dtype=np.int32), column[:end].copy(), value[:end].copy())
+            slopes = Slopes(batch.rows, pointers, atoms)
+        losses = np.where(truth, 1.0 - positive, positive) if query.augmented else np.zeros(n)
+        return Pooled(values, slopes, losses, soft, exact=order == 0)
+
+    def renyi_pool(self, batch: MotifBatch, query: Query, order: float) -> Pooled:
+        """Pool labels at ε_y by Δ_i(y) + G_α(y), where windows are pooled by Rényi entropy of order α; G_α(−1) = 0."""
+        return self.pool_batch(batch, query, order)
+
+    def _best_slopes(self, batch: MotifBatch, query: Query, scan: Scan, labels: tuple[NDArray[Any], ...]) -> Slopes:
+        """Pool the labels of the best windows, whose features are returned."""
+        found: dict[int, Slopes] = {}
+
+        def search(first: int, last: int) -> None:
+            rows, bonus, values, positive = labels
+            part = slice(first, last)
+            starts, strands = np.empty_like(rows[part]), np.empty_like(rows[part])
+            pooled = values[part], positive[part], starts, strands
+            kernels.pool_best_windows(*scan, rows[part], bonus[part], query.temperature.output, *pooled)
+            found[first] = self._window_slopes(batch, starts, strands, positive[part])
+
+        query.chunks.run(search, len(labels[0]))
+        if len(found) == 1:
+            return found[0]
+        parts = [found[first] for first in sorted(found)]
+        atoms = Atoms(*map(np.concatenate, zip(*(part.atoms for part in parts), strict=True)))
+        return Slopes(batch.rows, joined_offsets([part.pointers for part in parts]), atoms)
+
+    def chunked(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> bool:
+        """Return whether `pool_batch` splits its work: where windows are maximized."""
+        return temperature.latent == 0
+
+    def work(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each sequence takes, shape (n,)."""
+        softness = 1.0 if temperature.latent == 0 else 4.0
+        scans = softness * self.strands * (2.0 + self.width / 4.0) * np.diff(batch.layout.windows)
+        return np.where(batch.truth(), scans, 10.0) if mode == "clamped" else scans
+
+    def overhead(self, batch: MotifBatch) -> float:
+        """Return about how many nanoseconds the tables of scores take."""
+        return 5e4
+
+    def scores(self, batch: MotifBatch, w: Vector, latent_temperature: float = 0.0, order: float = 0.0) -> Vector:
+        """Return smax_{ε_h} over h of w·φ'(x, +1, h), or G_α(+1), of each sequence, shape (n,); above 0 means +1."""
+        if latent_temperature == 0:
+            return self.best_windows(batch, w)[0]
+        pooled, rows = np.empty(batch.n_examples), np.arange(batch.n_examples)
+        kernels.pooled_windows(batch.layout, self.tables(w), self.width, rows, latent_temperature, order, pooled)
+        return pooled
+
+    def renyi_scores(self, batch: MotifBatch, w: Vector, order: float) -> Vector:
+        """Return G_α(+1) of each sequence, shape (n,); above 0 means +1."""
+        return self.scores(batch, w, 1.0, order)
+
+    def window_scores(self, batch: MotifBatch, w: Vector) -> list[NDArray[np.float64]]:
+        """Return the scores of all windows, for each sequence of shape (strands, length − width + 1).
+
+        Windows that hold an N have the score −inf.
+        """
+        tables, layout, found = self.tables(w), batch.layout, []
+        for i, length in enumerate(np.diff(layout.offsets)):
+            starts = np.empty(layout.windows[i + 1] - layout.windows[i], dtype=np.int64)
+            known = kernels.all_scores(layout, tables, self.width, i, starts)
+            found.append(np.full((self.strands, length - self.width + 1), -np.inf))
+            found[-1][:, starts - layout.offsets[i]] = known
+        return found
+
+    def decode(self, batch: MotifBatch, w: Vector, temperature: Temperature, order: float = 0.0) -> list[Prediction]:
+        """Return the label of each sequence and, if it is +1, the best window (windows pooled at ε_h)."""
+        best, starts, strands = self.best_windows(batch, w)
+        pooled = self.scores(batch, w, temperature.latent, order) if temperature.latent else best
+        negative, positive = self.labels_
+        return [
+            Prediction(positive, (start, strand), score) if score > 0 else Prediction(negative, None, 0.0)
+            for score, start, strand in zip(pooled.tolist(), starts.tolist(), strands.tolist(), strict=True)
+        ]
+
+    def renyi_decode(self, batch: MotifBatch, w: Vector, order: float) -> list[Prediction]:
+        """Return argmax_y G_α(y) of each sequence and, if it is +1, the best window."""
+        return self.decode(batch, w, Temperature(0.0, 1.0), order)
+
+    def collect(self, outputs: list[Any]) -> NDArray:
+        """Return predicted labels as an array (n,), spelled as in training."""
+        return np.array(outputs, dtype=self.classes_.dtype)
+
+    @property
+    def classes_(self) -> NDArray:
+        """The negative and the positive label, as spelled in training."""
+        return np.array(self.labels_)
+
+    def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
+        """Return 0 where the labels agree and 1 elsewhere, wherever the window was seen."""
+        true, predicted = _positive(Y_true), _positive(Y_pred)
+        if len(true) != len(predicted):
+            raise InputError(f"Y_true has {len(true)} labels but Y_pred has {len(predicted)}: give equally many")
+        return (true != predicted).astype(np.float64)
+
+    def complete(self, batch: MotifBatch, w: Vector) -> list[Window]:
+        """Return the best window of each positive sequence, and None for the negative ones."""
+        rows = np.flatnonzero(batch.truth())
+        _, starts, strands = self.best_windows(batch, w, rows)
+        return self._latents(batch, rows, starts, strands)
+
+    def _latents(self, batch: MotifBatch, rows: Indices, starts: Indices, strands: Indices) -> list[Window]:
+        latents: list[Window] = [None] * batch.n_examples
+        for i, start, strand in zip(rows.tolist(), starts.tolist(), strands.tolist(), strict=True):
+            latents[i] = (start, strand)
+        return latents
+
+    def completion_planes(self, batch: MotifBatch, latents: Sequence[Any]) -> Planes:
+        """Return the planes φ'(x_i, y_i, h_i)·w of given windows."""
+        positive = batch.truth()
+        require_one_latent_each(batch, latents)
+        starts, strands = np.zeros(len(positive), dtype=np.int64), np.ones(len(positive), dtype=np.int64)
+        for i, latent in enumerate(latents):
+            if positive[i]:
+                starts[i], strands[i] = self._checked_window(batch.layout, i, latent)
+            elif latent is not None:
+                raise InputError(f"latent {i} is {show(latent)}, but sequence {i} is negative: give None for it")
+        slopes = self._window_slopes(batch, starts, strands, positive.astype(np.float64))
+        return Planes(*slopes, np.zeros(len(positive)), np.zeros(len(positive)), self.n_features)
+
+    def _checked_window(self, layout: Layout, i: int, latent: Any) -> tuple[int, int]:
+        """Return flat start and strand of a window."""
+        try:
+            start, strand = map(int, latent)
+            whole = start == latent[0] and strand == latent[1]
+        except (TypeError, ValueError, IndexError, OverflowError):
+            whole = False
+        if not whole or strand not in ((1, -1) if self.strands == 2 else (1,)):
+            expected = "+1 or -1" if self.strands == 2 else "+1, because strands is 1"
+            raise InputError(
+                f"latent {i} is {show(latent)}; expected (start, strand) of a window of the positive sequence {i}, "
+                f"with integers and strand {expected}: correct it"
+            )
+        flat, runs = layout.offsets[i] + start, slice(layout.runs[i], layout.runs[i + 1])
+        if not ((layout.first[runs] <= flat) & (flat < layout.stop[runs])).any():
+            length = layout.offsets[i + 1] - layout.offsets[i]
+            raise InputError(
+                f"latent {i} starts at {start}, but sequence {i} ({length} letters) has no window of {self.width} "
+                f"letters without N there: give a start from 0 to {length - self.width} of such a window"
+            )
+        return flat, strand
+
+    def random_latents(self, batch: MotifBatch, rng: np.random.Generator) -> list[Window]:
+        """Return a window for each positive sequence, drawn uniformly among all of its windows and strands."""
+        rows, layout = np.flatnonzero(batch.truth()), batch.layout
+        counts = layout.windows[rows + 1] - layout.windows[rows]
+        drawn = (rng.random(len(rows)) * counts * self.strands).astype(np.int64)
+        number = layout.windows[rows] + drawn % counts
+        # Windows are numbered through run by run, so a window's run is found by its number.
+        before = offsets_from_lengths(layout.stop - layout.first)
+        run = np.searchsorted(before, number, side="right") - 1
+        starts = layout.first[run] + number - before[run] - layout.offsets[rows]
+        return self._latents(batch, rows, starts, np.where(drawn < counts, 1, -1))
+
+    def initial_latents(self, batch: MotifBatch, rng: np.random.Generator, attempt: int) -> list[Window]:
+        """Return the windows of the `attempt`-th best of the motifs that grow from enriched words.
+
+        Words that are enriched in positive sequences relative to the negative ones are refined to matrices by
+        expectation maximization (see `latentstruct.tasks.motif.starts`). Further attempts begin with the same motifs
+        in another phase: all windows are moved by one random distance of up to half a width. Windows are random if
+        no word is enriched.
+        """
+        rows = np.flatnonzero(batch.truth())
+        if batch.starts is None:
+            batch.starts = refined_motifs(self, batch)
+        if not batch.starts:
+            return self.random_latents(batch, rng)
+        starts, strands = batch.starts[attempt % len(batch.starts)]
+        if attempt >= len(batch.starts):
+            reach = max(1, self.width // 2)
+            starts = self.moved(batch, rows, starts, strands, int(rng.choice([-1, 1]) * rng.integers(1, reach + 1)))
+        return self._latents(batch, rows, starts, strands)
+
+    def moved(self, batch: MotifBatch, rows: Indices, starts: Indices, strands: Indices, distance: int) -> Indices:
+        """Return the starts moved along their strands, but where there is no such window as they were."""
+        layout = batch.layout
+        flat = layout.offsets[rows] + starts + distance * strands
+        run = np.searchsorted(layout.first, flat, side="right") - 1
+        inside = (run >= layout.runs[rows]) & (run < layout.runs[rows + 1]) & (flat < layout.stop[run])
+        return np.where(inside, flat - layout.offsets[rows], starts)
+
+
+def _positive(Y: Any) -> NDArray[np.bool_]:
+    """Return which labels are positive."""
+    labels = as_list(Y)
+    positive = np.empty(len(labels), dtype=bool)
+    for i, y in enumerate(labels):
+        if not (isinstance(y, Real | np.bool_) and y in (1, 0, -1)):
+            raise InputError(
+                f"label {i} is {show(y)}; expected +1 and -1, 1 and 0, or True and False: relabel the sequences"
+            )
+        positive[i] = y == 1
+    return positive
+
+
+def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
+    """Return the letters of all sequences as numbers, and the offsets of the sequences."""
+    for i, x in enumerate(X):
+        if not isinstance(x, str):
+            raise InputError(
+                f"sequence {i} is of type {type(x).__name__}; expected a string of the letters {LETTERS}: convert it"
+            )
+    offsets = offsets_from_lengths(map(len, X))
+    # One byte for each character, whatever it is, so that places in the text are places in the array.
+    text = "".join(X).encode("latin-1", errors="replace")
+    bases = _NUMBERS[np.frombuffer(text, dtype=np.uint8)]
+    if len(bases) and bases.max() == 255:
+        at = int(np.argmax(bases == 255))
+        i = int(np.searchsorted(offsets, at, side="right")) - 1
+        place = at - int(offsets[i])
+        raise InputError(
+            f"sequence {i} has {show(X[i][place])} at position {place}; expected the letters {LETTERS} of either case: "
+            "replace other letters by N"
+        )
+    return bases, offsets
+
+
+def _runs(bases: NDArray[np.uint8], offsets: Indices, width: int) -> tuple[Indices, ...]:
+    """Return the runs of windows without N, as `Layout` has them from `runs` to `most`."""
+    unknown = np.flatnonzero(bases == kernels.UNKNOWN)
+    # A run begins at the start of a sequence or after an N, and ends at the next of either.
+    begins = np.concatenate([offsets[:-1], unknown + 1])
+    owners = np.searchsorted(offsets, np.concatenate([offsets[:-1], unknown]), side="right") - 1
+    owners[: len(offsets) - 1] = np.arange(len(offsets) - 1)
+    order = np.lexsort((begins, owners))
+    begins, owners = begins[order], owners[order]
+    next_unknown = np.append(unknown, len(bases))[np.searchsorted(unknown, begins)]
+    stops = np.minimum(offsets[owners + 1], next_unknown) - width + 1
+    kept = stops > begins
+    begins, stops, owners = begins[kept], stops[kept], owners[kept]
+    n = len(offsets) - 1
+    runs = offsets_from_lengths(np.bincount(owners, minlength=n))
+    windows = offsets_from_lengths(np.bincount(owners, weights=stops - begins, minlength=n).astype(np.int64))
+    most = np.array([(stops - begins).max(initial=0), np.diff(windows).max()])
+    return runs, begins, stops, windows, most

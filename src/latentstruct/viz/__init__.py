@@ -1,0 +1,1 @@
+"""Plots, pictures and reports."""

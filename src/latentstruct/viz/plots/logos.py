@@ -1,0 +1,76 @@
+"""The logo of a motif."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentstruct.exceptions import InputError
+from latentstruct.io.meme import check_probabilities
+from latentstruct.viz.plots.axes import hide_frame, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = {"A": "#2a9d3f", "C": "#2464c4", "G": "#e8a317", "T": "#cc2b2b"}
+THINNEST = 1e-3
+"""Height in bits below which a letter could not be seen."""
+
+
+def plot_logo(matrix: Any, background: Any = None, ax: "Axes | None" = None) -> "Axes":
+    """Draw the sequence logo of letter probabilities.
+
+    The stack at position j has the height Σ_a p_ja log₂(p_ja / b_a) bits, of which letter a takes the share p_ja, the
+    likeliest on top.
+
+    Parameters
+    ----------
+    matrix : array of shape (width, 4)
+        Probabilities p of A, C, G and T at each position.
+    background : array of shape (4,), optional
+        Frequencies b of the letters elsewhere, uniform by default.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+    """
+    rows = check_probabilities(matrix, "matrix")
+    letters = np.full(4, 0.25)
+    if background is not None:
+        letters = check_probabilities(np.asarray(background)[None], "background", 1)[0]
+        if (letters == 0).any():
+            raise InputError(f"background is {letters.tolist()}; expected values above 0: add pseudo-counts")
+    ax = new_axes() if ax is None else ax
+    logarithms = np.log2(np.maximum(rows, 1e-300) / letters)
+    bits = (rows * logarithms).sum(axis=1)
+    for j, (row, height) in enumerate(zip(rows, bits, strict=True)):
+        bottom = 0.0
+        for a in np.argsort(row, kind="stable"):
+            _draw_letter(ax, "ACGT"[a], j + 1, bottom, float(row[a] * height))
+            bottom += float(row[a] * height)
+    ax.set_xlim(0.4, len(rows) + 0.6)
+    ax.set_ylim(0.0, max(float(bits.max()) * 1.05, 0.1) if background is not None else 2.0)
+    step = max(1, -(-len(rows) // 20))
+    ax.set_xticks(range(1, len(rows) + 1, step))
+    ax.set_xlabel("position")
+    ax.set_ylabel("information (bits)")
+    hide_frame(ax)
+    return ax
+
+
+def _draw_letter(ax: "Axes", letter: str, position: float, bottom: float, height: float) -> None:
+    """Draw a letter's outline stretched to one position's width and the given height."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.patches import PathPatch
+    from matplotlib.textpath import TextPath
+    from matplotlib.transforms import Affine2D
+
+    if height < THINNEST:
+        return
+    outline = TextPath((0, 0), letter, size=1, prop=FontProperties(family="DejaVu Sans", weight="bold"))
+    box = outline.get_extents()
+    place = Affine2D().translate(-box.x0, -box.y0).scale(0.92 / box.width, height / box.height)
+    place = place.translate(position - 0.46, bottom)
+    ax.add_patch(PathPatch(place.transform_path(outline), facecolor=COLOURS[letter], linewidth=0))

@@ -1,0 +1,97 @@
+"""Latent states: the norms of their weights, and which of them a group norm keeps."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentstruct.core.formatting import show
+from latentstruct.exceptions import InputError
+from latentstruct.viz.plots.axes import hide_frame, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_states(model: Any, names: Any = None, ax: "Axes | None" = None) -> "Axes":
+    """Draw the norm of the weights of each latent state, one bar a class.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``states_``: its task has weights for each state.
+    names : sequence of length H, optional
+        What to write under the states, such as angles; by default their numbers.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+    """
+    norms = getattr(model, "states_", None)
+    if norms is None:
+        raise InputError(
+            "model must be fitted with a task whose states have weights of their own, such as "
+            f"LatentMulticlass(weights='state'), found {show(model)}: train such a model"
+        )
+    n_labels, n_states = norms.shape
+    shown = list(range(n_states)) if names is None else list(names)
+    if len(shown) != n_states:
+        raise InputError(f"names has {len(shown)} entries; expected {n_states}, one for each state: give as many")
+    ax = new_axes(3.2) if ax is None else ax
+    width, places = 0.8 / n_labels, np.arange(n_states)
+    for y, label in enumerate(model.classes_):
+        ax.bar(places + (y - (n_labels - 1) / 2) * width, norms[y], width, label=str(label))
+    ax.set_xticks(places, [_short(name) for name in shown])
+    ax.set_xlabel("state")
+    ax.set_ylabel("norm of the weights")
+    _legend_of_classes(ax, n_labels)
+    return ax
+
+
+def plot_path(path: Any, ax: "Axes | None" = None) -> "Axes":
+    """Draw the norm of each state's weights against the strength λ of the group norm, and how many states are kept.
+
+    Parameters
+    ----------
+    path : GroupNormPath
+        Of `latentstruct.estimators.paths.groupnorm_path`.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default. The number of states has an axis of its own on the right.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes that the norms are drawn on.
+    """
+    if not all(hasattr(path, name) for name in ("strengths", "norms", "n_states", "model")):
+        raise InputError(
+            f"path must be a GroupNormPath, as groupnorm_path returns it, found {show(path)}: give what it returns"
+        )
+    ax = new_axes(3.6) if ax is None else ax
+    norms, classes = path.norms, path.model(0).classes_
+    for y, label in enumerate(classes):
+        lines = ax.plot(path.strengths, norms[:, y], color=f"C{y % 10}", linewidth=1.0)
+        lines[0].set_label(str(label))
+    ax.set_xscale("log")
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlabel("strength λ of the group norm")
+    ax.set_ylabel("norm of each state's weights")
+    _legend_of_classes(ax, len(classes))
+    counts = ax.twinx()
+    counts.plot(path.strengths, path.n_states, color="black", linestyle="--", drawstyle="steps-mid")
+    counts.set_ylim(0.0, norms.shape[1] * norms.shape[2] + 0.5)
+    counts.locator_params(axis="y", integer=True)
+    counts.set_ylabel("states kept (dashed)")
+    counts.spines["top"].set_visible(False)
+    return ax
+
+
+def _short(name: Any) -> str:
+    return f"{name:g}" if isinstance(name, float | np.floating) else str(name)
+
+
+def _legend_of_classes(ax: "Axes", n_labels: int) -> None:
+    ax.legend(title="class", frameon=False, ncols=1 if n_labels <= 4 else 2, fontsize="small")
+    hide_frame(ax)

@@ -1,0 +1,240 @@
+"""How training went: objective and bound, the gap between them, and what the starts reached."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.formatting import show
+from latentstruct.exceptions import InputError
+from latentstruct.viz.plots.axes import hide_frame, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from latentstruct.core.protocols import Round
+
+AXES = {"round": "round", "oracle_calls": "oracle calls", "seconds": "seconds"}
+FEW_ROUNDS = 30
+"""Up to so many rounds each gets a mark of its own."""
+WIDE_RANGE = 20.0
+"""Ratio of the largest to the smallest value from which the axis is logarithmic."""
+VANISHING = 1e-12
+"""What a relative gap of zero is drawn as, since a logarithmic axis has no zero."""
+SAME = 1e-3
+"""Share of the objective that starts are drawn on a scale of at least."""
+FAINT = 0.45
+
+
+def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "round") -> "Axes":
+    """Draw the objective and its lower bound as training went on, one line a start, that of the kept start thicker.
+
+    With latent variables the bound is that of the convex problem of each round, and only drawn for the kept start.
+    Solvers that know the true objective in some rounds only have estimates between the dots.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``history_``.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    by : {"round", "oracle_calls", "seconds"}, default="round"
+        What the horizontal axis counts, from the beginning of each start.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+    """
+    if by not in AXES:
+        raise InputError(f"by is {show(by)}; expected one of {', '.join(map(repr, AXES))}: choose one of these")
+    starts, kept = _rounds_of_starts(model)
+    ax = new_axes(3.2) if ax is None else ax
+    for start, rounds in starts.items():
+        if start != kept:
+            ax.plot(_places(starts, start, by), _objectives(rounds), color="C0", alpha=FAINT, linewidth=1.0)
+    places, rounds = _places(starts, kept, by), starts[kept]
+    objectives, bounds = _objectives(rounds), _finite(line.lower_bound for line in rounds)
+    _draw_line(ax, places, objectives, rounds, "C0", "objective" if len(starts) == 1 else "objective of the kept start")
+    if len(starts) > 1:
+        others = len(starts) - 1
+        ax.plot([], [], color="C0", alpha=FAINT, linewidth=1.0, label=f"{others} other start{'s' * (others > 1)}")
+    if np.isfinite(bounds).any():
+        ax.plot(places, bounds, color="C1", linestyle="--", marker="." if len(rounds) <= FEW_ROUNDS else None)
+        ax.lines[-1].set_label(_name_of_bound(model))
+    _choose_scale(ax, np.concatenate([_objectives(lines) for lines in starts.values()]), bounds)
+    _finish(ax, AXES[by], "objective", whole=by == "round")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def _choose_scale(ax: "Axes", objectives: NDArray, bounds: NDArray) -> None:
+    """Choose an axis on which the first bounds, far below for smooth objectives, do not hide the rest."""
+    objectives, bounds = objectives[np.isfinite(objectives)], bounds[np.isfinite(bounds)]
+    if not len(objectives):
+        return
+    lowest = min(objectives.min(), bounds.min(initial=np.inf))
+    if lowest > 0 and objectives.max() > WIDE_RANGE * lowest:
+        ax.set_yscale("log")
+        return
+    span = float(np.ptp(objectives)) or abs(float(objectives[0])) or 1.0
+    if lowest < objectives.min() - span:
+        ax.set_ylim(objectives.min() - 0.5 * span, objectives.max() + 0.05 * span)
+
+
+def plot_gap(model: Any, ax: "Axes | None" = None, by: str = "round") -> "Axes":
+    """Draw the relative gap between objective and bound as training went on, on a logarithmic axis.
+
+    It is that of the kept start; the dotted line is the tolerance that the estimator was given, if any.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``history_``, by a solver that has bounds; `has_gaps` tells.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    by : {"round", "oracle_calls", "seconds"}, default="round"
+        What the horizontal axis counts.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+    """
+    if by not in AXES:
+        raise InputError(f"by is {show(by)}; expected one of {', '.join(map(repr, AXES))}: choose one of these")
+    starts, kept = _rounds_of_starts(model)
+    gaps = _relative_gaps(starts[kept])
+    if not np.isfinite(gaps).any():
+        raise InputError(
+            f"no round of the training of {type(model).__name__} has a lower bound; expected a solver with bounds: "
+            "draw plot_convergence instead"
+        )
+    ax = new_axes(2.6) if ax is None else ax
+    _draw_line(ax, _places(starts, kept, by), np.maximum(gaps, VANISHING), starts[kept], "C0", "relative gap")
+    tol = getattr(model, "tol", None)
+    if tol:
+        ax.axhline(tol, color="C1", linestyle=":", label=f"tolerance {tol:g}")
+    ax.set_yscale("log")
+    _finish(ax, AXES[by], "relative gap", whole=by == "round")
+    if len(ax.get_legend_handles_labels()[0]) > 1:
+        ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def has_gaps(model: Any) -> bool:
+    """Tell whether `plot_gap` can draw a model's training."""
+    if not getattr(model, "history_", None):
+        return False
+    starts, kept = _rounds_of_starts(model)
+    return bool(np.isfinite(_relative_gaps(starts[kept])).any())
+
+
+def plot_restarts(model: Any, ax: "Axes | None" = None) -> "Axes":
+    """Draw the objective that each start reached, the kept one marked.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``restart_objectives_``.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+    """
+    reached = np.asarray(getattr(model, "restart_objectives_", ()), dtype=np.float64)
+    if not len(reached):
+        raise InputError(
+            f"the {type(model).__name__} has no restart_objectives_; expected a fitted one: call fit first"
+        )
+    kept = _kept_start(model)
+    ax = new_axes(2.6) if ax is None else ax
+    numbers = np.arange(1, len(reached) + 1)
+    others = numbers != kept + 1
+    if others.any():
+        ax.plot(numbers[others], reached[others], "o", color="C0", alpha=0.6, label="given up")
+    ax.plot(numbers[kept], reached[kept], "D", color="C1", markersize=8, label="kept")
+    ax.axhline(reached[kept], color="C1", linestyle=":", linewidth=1.0)
+    ax.set_xlim(0.5, len(reached) + 0.5)
+    # Starts that reached the same but for rounding shall look so.
+    room = max(0.6 * float(np.ptp(reached)), SAME * abs(float(reached[kept])), VANISHING)
+    middle = 0.5 * float(reached.min() + reached.max())
+    ax.set_ylim(middle - room, middle + room)
+    ax.ticklabel_format(axis="y", useOffset=False)
+    _finish(ax, "start", "objective reached", whole=True)
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def _rounds_of_starts(model: Any) -> "tuple[dict[int, list[Round]], int]":
+    """Return the rounds of each start, and which start was kept."""
+    history = getattr(model, "history_", None)
+    if not history:
+        state = "is not fitted" if history is None else "has an empty history"
+        raise InputError(
+            f"the {type(model).__name__} {state}; expected one with the rounds of its training: call fit first"
+        )
+    starts: dict[int, list[Round]] = {}
+    for line in history:
+        starts.setdefault(line.start, []).append(line)
+    kept = _kept_start(model)
+    return starts, kept if kept in starts else max(starts)
+
+
+def _kept_start(model: Any) -> int:
+    reached = getattr(model, "restart_objectives_", None)
+    return int(np.argmin(reached)) if reached else 0
+
+
+def _places(starts: "dict[int, list[Round]]", start: int, by: str) -> NDArray:
+    """Return where the rounds of a start are drawn, counted from the end of the start before it."""
+    if by == "round":
+        # Long histories are thinned out when a model is saved.
+        return np.array([line.round for line in starts[start]])
+    earlier = [getattr(rounds[-1], by) for number, rounds in starts.items() if number < start]
+    return np.array([getattr(line, by) for line in starts[start]]) - max(earlier, default=0)
+
+
+def _objectives(rounds: "Sequence[Round]") -> NDArray:
+    return _finite(line.objective for line in rounds)
+
+
+def _relative_gaps(rounds: "Sequence[Round]") -> NDArray:
+    return _finite(line.gap / max(abs(line.objective), VANISHING) for line in rounds)
+
+
+def _finite(values: Iterable[float]) -> NDArray:
+    """Return the values, NaN where there is none, so that nothing is drawn there."""
+    found = np.array(list(values), dtype=np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _draw_line(ax: "Axes", places: NDArray, values: NDArray, rounds: "Sequence[Round]", color: str, label: str) -> None:
+    """Draw a line with dots where values are true, or where they are few."""
+    true = np.array([not line.estimate for line in rounds])
+    dots = bool(len(rounds) <= FEW_ROUNDS or not true.all())
+    name = label if true.all() else f"{label} (estimates between the dots)"
+    ax.plot(places, values, color=color, linewidth=2.0, label=name)
+    if dots:
+        ax.plot(places[true], values[true], ".", color=color, markersize=7)
+
+
+def _name_of_bound(model: Any) -> str:
+    if getattr(getattr(model, "task_", None), "latent", False):
+        return "bound of each round's convex problem"
+    return "lower bound" if getattr(model, "certified_", True) else "bound (an estimate, not certified)"
+
+
+def _finish(ax: "Axes", x: str, y: str, whole: bool) -> None:
+    """Name the axes and hide the frame where nothing is."""
+    from matplotlib.ticker import MaxNLocator
+
+    if whole:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    hide_frame(ax)

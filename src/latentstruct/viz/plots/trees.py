@@ -1,0 +1,152 @@
+"""Parse trees."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from latentstruct.data.trees import Constituent, Tree, check_tree, is_preterminal, words
+from latentstruct.exceptions import InputError
+from latentstruct.viz.plots.axes import new_axes
+from latentstruct.viz.plots.colours import SINGLE, WRONG
+from latentstruct.viz.plots.features import drawn_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_WORDS = 60
+LONGEST_WORD = 16
+SIGN = 0.065
+"""Inches that a sign of a word takes."""
+LABEL_SIZES = {False: (8, 0.065), True: (7, 0.055)}
+"""Points of the labels, and inches that a sign of them takes, of upright and of sideways trees."""
+ROOM_OF_LABEL = 0.38
+"""Part of a level on each side of its middle that belongs to the label; lines run in the rest."""
+
+
+class _Node(NamedTuple):
+    """A node or a word: its label or text, how deep it lies, the words it covers, and the number of its parent.
+
+    `inner` tells nodes from words, `branches` constituents from tags.
+    """
+
+    label: str
+    depth: int
+    start: int
+    end: int
+    parent: int
+    inner: bool
+    branches: bool
+
+
+def plot_tree(
+    tree: Tree,
+    ax: "Axes | None" = None,
+    marked: Iterable[Constituent] = (),
+    names: Sequence[str] | None = None,
+    sideways: bool | None = None,
+) -> "Axes":
+    """Draw a tree, its words in a line below it or, sideways, in a column to the right of it.
+
+    Parameters
+    ----------
+    tree : Tree
+        The tree, of 60 words at most.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    marked : iterable of Constituent, optional
+        Constituents to frame, wrong ones for instance; one that is there twice is framed as often as it is given.
+    names : sequence of str, optional
+        What to write at the nodes, in preorder and tags included, in place of their labels.
+    sideways : bool, optional
+        Whether the root is on the left, with the words below each other; by default where the words have no room beside
+        each other.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+    """
+    check_tree(tree)
+    if len(words(tree)) > MOST_WORDS:
+        raise InputError(
+            f"the tree has {len(words(tree))} words; expected {MOST_WORDS} at most, as more cannot be read: draw a "
+            "part of it"
+        )
+    nodes, left = _laid_out(tree), Counter(marked)
+    inner = [node for node in nodes if node.inner]
+    if names is not None and len(names) != len(inner):
+        raise InputError(f"names has {len(names)} entries for {len(inner)} nodes; expected one for each: give as many")
+    texts = iter([node.label for node in inner] if names is None else names)
+    ax = new_axes(tree_height(tree)) if ax is None else ax
+    box = ax.get_window_extent()
+    width = box.width / ax.figure.dpi
+    if sideways is None:
+        sideways = width < SIGN * sum(min(len(word), LONGEST_WORD) + 2 for word in words(tree))
+    deepest, (points, sign) = max(node.depth for node in nodes), LABEL_SIZES[sideways]
+    room = width / (deepest + 2.5) if sideways else width / nodes[0].end
+    for node in nodes:
+        if node.parent >= 0:
+            _draw_line(ax, nodes[node.parent], node, deepest, sideways)
+        if not node.inner:
+            _write_word(ax, node, deepest, sideways)
+            continue
+        here = Constituent(node.label, node.start, node.end)
+        framed = node.branches and left[here] > 0
+        left[here] -= framed
+        text = drawn_text(next(texts), max(4, int(2 * ROOM_OF_LABEL * room / sign)))
+        frame = {"boxstyle": "round,pad=0.15", "facecolor": "none", "edgecolor": WRONG} if framed else None
+        ax.text(*_place(node, deepest, sideways), text, fontsize=points, ha="center", va="center", bbox=frame)
+    across, along = (-0.6, deepest + (1.8 if sideways else 0.5)), (-0.6, nodes[0].end - 0.4)
+    ax.set_xlim(across if sideways else along)
+    ax.set_ylim((along if sideways else across)[::-1])
+    ax.set_axis_off()
+    return ax
+
+
+def tree_height(tree: Tree) -> float:
+    """Return how many inches high a picture of a tree should be, however it is turned."""
+    nodes = _laid_out(tree)
+    return 0.4 + max(0.24 * nodes[0].end, 0.36 * (1 + max(node.depth for node in nodes)))
+
+
+def _place(node: _Node, deepest: int, sideways: bool) -> tuple[float, float]:
+    middle, depth = (node.start + node.end - 1) / 2, float(node.depth if node.inner else deepest)
+    return (depth, middle) if sideways else (middle, depth)
+
+
+def _draw_line(ax: "Axes", parent: _Node, node: _Node, deepest: int, sideways: bool) -> None:
+    """Draw the line from a label to one below it, through what no label takes."""
+    (x, y), (to_x, to_y) = (_place(one, deepest, sideways) for one in (parent, node))
+    if sideways:
+        begin, end = x + ROOM_OF_LABEL, to_x - (ROOM_OF_LABEL if node.inner else 0.1)
+        ax.plot([begin, x + 0.5, x + 0.5, end], [y, y, to_y, to_y], color=SINGLE, linewidth=0.8)
+    else:
+        ax.plot([x, to_x], [y + ROOM_OF_LABEL, to_y - ROOM_OF_LABEL], color=SINGLE, linewidth=0.8)
+
+
+def _write_word(ax: "Axes", node: _Node, deepest: int, sideways: bool) -> None:
+    text, aside = drawn_text(node.label, LONGEST_WORD), "left" if sideways else "center"
+    ax.text(*_place(node, deepest, sideways), text, fontsize=9, style="italic", ha=aside, va="center")
+
+
+def _laid_out(tree: Tree) -> list[_Node]:
+    """Return the nodes and words of a tree, each behind its parent; the first is the root."""
+    found: list[_Node] = []
+    position = 0
+    # A number on the stack tells which of the nodes found ends here.
+    stack: list[tuple[Tree, int, int] | int] = [(tree, 0, -1)]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, int):
+            found[top] = found[top]._replace(end=position)
+            continue
+        node, depth, parent = top
+        number = len(found)
+        found.append(_Node(node.label, depth, position, position + 1, parent, True, not is_preterminal(node)))
+        if is_preterminal(node):
+            found.append(_Node(str(node.children[0]), depth + 1, position, position + 1, number, False, False))
+            position += 1
+        else:
+            stack.append(number)
+            stack.extend((child, depth + 1, number) for child in reversed(node.children) if isinstance(child, Tree))
+    return found

@@ -1,0 +1,113 @@
+"""Labelled regions drawn over images, small enough to be looked at side by side."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.data.images import Colour, Pixels, draw_overlay, require_vision
+from latentstruct.exceptions import InputError
+
+__all__ = ["draw_regions", "fit_image", "fit_labels"]
+
+LONGEST_SIDE, SMALL_SIDE = 480, 320
+LETTERS = 22
+"""Height of the numbers in pixels."""
+STRIPE = 6
+"""Width of the stripes of hatched regions in pixels."""
+LIGHT, DARK = (255, 255, 255), (25, 25, 25)
+
+
+def fit_image(image: Any, longest: int = LONGEST_SIDE) -> Pixels:
+    """Return an image of a size to draw on: its longer side has at most so many pixels, and not far below 320.
+
+    Parameters
+    ----------
+    image : uint8 array of shape (height, width, 3)
+        The image.
+    longest : int, default=480
+        Pixels of the longer side. A small image is enlarged, each pixel to a square.
+
+    Returns
+    -------
+    uint8 array of shape (height', width', 3)
+        The image in its proportions.
+    """
+    require_vision()
+    from PIL import Image
+
+    pixels = np.asarray(image)
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or 0 in pixels.shape:
+        raise InputError(
+            f"the image is {pixels.dtype} of shape {pixels.shape}; expected uint8 of shape (height, width, 3): convert "
+            "it to red, green and blue from 0 to 255"
+        )
+    times = min(-(-SMALL_SIDE // max(pixels.shape)), longest // max(pixels.shape))
+    if times > 1:
+        return pixels.repeat(times, axis=0).repeat(times, axis=1)
+    if max(pixels.shape) <= longest:
+        return pixels
+    picture = Image.fromarray(pixels)
+    picture.thumbnail((longest, longest))
+    return np.array(picture)
+
+
+def fit_labels(labels: Any, size: Sequence[int]) -> NDArray[np.int64]:
+    """Return the labels (height, width) at the middles of the pixels of a smaller copy of a size (height', width')."""
+    values = np.asarray(labels)
+    rows, columns = (
+        ((np.arange(small) + 0.5) * large / small).astype(np.int64)
+        for small, large in zip(size[:2], values.shape, strict=True)
+    )
+    found: NDArray[np.int64] = values[np.ix_(rows, columns)]
+    return found
+
+
+def draw_regions(image: Any, labels: Any, colours: Sequence[Colour], numbers: Sequence[int]) -> Pixels:
+    """Draw labelled regions over an image: their colours, and a number in the largest region of each label.
+
+    Parameters
+    ----------
+    image : uint8 array of shape (height, width, 3)
+        The image.
+    labels : int array of shape (height, width)
+        The number of the label of each pixel, −1 where it is not known; such regions are hatched.
+    colours : sequence of colours
+        Those of the labels.
+    numbers : sequence of int
+        What to write for each label.
+
+    Returns
+    -------
+    uint8 array of shape (height, width, 3)
+        The picture.
+    """
+    from PIL import Image, ImageDraw, ImageFont
+
+    pixels, places = np.asarray(image), np.asarray(labels)
+    if pixels.shape[:2] != places.shape:
+        raise InputError(
+            f"labels has the shape {places.shape}; expected {pixels.shape[:2]} as the image: bring them to one size"
+        )
+    drawn = draw_overlay(pixels, places, [""] * len(colours), colours)[: len(pixels)]
+    rows, columns = np.indices(places.shape)
+    stripe = (rows + columns) // STRIPE % 3
+    drawn[(places < 0) & (stripe == 0)] = DARK
+    drawn[(places < 0) & (stripe == 1)] = LIGHT
+    picture = Image.fromarray(drawn)
+    pen, font = ImageDraw.Draw(picture), ImageFont.load_default(LETTERS)
+    for k in np.unique(places[places >= 0]).tolist():
+        middle = _middle(places == k)
+        if middle is not None:
+            pen.text(middle, str(numbers[k]), fill=LIGHT, font=font, anchor="mm", stroke_width=2, stroke_fill=DARK)
+    return np.array(picture)
+
+
+def _middle(region: NDArray[np.bool_]) -> tuple[int, int] | None:
+    """Return x and y of the point of a region that lies deepest inside, None if a number has no room there."""
+    from scipy.ndimage import distance_transform_edt
+
+    depth = distance_transform_edt(np.pad(region, 1))[1:-1, 1:-1]
+    y, x = np.unravel_index(int(depth.argmax()), depth.shape)
+    return (int(x), int(y)) if depth[y, x] >= LETTERS / 3 else None

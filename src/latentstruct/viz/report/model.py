@@ -1,0 +1,294 @@
+"""The page of a trained model."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentstruct.core.formatting import show
+from latentstruct.core.protocols import TransitionWeights
+from latentstruct.exceptions import InputError
+from latentstruct.progress.display import show_number, stop_text
+from latentstruct.tasks import Motif
+from latentstruct.viz.plots import has_gaps, plot_convergence, plot_gap, plot_restarts, plot_states
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, TableBlock, Text
+from latentstruct.viz.report.motifs import estimator_motif, weights_block
+from latentstruct.viz.report.page import Page, Section
+from latentstruct.viz.report.predictions import estimator_examples, prediction_blocks
+from latentstruct.viz.report.words import is_perceptron, model_in_words, training_in_words, why_not_certified
+
+if TYPE_CHECKING:
+    from latentstruct.cli.kind import KindSpec, Trained
+
+__all__ = ["estimator_page", "model_page"]
+
+LABELS_SHOWN = 30
+MOST_TRANSITIONS = 25
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What a page is about: a fitted estimator, and what is known of its origin."""
+
+    estimator: Any
+    name: str
+    task: str
+    library: str
+    n_examples: int | None = None
+    seconds: float | None = None
+
+
+def model_page(kind: "KindSpec | None", model: "Trained", examples: Examples | None) -> Page:
+    """Return the page of a model that the command trained, or, if `kind` is None, that was saved from Python.
+
+    Parameters
+    ----------
+    kind : KindSpec or None
+        What kind of model it is.
+    model : Trained
+        The model; without a kind its record is not looked at.
+    examples : Examples or None
+        Predictions to show.
+
+    Returns
+    -------
+    Page
+        What was trained, how that went, what the weights say, predictions, and timings.
+    """
+    from latentstruct.persistence.models import read_settings
+
+    library = read_settings(model.path).library
+    name = model.path.resolve().name
+    if kind is None:
+        task = type(model.estimator.task_).__name__
+        subject = _Subject(model.estimator, name, task, library)
+        return _page(subject, _general_weight_blocks(model.estimator), examples)
+    record = model.record
+    subject = _Subject(model.estimator, name, kind.name, library, record.n_examples, record.seconds)
+    return _page(subject, kind.weight_blocks(model), examples)
+
+
+def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
+    """Return the page of a fitted estimator; see `latentstruct.viz.report.write_report`."""
+    from latentstruct import __version__
+
+    if not (hasattr(model, "coef_") and hasattr(model, "task_")):
+        raise InputError(f"model is {show(model)}; expected a fitted estimator: call fit first")
+    if X is None and Y is not None:
+        raise InputError("Y is given without X; expected both, or X alone: give the inputs too")
+    subject = _Subject(model, type(model).__name__, type(model.task_).__name__, __version__)
+    if isinstance(model.task_, Motif):
+        return _page(subject, *estimator_motif(model, X, Y))
+    examples = None if X is None else estimator_examples(model, X, Y)
+    return _page(subject, _general_weight_blocks(model), examples)
+
+
+def _page(subject: _Subject, weights: Sequence[Block], examples: Examples | None) -> Page:
+    # What most readers look for stands at the top, and again beside the predictions it is of.
+    scores = [] if examples is None else [(name, f"{value}, of {examples.source}") for name, value in examples.scores]
+    sections = [
+        Section("What was trained", [FactList([*scores, *_facts(subject)])]),
+        Section("Training", _training_blocks(subject.estimator), " ".join(training_in_words(subject.estimator))),
+        Section("What the weights say", weights or [Text("There is nothing to show of these weights.")]),
+    ]
+    if examples is None:
+        shown: Sequence[Block] = [Text("No data were given to predict for: give some to see predictions here.")]
+        sections.append(Section("Predictions", shown))
+    else:
+        sections.append(Section("Predictions", prediction_blocks(examples), f"Of {examples.source}."))
+    sections.append(Section("Timings", _timing_blocks(subject)))
+    written = datetime.now().strftime("%Y-%m-%d %H:%M")
+    title = f"{subject.name}: {subject.task}"
+    return Page(title, f"{type(subject.estimator).__name__} {_sizes(subject)}", sections, [("written", written)])
+
+
+def _sizes(subject: _Subject) -> str:
+    parts = [f"with {len(subject.estimator.coef_)} weights"]
+    if subject.n_examples is not None:
+        parts.append(f"trained on {subject.n_examples} examples")
+    return ", ".join(parts)
+
+
+def _facts(subject: _Subject) -> list[tuple[str, str]]:
+    estimator = subject.estimator
+    task = estimator.task_
+    params = {name: value for name, value in estimator.get_params(deep=False).items() if name != "task"}
+    options = ", ".join(f"{name} {value}" for name, value in params.items() if value is not None and value is not False)
+    facts = [("task", f"{subject.task} ({task!r})"), ("model", model_in_words(estimator)), ("options", options)]
+    if subject.n_examples is not None:
+        facts.append(("examples", str(subject.n_examples)))
+    if hasattr(task, "n_inputs_"):
+        facts.append(("features", str(task.n_inputs_)))
+    facts.append(("weights", f"{len(estimator.coef_)}, {int((estimator.coef_ != 0).sum())} of them not 0"))
+    if hasattr(task, "labels_"):
+        # A motif has a plain pair of labels, other tasks number theirs.
+        labels = list(getattr(task.labels_, "labels", task.labels_))
+        more = ", …" if len(labels) > LABELS_SHOWN else ""
+        facts.append((f"{len(labels)} labels", ", ".join(map(str, labels[:LABELS_SHOWN])) + more))
+    facts.append(("trained with", f"latentstruct {subject.library}"))
+    if subject.seconds is not None:
+        facts.append(("time of training", _time(subject.seconds)))
+    return facts
+
+
+def _training_blocks(estimator: Any) -> list[Block]:
+    """Return what training reached, and how."""
+    facts = [("objective", show_number(estimator.objective_, 8))]
+    if math.isfinite(estimator.lower_bound_) and not is_perceptron(estimator):
+        what = "lower bound of the last convex problem" if estimator.task_.latent else "lower bound"
+        facts += [
+            (what, show_number(estimator.lower_bound_, 8)),
+            ("relative gap", show_number(estimator.relative_gap_, 3)),
+        ]
+        facts.append(("certified", "yes" if estimator.certified_ else f"no, as {why_not_certified(estimator)}"))
+    ended = estimator.stop_reason_, estimator.n_rounds_, estimator.relative_gap_, estimator.certified_
+    facts.append(("stopped", stop_text(*ended)))
+    blocks: list[Block] = [FactList(facts)]
+    if not estimator.history_:
+        blocks.append(Text("The rounds of the training were not kept with this model, so they cannot be drawn."))
+    else:
+        blocks += _convergence(estimator)
+    if len(estimator.restart_objectives_) > 1:
+        blocks += _restarts(estimator)
+    return blocks
+
+
+def _convergence(estimator: Any) -> list[Block]:
+    kept = int(np.argmin(estimator.restart_objectives_))
+    lines = [line for line in estimator.history_ if line.start == kept] or estimator.history_
+    first, last = lines[0], lines[-1]
+    bounded = has_gaps(estimator) and not is_perceptron(estimator)
+    meet = " The two meet in the end." if estimator.stop_reason_ == "converged" else ""
+    if estimator.task_.latent:
+        meet = " The bound is that of each round's problem."
+    blocks: list[Block] = [
+        Drawing(
+            lambda ax: plot_convergence(estimator, ax),
+            f"Line plot of the objective over the rounds of training, from {show_number(first.objective, 4)} in the "
+            f"first to {show_number(last.objective, 4)} in the last.",
+            f"The objective{' and its lower bound' if bounded else ''} as training went on.{meet if bounded else ''}",
+        )
+    ]
+    if bounded:
+        blocks.append(
+            Drawing(
+                lambda ax: plot_gap(estimator, ax),
+                "Line plot of the relative gap between objective and bound over the rounds of training, on a "
+                f"logarithmic axis, ending at {show_number(estimator.relative_gap_, 3)}.",
+                "The gap between objective and lower bound, as a share of the objective.",
+                height=2.6,
+            )
+        )
+    return blocks
+
+
+def _restarts(estimator: Any) -> list[Block]:
+    reached = estimator.restart_objectives_
+    best = int(np.argmin(reached))
+    rows = [
+        (f"{k + 1}{' (kept)' if k == best else ''}", show_number(value, 7), _above(value, reached[best]))
+        for k, value in sorted(enumerate(reached), key=lambda pair: pair[1])
+    ]
+    return [
+        Drawing(
+            lambda ax: plot_restarts(estimator, ax),
+            f"Dots for the objectives that {len(reached)} starts reached, from {show_number(min(reached))} to "
+            f"{show_number(max(reached))}.",
+            "What each start reached. Starts that differ much say that more of them may find better weights.",
+            height=2.6,
+        ),
+        TableBlock("Starts, the best first", ("start", "objective", "above the best"), rows),
+    ]
+
+
+def _above(value: float, best: float) -> str:
+    return f"{show_number(100 * (value - best) / max(abs(best), 1e-12), 3)} %"
+
+
+def _general_weight_blocks(estimator: Any) -> list[Block]:
+    """Return what can be shown of the weights of any estimator."""
+    from latentstruct.viz.plots.matrices import plot_transitions
+
+    if isinstance(estimator.task_, Motif):
+        return [weights_block(estimator)]
+    blocks: list[Block] = []
+    if isinstance(estimator.task_, TransitionWeights):
+        n_labels = len(estimator.task_.labels_.labels)
+        blocks.append(
+            Drawing(
+                lambda ax: plot_transitions(estimator, ax, MOST_TRANSITIONS),
+                f"Heat map of the weights of transitions between {n_labels} labels.",
+                "Weights of a label (row) being followed by another (column): red speaks for it, blue against it.",
+                height=2.2 + 0.22 * min(n_labels, MOST_TRANSITIONS),
+            )
+        )
+    if getattr(estimator, "states_", None) is not None:
+        n_labels, n_states = estimator.states_.shape
+        blocks.append(
+            Drawing(
+                lambda ax: plot_states(estimator, ax=ax),
+                f"Bars of the norms of the weights of {n_states} latent states for {n_labels} classes.",
+                "How large the weights of each latent state are; a state without weights is not used.",
+            )
+        )
+    return [*blocks, *_spread_of_weights(estimator)]
+
+
+def _spread_of_weights(estimator: Any) -> list[Block]:
+    weights = estimator.coef_[estimator.coef_ != 0]
+    if not len(weights):
+        return [Text("All weights are 0: this model has learned nothing.")]
+
+    def draw(ax: Any) -> None:
+        ax.hist(weights, bins=min(50, max(10, len(weights) // 10)), log=True)
+        ax.set_xlabel("weight")
+        ax.set_ylabel("number of weights")
+        ax.spines[["top", "right"]].set_visible(False)
+
+    low, high = show_number(float(weights.min()), 4), show_number(float(weights.max()), 4)
+    alt = f"Histogram of the {len(weights)} weights that are not 0, from {low} to {high}, on a logarithmic axis."
+    return [Drawing(draw, alt, "How large the weights are, those of 0 left out.", height=2.6)]
+
+
+def _timing_blocks(subject: _Subject) -> list[Block]:
+    estimator = subject.estimator
+    facts = [] if subject.seconds is None else [("time of training", _time(subject.seconds))]
+    calls = estimator.n_oracle_calls_
+    facts.append(("oracle calls", f"{calls} (how often the worst output of an example was looked for)"))
+    if estimator.history_:
+        seconds = estimator.history_[-1].seconds
+        facts.append(("time of the rounds", _time(seconds)))
+        n_rounds = sum({line.start: line.round for line in estimator.history_}.values())
+        facts.append(("time of a round", f"{_time(seconds / max(n_rounds, 1))} on average over {n_rounds}"))
+        if calls and seconds:
+            facts.append(("oracle calls a second", f"{calls / seconds:.0f}"))
+    starts = _starts(estimator.history_)
+    blocks: list[Block] = [FactList(facts)]
+    if len(starts) > 1:
+        columns = ("start", "rounds", "oracle calls", "seconds", "share of the time")
+        blocks.append(TableBlock("Time of the starts", columns, starts))
+    return blocks
+
+
+def _starts(history: Sequence[Any]) -> list[tuple[str, int, int, str, str]]:
+    """Return rounds, oracle calls and time of each start; the lines of a history count from the first one on."""
+    last: dict[int, Any] = {line.start: line for line in history}
+    total = max((line.seconds for line in last.values()), default=0.0)
+    rows, calls, seconds = [], 0, 0.0
+    for start, line in last.items():
+        spent = line.seconds - seconds
+        share = f"{100 * spent / total:.0f} %" if total else "–"
+        rows.append((str(start + 1), line.round, line.oracle_calls - calls, f"{spent:.2f}", share))
+        calls, seconds = line.oracle_calls, line.seconds
+    return rows
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1:
+        return f"{show_number(1000 * seconds, 3)} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60)} s"

@@ -1,0 +1,155 @@
+"""What a page shows of motifs, by the command and from Python: logo, weights, places, letters around a site."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.exceptions import InputError
+from latentstruct.progress.display import show_number
+from latentstruct.tasks.motif.sites import Site, consensus, find_sites, reverse_complement, site_matrix, weight_matrix
+from latentstruct.viz.plots import plot_logo
+from latentstruct.viz.plots.matrices import plot_matrix
+from latentstruct.viz.plots.sequences import plot_starts
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark
+
+AROUND = 12
+"""Letters that are shown on either side of a site."""
+
+Strip = tuple[str, list[tuple[str, Mark]]]
+
+
+def width_fact(task: Any) -> tuple[str, str]:
+    """Return how wide a motif is and where it may lie."""
+    return "width", f"{task.width} letters, on {'either strand' if task.strands == 2 else 'the given strand'}"
+
+
+def logo_blocks(task: Any, matrix: NDArray, background: Any, n_sites: int, whose: str) -> list[Block]:
+    """Return the logo of sites and what it says; `whose` are the sequences they were found in."""
+    letters = consensus(matrix)
+    bits = np.sum(matrix * np.log2(np.maximum(matrix, 1e-300) / np.asarray(background)), axis=1)
+    facts = [
+        ("consensus", letters),
+        width_fact(task),
+        ("information", f"{bits.sum():.1f} bits over {len(bits)} positions, against the letters elsewhere"),
+        ("sites", f"{n_sites}, one in each positive sequence"),
+    ]
+    logo = Drawing(
+        lambda ax: plot_logo(matrix, background, ax),
+        f"Sequence logo of {letters}: the most informative position is {int(bits.argmax()) + 1}, with "
+        f"{bits.max():.2f} bits.",
+        f"The letters of the sites found in {whose}; the higher, the more a position tells.",
+        height=2.6,
+    )
+    return [logo, FactList(facts)]
+
+
+def weights_block(estimator: Any) -> Block:
+    """Return the weights of the letters."""
+    weights = weight_matrix(estimator)
+    weights = weights - weights.mean(axis=1, keepdims=True)
+    width = len(weights)
+    best = "".join("ACGT"[k] for k in weights.argmax(axis=1))
+    return Drawing(
+        lambda ax: plot_matrix(weights.T, "ACGT", range(1, width + 1), ax),
+        f"Heat map of the weights of four letters at {width} positions; the largest are those of {best}.",
+        "Weights of the letters at each position, against their mean there: red speaks for the motif, blue against it.",
+        height=2.2,
+    )
+
+
+def starts_block(sites: Sequence[Site], whose: str) -> Block:
+    """Return where sites begin."""
+    starts, strands = [site.start + 1 for site in sites], [site.strand for site in sites]
+    return Drawing(
+        lambda ax: plot_starts(starts, strands, ax),
+        f"Histogram of the first letters of {len(sites)} sites, from {min(starts)} to {max(starts)}.",
+        f"Where the sites begin in {whose}, counted from 1.",
+        height=2.2,
+    )
+
+
+def score_remark(site: Site, positive: bool) -> str:
+    """Return whether a sequence was called what it is."""
+    names = ("positive", "negative") if positive else ("negative", "positive")
+    right = (site.score > 0) == positive
+    text = f"{names[0]}, rightly" if right else f"{names[0]} taken for {names[1]}"
+    return f"{text}, score {site.score:+.3g}"
+
+
+def site_letters(task: Any, motif: str, sequence: str, site: Site, marks: list[Mark]) -> Letters:
+    """Return the letters around a site, on both strands if the motif may lie on either, with the motif beside them."""
+    begin, end = max(0, site.start - AROUND), min(len(sequence), site.end + AROUND)
+    strand = "given" if site.strand > 0 else "other"
+    caption = (
+        f"The site is letters {site.start + 1} to {site.end} of {len(sequence)} on the {strand} strand, score "
+        f"{site.score:+.3g}."
+    )
+    plain: list[Mark] = [""] * len(sequence)
+    given: Strip = ("5′", letter_runs(sequence, marks if site.strand > 0 else plain, begin, end))
+    below = " " * (site.start - begin + (begin > 0))
+    if task.strands == 1:
+        return Letters([given, ("motif", [(below + motif, "")])], caption)
+    # The other strand is read from right to left.
+    opposite = reverse_complement(sequence)[::-1]
+    other: Strip = ("3′", letter_runs(opposite, plain if site.strand > 0 else marks, begin, end))
+    found: Strip = ("motif", [(below + (motif if site.strand > 0 else motif[::-1]), "")])
+    return Letters([found, given, other] if site.strand > 0 else [given, other, found], caption)
+
+
+def letter_runs(letters: str, marks: list[Mark], begin: int, end: int) -> list[tuple[str, Mark]]:
+    """Return the letters begin … end − 1 in runs that are marked alike, with … where something is left out."""
+    grouped = groupby(range(begin, end), key=lambda k: marks[k])
+    runs: list[tuple[str, Mark]] = [("".join(letters[k] for k in group), mark) for mark, group in grouped]
+    more: list[tuple[str, Mark]] = [("…", "")]
+    return more * (begin > 0) + runs + more * (end < len(letters))
+
+
+def estimator_motif(estimator: Any, X: Any, Y: Any) -> tuple[list[Block], Examples | None]:
+    """Return what a page shows of a motif that was trained in Python: its weights, and predictions.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted on a `Motif`.
+    X : Sequences, sequence of str or None
+        The logo is that of the positive ones among them.
+    Y : sequence or None
+        Their labels; without them a sequence is taken for what it is called.
+    """
+    if X is None:
+        return [weights_block(estimator)], None
+    sequences, task = list(X), estimator.task_
+    names = getattr(X, "names", None) or [f"sequence {k}" for k in range(1, len(sequences) + 1)]
+    sites = find_sites(estimator, sequences, names)
+    scores = np.array([site.score for site in sites])
+    positive = scores > 0 if Y is None else np.asarray(Y) == task.classes_[1]
+    if len(positive) != len(sites):
+        raise InputError(
+            f"Y has {len(positive)} labels for {len(sites)} sequences; expected one for each: give as many labels"
+        )
+    chosen = [site for site, one in zip(sites, positive, strict=True) if one]
+    blocks, motif = [weights_block(estimator)], ""
+    if chosen:
+        whose = "the positive sequences that were given"
+        matrix = site_matrix([site.site for site in chosen])
+        counts = [1 + sum(sequence.upper().count(letter) for sequence in sequences) for letter in "ACGT"]
+        motif = consensus(matrix)
+        logo = logo_blocks(task, matrix, np.array(counts) / sum(counts), len(chosen), whose)
+        blocks = [*logo, *blocks, starts_block(chosen, whose)]
+
+    def draw(i: int) -> list[Block]:
+        marks: list[Mark] = [""] * len(sequences[i])
+        marks[sites[i].start : sites[i].end] = ["latent"] * task.width
+        return [site_letters(task, motif, sequences[i], sites[i], marks)]
+
+    losses = None if Y is None else ((scores > 0) != positive).astype(np.float64)
+    told = [] if Y is None else [("score", show_number(estimator.score(sequences, Y), 4))]
+    remarks = [
+        f"score {site.score:+.3g}" if Y is None else score_remark(site, bool(one))
+        for site, one in zip(sites, positive, strict=True)
+    ]
+    source = "the sequences that were given"
+    return blocks, Examples(source, names, losses, "0/1 loss", remarks, draw, told, severity=np.abs(scores))

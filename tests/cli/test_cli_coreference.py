@@ -1,0 +1,201 @@
+import json
+import re
+
+import numpy as np
+import pytest
+
+from command import fail, run
+from latentstruct import load
+from latentstruct.io import read_coreference
+from latentstruct.metrics import cluster_scores
+
+NAMES, VERBS = ["Anna", "Bruno", "Clara", "David"], ["sees", "likes", "hears"]
+
+
+def write_documents(path, n_documents, seed=0, first=0):
+    """Write documents in which the same name is the same person; the words between are no mentions."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for d in range(first, first + n_documents):
+        lines.append(f"#begin document (text{d}); part 000")
+        for _ in range(5):
+            subject, other = rng.choice(4, 2, replace=False)
+            words = [(NAMES[subject], f"({subject})"), (str(rng.choice(VERBS)), "-"), ("old", f"({other}")]
+            words += [(NAMES[other], f"{other})"), (".", "-")]
+            lines += [f"text{d}\t0\t{k}\t{word}\tX\t{bracket}" for k, (word, bracket) in enumerate(words)]
+            lines.append("")
+        lines.append("#end document")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_documents(tmp_path / "train.conll", 8)
+
+
+@pytest.fixture
+def model(data, tmp_path):
+    run("train", "coreference", data, "-C", 1, "-o", tmp_path / "model", "--quiet")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize(("name", "latent"), [("latent", True), ("correlation", False)])
+def test_from_training_to_evaluation(name, latent, data, tmp_path):
+    test, out = write_documents(tmp_path / "test.conll", 4, seed=1, first=8), tmp_path / "model"
+    args = ("train", "coreference", data, "--model", name, "-C", 10, "--valid", test, "-o", out)
+    result = json.loads(run(*args, "--json").stdout)
+    assert (result["kind"], result["latent"]) == ("coreference", latent)
+    assert (result["n_examples"], result["n_mentions"], result["n_pairs"]) == (8, 80, 8 * 45)
+    scores = json.loads(run("evaluate", out, test, "--json").stdout)
+    assert scores["conll_f1"] == result["valid"]["conll_f1"] == 1.0
+    assert (scores["pair_loss"], scores["n_examples"], scores["n_mentions"]) == (0.0, 4, 40)
+    assert all(scores[measure]["f1"] == 1.0 for measure in ("muc", "b_cubed", "ceaf_entity", "ceaf_mention"))
+    text = run("evaluate", out, test).stdout
+    assert all(measure in text for measure in ("MUC", "B³", "CEAF-e", "CEAF-m", "pair loss", "CoNLL F1"))
+    known = json.loads(run("info", out, "--json", "--top", 3).stdout)
+    assert known["penalty"] == (1.0 if latent else None)
+    assert len(known["weights"]) == 3
+    assert "strongest weights" in run("info", out).stdout
+    assert "valid CoNLL F1" in run(*args).stdout
+
+
+def test_predicted_clusters_are_written_in_brackets(model, tmp_path):
+    test = write_documents(tmp_path / "test.conll", 3, seed=2)
+    # Clusters of the input are not looked at: every mention may as well be alone.
+    alone = iter(range(1000))
+    text = re.sub(
+        r"\((\d)\)$|\((\d)$", lambda m: m[0].replace(m[1] or m[2], f"x{next(alone)}"), test.read_text(), flags=re.M
+    )
+    text = re.sub(r"\(x(\d+)(\n.*\t)\d\)$", r"(x\1\2x\1)", text, flags=re.M)
+    given = tmp_path / "given.conll"
+    given.write_text(text)
+    assert all(len(set(one.clusters)) == 10 for one in read_coreference(given))
+    run("predict", model, given, "-o", tmp_path / "out.conll")
+    truth, found = read_coreference(test), read_coreference(tmp_path / "out.conll")
+    assert [one.sentences for one in found] == [one.sentences for one in truth]
+    spans = [[mention[:3] for mention in one.mentions] for one in truth]
+    assert [[mention[:3] for mention in one.mentions] for one in found] == spans
+    assert cluster_scores([one.clusters for one in truth], [one.clusters for one in found]).conll_f1 == 1.0
+    piped = run("predict", model, "-", stdin=text).stdout
+    assert piped == (tmp_path / "out.conll").read_text()
+
+
+def test_folders_are_read(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    write_documents(folder / "a.conll", 3)
+    write_documents(folder / "b.conll", 2, seed=1, first=3)
+    result = json.loads(run("train", "coreference", folder, "-o", tmp_path / "model", "--json").stdout)
+    assert result["n_examples"] == 5
+
+
+def test_documents_without_mentions(model, data, tmp_path):
+    mixed = tmp_path / "mixed.conll"
+    empty = "#begin document (empty); part 000\nempty\t0\t0\tRain\tX\t-\n\n#end document\n"
+    mixed.write_text(empty + data.read_text())
+    run("predict", model, mixed, "-o", tmp_path / "out.conll")
+    found = read_coreference(tmp_path / "out.conll")
+    assert [len(one.mentions) for one in found] == [0] + [10] * 8
+    assert json.loads(run("evaluate", model, mixed, "--json").stdout)["n_examples"] == 8
+    mixed.write_text(empty)
+    assert "has no mentions" in fail("train", "coreference", mixed, "-o", tmp_path / "new")
+    assert "has no mentions" in fail("evaluate", model, mixed)
+    run("predict", model, mixed, "-o", tmp_path / "out.conll")
+    assert read_coreference(tmp_path / "out.conll")[0].sentences == [["Rain"]]
+
+
+BEGIN = "#begin document (a); part 000\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "bad.conll"),
+        ("a\t0\t0\tAnna\tX\t(1)\n", "before any document"),
+        (BEGIN + "a\t0\t0\tAnna\tX\t(1\n\n#end document\n", "bad.conll:2: "),
+        (BEGIN + "a\t0\t0\tAnna\tX\t1)\n\n#end document\n", "bad.conll:2: "),
+        (BEGIN + "a\t0\t0\tAnna\tX\t(1)|(2)\n\n#end document\n", "bad.conll:2: "),
+        (BEGIN + "Anna (1)\n\n#end document\n", "bad.conll:2: found 2 columns"),
+    ],
+)
+def test_bad_documents(text, message, model, tmp_path):
+    bad = tmp_path / "bad.conll"
+    bad.write_text(text)
+    for args in (
+        ("train", "coreference", bad, "-o", tmp_path / "new"),
+        ("predict", model, bad),
+        ("evaluate", model, bad),
+    ):
+        assert message in fail(*args)
+    assert not (tmp_path / "new").exists()
+
+
+def test_options_that_do_not_fit(model, data, tmp_path):
+    new = ("-o", tmp_path / "new")
+    assert "but --model correlation has none; expected latent" in fail(
+        "train", "coreference", data, "--model", "correlation", "--penalty", 1, *new
+    )
+    assert "penalty must be" in fail("train", "coreference", data, "--penalty", 0, *new)
+    assert "not evaluated with --sites" in fail("evaluate", model, data, "--sites", data)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("features", [{}, {"n_features": 3, "entity_types": True}, "none"])
+def test_damaged_record(features, model, data):
+    settings = model / "model.json"
+    content = json.loads(settings.read_text())
+    content["extra"]["features"] = features
+    settings.write_text(json.dumps(content))
+    for args in (("predict", model, data), ("evaluate", model, data), ("info", model)):
+        fail(*args)
+
+
+def test_model_is_an_ordinary_one(model):
+    assert load(model).task_.penalty == 1.0
+
+
+@pytest.mark.parametrize(("name", "C"), [("latent", 0.01), ("correlation", 100.0)])
+def test_help_tells_the_defaults(name, C, data, tmp_path):
+    run("train", "coreference", data, "--model", name, "-o", tmp_path / "new", "--quiet")
+    model = load(tmp_path / "new")
+    assert model.C == C
+    shown = " ".join(run("train", "coreference", "--help").stdout.replace("│", " ").split())
+    assert "[default: 0.01; correlation 100]" in shown
+    assert "worse pairs. [default: 1.0]" in shown
+    assert getattr(model.task_, "penalty", 1.0) == 1.0
+
+
+def test_other_columns_are_kept(model, tmp_path):
+    lines = ["#begin document (a); part 000"]
+    lines += [f"a   0  {k}   {name}  NNP  (S*)   -  1  Speaker#{k}  *  ({k})" for k, name in enumerate(NAMES)]
+    given, out = tmp_path / "given.conll", tmp_path / "out.conll"
+    given.write_text("\n".join([*lines, "", "#end document", ""]))
+    run("predict", model, given, "-o", out)
+    kept = [[line.rpartition("(")[0] for line in path.read_text().splitlines()] for path in (given, out)]
+    assert kept[0] == kept[1]
+    assert [word for one in read_coreference(out) for word in one.sentences[0]] == NAMES
+
+
+def test_output_must_not_be_an_input(model, data, tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    text = write_documents(folder / "a.conll", 1).read_text()
+    assert "is the input" in fail("predict", model, folder, "-o", folder / "a.conll")
+    assert (folder / "a.conll").read_text() == text
+    run("predict", model, folder, "-o", folder / "b.txt")
+    run("predict", model, folder, "-o", folder / "b.txt")
+    annotation = tmp_path / "a.ann"
+    annotation.write_text("MENTION\tT0\t0\t0\t0\t0\tRain\n")
+    annotation.with_suffix(".txt").write_text("Rain\n")
+    for name in (annotation, annotation.with_suffix(".txt")):
+        assert f"the output {name} is the input" in fail("predict", model, annotation, "-o", name)
+
+
+def test_sub_folders_are_named(model, tmp_path):
+    folder = tmp_path / "corpus" / "en" / "train"
+    folder.mkdir(parents=True)
+    write_documents(folder / "a.conll", 1)
+    for args in (("train", "coreference"), ("predict", model), ("evaluate", model)):
+        message = fail(*args, tmp_path / "corpus")
+        assert message.endswith(f"sub-folders are not read, so give one that holds some: {folder}")

@@ -1,0 +1,348 @@
+import gzip
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from command import fail, run, run_interrupted, watch, weights_file
+from latentstruct import load
+from latentstruct.io import read_fasta, read_meme
+
+MOTIF = "GATTACAC"
+PNG = b"\x89PNG"
+
+
+def random_sequences(n, length, rng):
+    return ["".join(rng.choice(list("ACGT"), length)) for _ in range(n)]
+
+
+def write_fasta(path, sequences, prefix="s"):
+    text = "".join(f">{prefix}{k} some text\n{sequence}\n" for k, sequence in enumerate(sequences))
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def plant(sequences, rng):
+    """Put the motif at a random place of each sequence; return the sequences and the places."""
+    places = [int(rng.integers(0, len(sequence) - len(MOTIF) + 1)) for sequence in sequences]
+    planted = [s[:k] + MOTIF + s[k + len(MOTIF) :] for s, k in zip(sequences, places, strict=True)]
+    return planted, places
+
+
+class Files:
+    """Positive, negative and background sequences, and where the motif lies in the positive ones."""
+
+    def __init__(self, folder, seed=0):
+        rng = np.random.default_rng(seed)
+        planted, self.places = plant(random_sequences(30, 40, rng), rng)
+        self.positive = write_fasta(folder / f"positive{seed}.fa", planted)
+        self.negative = write_fasta(folder / f"negative{seed}.fa", random_sequences(30, 40, rng))
+        self.background = write_fasta(folder / f"background{seed}.fa.gz", random_sequences(100, 40, rng))
+        self.sites = folder / f"sites{seed}.tsv"
+        rows = [f"s{k}\t{place}\t{place + len(MOTIF)}\n" for k, place in enumerate(self.places)]
+        self.sites.write_text("sequence\tstart\tend\n" + "".join(rows))
+
+
+@pytest.fixture
+def files(tmp_path):
+    return Files(tmp_path)
+
+
+def train(files, out, *options, **keywords):
+    data = ("--positive", files.positive, "--negative", files.negative)
+    return run("train", "motif", *data, "--width", 8, "--order", 1, "-C", 1, "-o", out, *options, **keywords)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A model of files like those of each test, trained once."""
+    folder = tmp_path_factory.mktemp("trained")
+    train(Files(folder), folder / "model", "--quiet")
+    return folder / "model"
+
+
+@pytest.fixture
+def model(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "model")
+
+
+def test_from_training_to_evaluation(files, tmp_path):
+    out = tmp_path / "model"
+    result = json.loads(train(files, out, "--background", files.background, "--restarts", 2, "--json").stdout)
+    assert (result["kind"], result["latent"]) == ("motif", True)
+    assert (result["n_positive"], result["n_negative"], result["n_background"]) == (30, 30, 100)
+    assert result["n_weights"] == 4 * 8 + 4**2
+    assert len(result["restart_objectives"]) == 2
+    assert result["objective"] == min(result["restart_objectives"])
+    assert result["consensus"] == MOTIF
+    assert set(result["training"]) == {"positive", "negative", "background"}
+    assert result["training"]["positive"] == result["training"]["negative"] == 0.0
+    test = Files(tmp_path, seed=1)
+    args = ("evaluate", out, "--positive", test.positive, "--negative", test.negative, "--sites", test.sites)
+    scores = json.loads(run(*args, "--json").stdout)
+    assert scores["error"] <= 0.1
+    assert scores["auc"] >= 0.95
+    assert scores["sites_hit"] >= 0.95
+    assert scores["n_known_sites"] == scores["true_positives"] + scores["false_negatives"] == 30
+    text = run(*args).stdout
+    assert "AUC" in text
+    assert "sites hit" in text
+    known = json.loads(run("info", out, "--json").stdout)
+    assert (known["consensus"], known["width"], known["strands"]) == (MOTIF, 8, 1)
+    assert known["labels"] == [-1, 1]
+    assert np.array(known["weight_matrix"]).argmax(axis=1).tolist() == ["ACGT".index(letter) for letter in MOTIF]
+    shown = run("info", out).stdout
+    assert MOTIF in shown
+    assert "2 starts" in shown
+
+
+def test_files_beside_the_model(model, files):
+    (motif,) = read_meme(model / "motif.meme")
+    assert motif.matrix.shape == (8, 4)
+    assert "strands: +" in (model / "motif.meme").read_text().splitlines()
+    assert (motif.matrix.argmax(axis=1) == ["ACGT".index(letter) for letter in MOTIF]).all()
+    assert (model / "logo.png").read_bytes().startswith(PNG)
+    header, *rows = [line.split("\t") for line in (model / "sites.tsv").read_text().splitlines()]
+    assert header == ["sequence", "start", "end", "strand", "score", "site"]
+    assert [(row[0], int(row[1])) for row in rows] == [(f"s{k}", place) for k, place in enumerate(files.places)]
+    assert {row[5] for row in rows} == {MOTIF}
+    assert load(model).task_.width == 8
+
+
+def test_another_model_in_the_same_folder_leaves_no_old_files(model, tmp_path):
+    (model / "notes.txt").write_text("mine")
+    data = tmp_path / "train.svm"
+    data.write_text("1 1:1\n2 2:1\n")
+    run("train", "classes", data, "-o", model, "--quiet")
+    assert sorted(path.name for path in model.iterdir()) == ["model.json", "notes.txt", weights_file(model).name]
+
+
+def test_predicted_sites(model, files, tmp_path):
+    run("predict", model, files.negative, "-o", tmp_path / "out.tsv")
+    rows = [line.split("\t") for line in (tmp_path / "out.tsv").read_text().splitlines()]
+    assert rows[0] == ["sequence", "label", "score", "start", "end", "strand", "site"]
+    sequences = read_fasta(files.negative).sequences
+    scores = load(model).decision_function(sequences)
+    for row, sequence, score in zip(rows[1:], sequences, scores, strict=True):
+        assert row[1] == ("+1" if score > 0 else "-1")
+        assert float(row[2]) == pytest.approx(score, rel=1e-4)
+        assert sequence[int(row[3]) : int(row[4])] == row[6]
+    piped = run("predict", model, "-", stdin=">a\nccgattacacgg\n").stdout.splitlines()
+    assert piped[1].split("\t")[3:] == ["2", "10", "+", MOTIF]
+
+
+def test_both_strands(tmp_path):
+    files = Files(tmp_path)
+    sequences = read_fasta(files.positive).sequences
+    turned = [s.translate(str.maketrans("ACGT", "TGCA"))[::-1] if k % 2 else s for k, s in enumerate(sequences)]
+    write_fasta(files.positive, turned)
+    train(files, tmp_path / "model", "--strands", 2, "--quiet")
+    rows = [line.split("\t") for line in (tmp_path / "model" / "sites.tsv").read_text().splitlines()[1:]]
+    assert len({row[5] for row in rows}) == 1
+    assert {row[3] for row in rows} == {"+", "-"}
+    assert "strands: + -" in (tmp_path / "model" / "motif.meme").read_text().splitlines()
+
+
+def test_random_starts_are_seeded(files, tmp_path):
+    options = ("--start", "random", "--restarts", 2, "--json", "--quiet", "--seed")
+    found = [json.loads(train(files, tmp_path / "model", *options, seed).stdout) for seed in (1, 1, 2)]
+    assert found[0]["restart_objectives"] == found[1]["restart_objectives"] != found[2]["restart_objectives"]
+
+
+def test_progress_names_starts(files, tmp_path):
+    lines = train(files, tmp_path / "model", "--restarts", 2).stderr.splitlines()
+    assert lines[0] == f"read 30 sequences from {files.positive}"
+    assert any(line.startswith("start 1 of 2, round 1: objective ") for line in lines)
+    assert any(line.startswith("start 2 of 2, round 1: objective ") for line in lines)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_live_table_has_starts(files, tmp_path):
+    data = ("--positive", files.positive, "--negative", files.negative)
+    options = ("--width", 8, "--restarts", 2, "-o", tmp_path / "model", "--json")
+    out, text = watch("train", "motif", *data, *options)
+    assert len(json.loads(out)["restart_objectives"]) == 2
+    last = text[text.rindex("oracle calls") :]
+    assert "2 of 2" in last
+    assert "~" not in last
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "{data}"),
+        ("ACGT\n", "{data}:1: "),
+        (">a\nACGTACGTAC\n>b\nACGX\n", "{data}:4: "),
+        (">a\nACGTACGTAC\n>b\n", "{data}"),
+        (">a\nACGTACGTAC\n>a\nACGTACGTAC\n", "{data}:3: "),
+        (">a\nACGTACGTAC\n>b\nACGTACG\n", "{data}: the sequence 'b' has at most 7 letters in a row without N"),
+        (
+            ">a\nACGTACGTAC\n>b\nacgtEKLV\n",
+            "{data}:4: found 'E' in column 5; expected the letters ACGTN of either case: "
+            "is this protein? Motifs are found in DNA only",
+        ),
+        (">a\nMKLV\n", "replace ambiguous letters such as M by N, and if this is protein, give DNA instead"),
+        (">a\nACGr\n", "replace ambiguous letters such as R by N"),
+        (">a\nACGU\n", "is this RNA? Replace U by T"),
+        (">a\nACG-\n", "found '-' in column 4; expected the letters ACGTN of either case: replace other letters by N"),
+        (">a\nACGTNNACGTACGNACGTACG\n", "{data}: the sequence 'a' has at most 7 letters in a row without N"),
+    ],
+)
+def test_bad_sequences(text, message, model, files, tmp_path):
+    data = tmp_path / "bad.fa"
+    data.write_text(text)
+    message = message.format(data=data)
+    out = tmp_path / "new"
+    good = ("--width", 8, "-o", out)
+    assert message in fail("train", "motif", "--positive", data, "--negative", files.negative, *good)
+    assert message in fail("train", "motif", "--positive", files.positive, "--background", data, *good)
+    assert message in fail("predict", model, data)
+    assert message in fail("evaluate", model, "--positive", files.positive, "--negative", data)
+    assert not out.exists()
+
+
+def test_no_negatives(files, tmp_path):
+    message = fail("train", "motif", "--positive", files.positive, "-o", tmp_path / "new")
+    assert "there are no negatives" in message
+    data = ("--positive", "missing.fa", "--background", "missing.fa", "-o", tmp_path / "new")
+    assert "--background-weight is 0 and there are no other negatives" in fail(
+        "train", "motif", *data, "--background-weight", 0
+    )
+    assert "--background-weight is inf; expected a finite number" in fail(
+        "train", "motif", *data, "--background-weight", "inf"
+    )
+    assert "missing.fa does not exist" in fail(
+        "train", "motif", *data, "--background-weight", 0, "--negative", "missing.fa"
+    )
+    assert "missing.fa does not exist" in fail("train", "motif", "--positive", "missing.fa", "--negative", "missing.fa")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no sites"),
+        ("sequence\tstart\tend\n", "has no sites"),
+        ("sequence\tstart\n", "the column 'end' is missing"),
+        ("sequence\tstart\tend\ns1\tone\t9\n", "{sites}:2: found"),
+        ("sequence\tstart\tend\ns1\t1\n", "{sites}:2: found"),
+        ("sequence\tstart\tend\ns1\t9\t9\n", "{sites}:2: the site is from 9 to 9"),
+        ("sequence\tstart\tend\ns1\t32\t40\ns1\t33\t41\n", "{sites}:3: the site of the sequence 's1' ends at 41"),
+        ("s1\t1\t9\n", "{sites}:1: the column 'sequence' is missing; expected a header line"),
+        ("sequence\tstart\tend\nother\t1\t9\n", "{sites}:2: the sequence 'other' is not in the positive file"),
+    ],
+)
+def test_bad_sites(text, message, model, files, tmp_path):
+    sites = tmp_path / "bad.tsv"
+    sites.write_text(text)
+    found = fail("evaluate", model, "--positive", files.positive, "--negative", files.negative, "--sites", sites)
+    assert message.format(sites=sites) in found
+
+
+def test_options_that_do_not_fit_the_kind(model, files):
+    assert ":1: the header of 's0' has no label; expected label=1 or" in fail("evaluate", model, files.positive)
+    assert "a motif model is not evaluated with LABELS: give FASTA" in fail("evaluate", model, files.positive, "x")
+    assert "--negative is missing" in fail("evaluate", model, "--positive", files.positive)
+    args = ("--positive", files.positive, "--negative", files.negative, "--allow-unknown")
+    assert "not evaluated with --allow-unknown" in fail("evaluate", model, *args)
+
+
+def test_a_sequence_counts_once_for_its_sites(model, files, tmp_path):
+    sites = tmp_path / "two.tsv"
+    place = files.places[0]
+    far = 0 if place > 16 else 32
+    sites.write_text(f"sequence\tstart\tend\ns0\t{far}\t{far + 8}\ns0\t{place + 4}\t{place + 12}\n")
+    args = ("evaluate", model, "--positive", files.positive, "--negative", files.negative, "--sites", sites, "--json")
+    assert json.loads(run(*args).stdout)["sites_hit"] == 1.0
+    sites.write_text(f"sequence\tstart\tend\ns0\t{far}\t{far + 8}\ns0\t{place + 5}\t{place + 13}\n")
+    assert json.loads(run(*args).stdout)["sites_hit"] == 0.0
+
+
+def test_help_tells_what_a_hit_is():
+    shown = " ".join(run("evaluate", "--help").stdout.replace("│", " ").split())
+    assert "A known site is hit if it and the predicted one share at least half of the letters of the shorter." in shown
+    assert "header line names the columns sequence, start (from 0) and end (exclusive)" in shown
+
+
+def test_one_sided_models_are_told(files, tmp_path):
+    data = ("--positive", files.positive, "--background", files.background, "--width", 8, "-o", tmp_path / "model")
+    light = run("train", "motif", *data, "--background-weight", 1e-6, "--quiet", "--json")
+    assert json.loads(light.stdout)["training"]["background"] > 0.95
+    (told,) = [line for line in light.stderr.splitlines() if "called positive" in line]
+    assert told.startswith("warning: ")
+    assert all(cure in told for cure in ("--negative", "--background-weight", "larger -C"))
+    heavy = run("train", "motif", *data, "--background-weight", 100, "-C", 1e-6, "--quiet", "--json")
+    assert json.loads(heavy.stdout)["training"]["positive"] > 0.95
+    assert "warning: 100.00 % of the positive sequences are called negative" in heavy.stderr
+    assert "called positive" not in heavy.stderr
+    fair = train(files, tmp_path / "model", "--background", files.background, "--quiet")
+    assert "are called" not in fair.stderr
+
+
+def test_the_background_weighs_as_much_as_the_positives_unless_told(files, tmp_path):
+    data = ("--positive", files.positive, "--background", files.background, "--width", 8, "-o", tmp_path / "model")
+    done = run("train", "motif", *data, "--quiet", "--json")
+    result = json.loads(done.stdout)
+    assert result["background_weight"] == pytest.approx(30 / 100)
+    assert result["training"]["background"] < 0.5
+    assert json.loads(run("info", tmp_path / "model", "--json").stdout)["background_weight"] == pytest.approx(0.3)
+    few = write_fasta(tmp_path / "few.fa", read_fasta(files.background).sequences[:10])
+    shown = run("train", "motif", *data[:3], few, *data[4:], "--quiet").stdout
+    assert "% of those trained on (at weight 1)" in shown
+
+
+def test_sequences_of_both_kinds_are_told(files, tmp_path):
+    out = tmp_path / "model"
+    same = fail("train", "motif", "--positive", files.positive, "--negative", files.positive, "-o", out)
+    assert "all 30 positive sequences are among the negative ones too" in same
+    assert not out.exists()
+    positive, negative = (read_fasta(name).sequences for name in (files.positive, files.negative))
+    files.negative = write_fasta(tmp_path / "mixed.fa", [*negative, positive[4].lower()])
+    told = train(files, out, "--quiet").stderr
+    assert told.startswith("warning: 1 of 30 positive sequences are among the negative ones too, the first is 's4'")
+
+
+def test_files_of_one_kind_are_given_by_name(files, model):
+    cure = "--positive FASTA --negative FASTA"
+    assert f"or give a file of each kind, as {cure}" in fail("train", "motif", files.positive)
+    assert f"give a file of each kind by name, as {cure}" in fail("train", "motif", files.positive, files.negative)
+    assert f"give data by name, as --data {files.positive}" in fail("report", model, files.positive)
+    swapped = fail("predict", files.positive, model)
+    assert "is a file, so it is not a readable latentstruct model" in swapped
+    assert "before the data" in swapped
+
+
+def test_output_must_not_be_an_input(model, files, tmp_path):
+    given = files.negative.read_text()
+    for name in (files.negative, tmp_path / "." / "negative0.fa"):
+        assert "is the input" in fail("predict", model, files.negative, "-o", name)
+    assert files.negative.read_text() == given
+    for name in ("model.json", weights_file(model).name):
+        assert f"is the input {model / name}" in fail("predict", model, files.negative, "-o", model / name)
+    run("predict", model, files.negative, "-o", tmp_path / "out.tsv")
+    run("predict", model, files.negative, "-o", tmp_path / "out.tsv")
+
+
+@pytest.mark.parametrize(("field", "value"), [("consensus", "ACGT"), ("consensus", 3), ("kind", "rank")])
+def test_damaged_record(field, value, model, files):
+    settings = model / "model.json"
+    content = json.loads(settings.read_text())
+    content["extra"][field] = value
+    settings.write_text(json.dumps(content))
+    assert "is damaged" in fail("predict", model, files.positive)
+    assert "is damaged" in fail("info", model)
+
+
+def test_interrupted_training_is_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    positive = write_fasta(tmp_path / "positive.fa", random_sequences(20, 30, rng))
+    negative = write_fasta(tmp_path / "negative.fa", random_sequences(20, 30, rng))
+    out = tmp_path / "model"
+    data = ("--positive", positive, "--negative", negative)
+    options = ("--restarts", 50, "--tol", 1e-9, "--start", "random", "-o", out, "--json")
+    result = run_interrupted("train", "motif", *data, *options, at=lambda line: line.start == 1)
+    assert f"interrupted: saving the best weights so far to {out}" in result.stderr
+    assert json.loads(result.stdout)["stop_reason"] == load(out).stop_reason_ == "interrupted"
+    assert (out / "motif.meme").exists()
+    assert (out / "logo.png").exists()

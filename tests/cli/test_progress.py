@@ -1,0 +1,379 @@
+"""What is told of work that takes long: rounds, steps, silence, and the time that is left."""
+
+import math
+import re
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from command import HANGS, run
+from latentstruct import CCCP, CRF, LBFGS, Chain, InputError, LatentMulticlass, LatentSSVM, Multiclass, StructuralSVM
+from latentstruct.core.objective import build_objective
+from latentstruct.core.protocols import Round, Temperature
+from latentstruct.estimators.reports import estimate_end
+from latentstruct.progress import eta as time_left
+from latentstruct.progress import heartbeat as at_work
+from latentstruct.progress.display import WAITING, Progress, say
+from latentstruct.progress.eta import Estimate, Outlook, Steps, TrainingTime, describe_share, extrapolate, show_seconds
+from latentstruct.progress.heartbeat import Remarks, each
+from latentstruct.solvers import Perceptron
+
+
+def rounds_of(gaps, seconds, start=0, begun=0.0):
+    """Return rounds of a solver whose objective is 1 + gap and whose bound is 1."""
+    return [
+        Round(k, 1.0 + gap, 1.0, gap, k, begun + at, start=start)
+        for k, (gap, at) in enumerate(zip(gaps, seconds, strict=True), 1)
+    ]
+
+
+def watch(outlook, rounds):
+    """Return the seconds and the estimate after each round."""
+    clock, seen = TrainingTime(outlook), []
+    for line in rounds:
+        clock.add(line)
+        seen.append((line.seconds, clock.estimate()))
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "5 s"),
+        (12.0, "10 s"),
+        (43.0, "45 s"),
+        (89.0, "90 s"),
+        (90.0, "2 min"),
+        (1000.0, "17 min"),
+        (5399.0, "90 min"),
+        (5400.0, "1.5 h"),
+        (86400.0, "24 h"),
+        (3 * 86400.0, "3 days"),
+    ],
+)
+def test_times_are_told_as_roughly_as_they_are_known(seconds, text):
+    assert show_seconds(seconds) == text
+
+
+@settings(deadline=None)
+@given(st.floats(0.0, 1e7), st.floats(1.0, 10.0))
+def test_longer_times_never_look_shorter(seconds, factor):
+    def unfold(text):
+        number, unit = text.split()
+        return float(number) * {"s": 1, "min": 60, "h": 3600, "days": 86400}[unit]
+
+    shown, longer = unfold(show_seconds(seconds)), unfold(show_seconds(factor * seconds))
+    assert shown <= longer + 1e-9
+    assert shown == 5 or 0.7 * seconds <= shown <= 1.4 * seconds
+
+
+@settings(deadline=None)
+@given(
+    st.floats(0.02, 2.0),
+    st.sampled_from(["geometric", "power"]),
+    st.floats(0.0, 0.15),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_end_of_a_falling_gap_is_foreseen_within_a_factor_of_three(pace, law, noise, seed):
+    n, goal = 120, 1e-3
+    k = np.arange(1, n + 1)
+    # Both laws reach the goal with the last round.
+    gaps = 0.9 * (goal / 0.9) ** (k / n) if law == "geometric" else 0.9 * k ** (math.log(goal / 0.9) / math.log(n))
+    gaps = gaps * np.exp(noise * np.random.default_rng(seed).standard_normal(n))
+    seconds = np.maximum(pace * k, 1e-6) + time_left.SHORT
+    seen = watch(Outlook("gap", goal), rounds_of(gaps, seconds))
+    later = [(seconds[-1] - at, estimate) for at, estimate in seen[n // 2 : -n // 10]]
+    told = [(left, estimate.seconds) for left, estimate in later if estimate is not None]
+    assert len(told) >= 0.5 * len(later)
+    slack = 0.05 * seconds[-1]
+    good = [1 / 3 <= (found + slack) / (left + slack) <= 3 for left, found in told]
+    assert np.mean(good) >= 0.9
+
+
+def test_nothing_is_foreseen_on_a_plateau_or_from_few_rounds():
+    seconds = np.arange(1.0, 61.0)
+    falling = np.geomspace(0.9, 2e-3, 30)
+    plateau = np.concatenate([falling, np.full(30, 2e-3)])
+    assert extrapolate(seconds[:7], falling[:7], 1e-3) is None
+    assert extrapolate(seconds, plateau, 1e-3) is None
+    assert extrapolate(seconds, np.linspace(1.0, 2.0, 60), 1e-3) is None
+    assert extrapolate(seconds[:30], falling, 1e-3) is not None
+
+
+def test_the_limit_is_told_where_it_comes_first_or_nothing_else_is_known():
+    seconds = np.arange(1.0, 31.0)
+    slow = rounds_of(np.geomspace(0.9, 0.5, 30), seconds)
+    assert watch(Outlook("gap", 1e-3, max_seconds=40.0), slow)[-1][1] == Estimate(10.0, is_limit=True)
+    assert str(Estimate(10.0, is_limit=True)) == "at most 10 s left"
+    unbounded = [Round(k, 1.0, -math.inf, math.inf, k, float(k)) for k in range(1, 21)]
+    assert watch(Outlook("", max_rounds=50), unbounded)[-1][1] == Estimate(30.0, is_limit=True)
+    assert watch(Outlook(""), unbounded)[-1][1] is None
+    by_rounds = watch(Outlook("gap", 1e-6, max_rounds=32), rounds_of(np.geomspace(0.9, 1e-2, 30), seconds))[-1][1]
+    assert by_rounds.seconds == pytest.approx(2.0)
+
+
+def test_nothing_is_left_once_the_goal_is_reached_and_before_two_seconds():
+    seconds = np.arange(1.0, 31.0)
+    seen = watch(Outlook("gap", 1e-3), rounds_of(np.geomspace(0.9, 0.9e-3, 30), seconds))
+    assert seen[0][1] is None
+    assert seen[-2][1] is not None
+    assert seen[-1][1] is None
+
+
+def test_starts_to_come_take_as_long_as_those_before():
+    first, second = (rounds_of([0.5, 0.2, 0.1], [2.0, 6.0, 10.0], k, 10.0 * k) for k in (0, 1))
+    seen = watch(Outlook("round", 1e-3, n_starts=4), first + second)
+    assert [estimate for _, estimate in seen[:3]] == [None] * 3
+    # Eight seconds of the second start and ten of each of the other two.
+    assert seen[3][1] == Estimate(28.0)
+    # A start that takes longer than those before is given a quarter of their time.
+    assert seen[5][1] == Estimate(22.5)
+
+
+def test_irregular_rounds_tell_how_far_the_last_one_was_from_the_end():
+    clock = TrainingTime(Outlook("round", 1e-3))
+    for line in rounds_of([1.0, 0.5, 0.25], [2.0, 4.0, 6.0]):
+        clock.add(line)
+    assert clock.describe() == "last round lowered it by 20 %, ends below 0.1 %"
+
+
+def test_a_fall_over_ten_rounds_is_extrapolated():
+    k = np.arange(1, 81)
+    rounds = [Round(int(n), 1.0 + 2.0 * 0.9**n, -math.inf, math.inf, int(n), 0.5 * n) for n in k]
+    outlook = Outlook("fall", 1e-5, span=10)
+    falls = [(rounds[n - 10].objective - rounds[n].objective) / rounds[n].objective for n in range(10, 80)]
+    # The falls reach the goal after about so many rounds more.
+    end = 0.5 * (80 + math.log(falls[-1] / 1e-5) / -math.log(0.9))
+    at, estimate = watch(outlook, rounds)[-1]
+    assert 1 / 3 <= estimate.seconds / (end - at) <= 3
+
+
+@pytest.mark.parametrize(
+    ("solver", "temperature", "latent", "outlook"),
+    [
+        (LBFGS(tol=0.01), Temperature(1.0, 1.0), False, ("gap", 0.01, 1)),
+        (LBFGS(tol=0.01, restarts=3), Temperature(1.0, 1.0), True, ("fall", 1e-4, 3)),
+        (CCCP(tol=0.01, restarts=3), Temperature(), True, ("round", 0.01, 3)),
+        (CCCP(tol=0.01, restarts=3), Temperature(), False, ("gap", 0.01, 1)),
+        (Perceptron(), Temperature(), False, ("", 0.0, 1)),
+    ],
+)
+def test_solvers_end_by_their_rules(solver, temperature, latent, outlook):
+    task = LatentMulticlass(n_states=2, weights="state") if latent else Multiclass()
+    X, Y = np.eye(4), [0, 1, 0, 1]
+    task.learn(X, Y)
+    objective = build_objective(task, task.prepare(X, Y), np.ones(4), temperature)
+    found = estimate_end(solver, objective, several=True)
+    assert (found.rule, pytest.approx(found.goal), found.n_starts) == outlook
+    assert found.max_rounds == solver.max_rounds
+
+
+def test_estimators_tell_callbacks_what_ends_the_training():
+    told = []
+
+    class Watching:
+        def begin(self, outlook):
+            told.append(outlook)
+
+        def __call__(self, line):
+            told.append(line.round)
+
+    X, Y = [np.eye(3), np.eye(3)], [[0, 1, 0], [1, 0, 1]]
+    StructuralSVM(Chain(), tol=0.02, max_seconds=50).fit(X, Y, callback=Watching())
+    assert (told[0].rule, told[0].goal, told[0].max_seconds) == ("gap", 0.02, 50)
+    assert told[1] == 1
+    told.clear()
+    states = LatentMulticlass(n_states=2, weights="state")
+    LatentSSVM(states, restarts=2).fit(np.eye(4), [0, 1, 0, 1], callback=Watching())
+    assert (told[0].rule, told[0].n_starts) == ("round", 2)
+
+
+def test_lines_of_progress_end_with_the_time_left(capsys, monkeypatch):
+    monkeypatch.setattr("latentstruct.progress.display.SECONDS_BETWEEN_LINES", 0.0)
+    with Progress() as progress:
+        progress.begin(Outlook("gap", 1e-3))
+        for line in rounds_of(np.geomspace(0.9, 0.005, 30), np.arange(1.0, 31.0)):
+            progress.callback(line)
+        assert str(progress._table().caption).startswith("about ")
+    assert progress._table().caption is None
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith("1.0 s")
+    assert lines[-1].endswith("s left")
+
+
+def test_verbose_training_prints_rounds(capsys):
+    CRF(Multiclass(), verbose=True).fit(np.eye(4), [0, 1, 0, 1])
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("round    1  objective")
+    assert first.endswith(" s")
+
+
+def test_steps_tell_how_many_there_are_and_how_long_the_rest_takes():
+    now, said = [0.0], []
+    steps = Steps(said.append, 4, "trials", clock=lambda: now[0])
+    for text in ("a", "b", "c", "d"):
+        now[0] += 30.0
+        steps.done(text)
+    assert said == [
+        "1 of 4 trials, about 2 min left: a",
+        "2 of 4 trials, about 60 s left: b",
+        "3 of 4 trials, about 30 s left: c",
+        "4 of 4 trials: d",
+    ]
+
+
+def test_steps_may_differ_in_cost_begin_and_be_left_out():
+    now, said = [0.0], []
+    steps = Steps(said.append, 3, "parts", [1.0, 3.0, 2.0], clock=lambda: now[0])
+    steps.begin("small")
+    now[0] = 10.0
+    steps.begin("large")
+    steps.skip()
+    assert said == ["1 of 3 parts: small", "2 of 3 parts, about 50 s left: large"]
+    assert steps.seconds_left() is None
+    with pytest.raises(InputError, match="costs has 1 entries for 3 parts"):
+        Steps(said.append, 3, "parts", [1.0])
+
+
+@settings(deadline=None)
+@given(st.integers(1, 50), st.integers(1, 50), st.floats(2.0, 100.0))
+def test_a_share_of_equal_steps_tells_the_rest(done, more, seconds):
+    total = done + more
+    left = f", {Estimate(seconds * more / done)}"
+    assert describe_share(done, total, "images", seconds) == f"{done} of {total} images{left}"
+    assert describe_share(total, total, "images", seconds) == f"{total} of {total} images"
+    assert describe_share(done, total, "images", 0.5) == f"{done} of {total} images"
+
+
+def test_silent_work_is_remarked_on_with_what_is_done():
+    said, heard = [], threading.Event()
+
+    def say(text):
+        said.append(text)
+        if "2 of 3" in text:
+            heard.set()
+
+    with Remarks(say, silence=0.02):
+        for item in each(range(3), 3, "things made"):
+            assert list(each("ab", 2, "parts")) == ["a", "b"]
+            if item == 2:
+                assert heard.wait(HANGS)
+    assert re.fullmatch(
+        r"still at work after \d+ (s|min): 2 of 3 things made(, .*)?", next(text for text in said if "2 of 3" in text)
+    )
+    assert at_work._State.count is None
+
+
+def test_silence_before_the_first_round_is_explained():
+    said, heard = [], threading.Event()
+
+    def say(text):
+        said.append(text)
+        if WAITING in text:
+            heard.set()
+
+    with Remarks(say, silence=0.02), Progress():
+        assert heard.wait(HANGS)
+    assert any(text.startswith("still at work after") and text.endswith(f": {WAITING}") for text in said)
+    assert at_work._State.reason == ""
+    progress = Progress()
+    assert progress._table().caption == WAITING
+    with progress:
+        pass
+    assert progress._table().caption is None
+
+
+def test_work_that_is_quiet_gets_no_remarks():
+    with Remarks(print, quiet=True, silence=0.0) as remarks:
+        assert remarks._thread is None
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_work_that_is_shown_elsewhere_gets_no_remarks(held):
+    class Turns:
+        """Ends a loop that waits after three turns, without any time."""
+
+        left = 3
+
+        def wait(self, seconds):
+            self.left -= 1
+            return self.left < 0
+
+    said = []
+    remarks = Remarks(said.append, silence=0.0)
+    remarks._ended = Turns()
+    at_work.hold(held)
+    try:
+        remarks._watch(time.perf_counter())
+    finally:
+        at_work.hold(False)
+    assert len(said) == (0 if held else 3)
+
+
+def test_remarks_that_nobody_can_hear_end_in_silence():
+    heard = []
+
+    def closed(text):
+        heard.append(text)
+        raise BrokenPipeError
+
+    with Remarks(closed, silence=0.005) as remarks:
+        remarks._thread.join(HANGS)
+        assert not remarks._thread.is_alive()
+    assert len(heard) == 1
+
+
+def test_commands_are_remarked_on_unless_quiet(monkeypatch, tmp_path):
+    data = tmp_path / "data.txt"
+    data.write_text("1 1:1 2:0.5\n1 1:0.8\n-1 2:1 3:0.2\n-1 3:1\n" * 5)
+    monkeypatch.setattr(at_work, "SILENCE", 1e-4)
+    train = ("train", "classes", data, "-o", tmp_path / "model")
+    assert run(*train, "--quiet").stderr == ""
+    remarked, say, predict = threading.Event(), at_work.Remarks._tell, StructuralSVM.predict
+
+    def tell(self, text):
+        remarked.set()
+        return say(self, text)
+
+    def predict_late(self, X):
+        # The command goes on when it was remarked on.
+        assert remarked.wait(HANGS)
+        return predict(self, X)
+
+    monkeypatch.setattr(at_work.Remarks, "_tell", tell)
+    monkeypatch.setattr(StructuralSVM, "predict", predict_late)
+    shown = run("evaluate", train[-1], data).stderr.splitlines()
+    assert shown
+    assert all(line.startswith("still at work after") for line in shown)
+
+
+def test_decoded_examples_are_counted(monkeypatch):
+    model = CRF(Chain()).fit([np.eye(2)] * 2, [[0, 1]] * 2)
+    seen = []
+
+    def decode(block, decode_block=model._decode_block):
+        seen.append(at_work._State.count.describe(at_work._State.count.began))
+        return decode_block(block)
+
+    monkeypatch.setattr(model, "_decode_block", decode)
+    monkeypatch.setattr(type(model.task_), "tags", replace(model.task_.tags, threaded_decoding=False))
+    assert len(model.predict([np.eye(2)] * 600)) == 600
+    assert seen == [f"{done} of 600 examples decoded" for done in (0, 256, 512)]
+    assert at_work._State.count is None
+
+
+def test_remarks_hold_nothing_that_a_terminal_obeys(capsys):
+    say("a\x1b]0;name\x07 b\nc é")
+    assert capsys.readouterr().err == "a\\x1b]0;name\\x07 b c é\n"
+
+
+def test_starts_that_make_no_sense_are_left_to_the_solver():
+    with pytest.raises(InputError, match="restarts"):
+        LatentSSVM(LatentMulticlass(n_states=2, weights="state"), restarts="x", verbose=True).fit(
+            np.eye(4), [0, 1, 0, 1]
+        )

@@ -1,0 +1,312 @@
+"""Every method that a structure claims to support, against enumeration; and what is claimed, as people read it."""
+
+from itertools import product
+
+import measure_reference
+import numpy as np
+import parsing_reference
+import pytest
+import test_alignment
+import test_coreference
+import test_graph
+import test_half_labelled
+import test_latent_multiclass
+import test_marginal
+import test_motif
+import test_parts
+import test_ranking
+import test_semi_markov
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from latentstruct import (
+    CRF,
+    Alignment,
+    Chain,
+    Coreference,
+    CorrelationClustering,
+    ExampleTask,
+    Graph,
+    GraphInput,
+    HiddenCRF,
+    LatentMulticlass,
+    LatentSSVM,
+    MarginalSSVM,
+    Measure,
+    MinEntropySSVM,
+    Motif,
+    Multiclass,
+    Parsing,
+    PrecisionAtK,
+    SemiMarkov,
+    StructuralSVM,
+    StructuredEstimator,
+    tasks,
+)
+from latentstruct.core.capabilities import CAPABILITIES, capabilities
+
+COSTS = np.array([[0.0, 2.0, 0.5], [1.5, 0.0, 0.25], [3.0, 1.0, 0.0]])
+HAMMING = 1.0 - np.eye(3)
+
+
+def classes(rng, latent):
+    X, truth = rng.normal(size=(5, 2)), rng.integers(0, 3, 5)
+    truth[:3] = range(3)
+    return Multiclass(costs=COSTS, bias=0.5), X, truth, reference.list_classes(X, truth, 3, COSTS, 0.5)
+
+
+def latent_classes(rng, latent):
+    X, truth = rng.normal(size=(5, 4, 2)), np.arange(5) % 3
+    listed = test_latent_multiclass.list_states(X, truth, COSTS, "own weights", 1.5)
+    return LatentMulticlass(weights="state", costs=COSTS, bias=1.5), X, truth, listed
+
+
+def chain(rng, latent):
+    X = [rng.normal(size=(length, 2)) for length in (3, 0, 1, 4)]
+    Y = [rng.integers(0, 3, len(x)) for x in X]
+    Y = [np.where((rng.random(len(y)) < 0.5) & latent, -1, y).tolist() for y in Y]
+    Y[0][0] = max(Y[0][0], 0)  # Learning needs one known label.
+    listed = test_half_labelled.list_half(X, Y, 3, HAMMING)
+    return Chain(labels=[0, 1, 2]), X, Y, listed
+
+
+def graph(rng, latent):
+    graphs, truth = [], []
+    for size in (3, 2):
+        edges = np.array([(v, v + 1) for v in range(size - 1)])
+        graphs.append(GraphInput(rng.normal(size=(size, 2)), edges, None, np.full(size, "a"), np.full(size - 1, "e")))
+        y = rng.integers(0, 3, size)
+        y[0] = rng.integers(0, 3)
+        truth.append(np.where((np.arange(size) > 0) & (rng.random(size) < 0.6) & latent, -1, y))
+    listed = test_graph.list_assignments(graphs, truth, {"a": 3}, True, test_graph.hamming)
+    return Graph(labels=[0, 1, 2]), graphs, truth, listed
+
+
+def motif(rng, latent):
+    X = ["".join(rng.choice(list("ACGT"), length)) for length in (5, 3, 7, 4)]
+    Y = [1, -1, 1, -1]
+    return Motif(width=3, background_order=1, strands=2), X, Y, test_motif.list_windows(X, Y, 3, 1, 2)
+
+
+def alignment(rng, latent):
+    letters = test_alignment.LETTERS
+    X = [tuple("".join(rng.choice(list(letters), length)) for length in lengths) for lengths in ((3, 2), (2, 3))]
+    X.append((letters, letters))
+    sets = [test_alignment.all_match_sets(len(a), len(b)) for a, b in X]
+    Y = [np.array(every[rng.integers(1, len(every))], dtype=int).reshape(-1, 2) for every in sets]
+    listed = test_alignment.list_alignments(X, Y, False, 0, partial=latent)
+    task = Alignment(mode="global", alphabet=letters, tolerance=0, partial=latent)
+    return task, X, Y, listed
+
+
+def parsing(rng, latent):
+    trees = [parsing_reference.tree_of(text) for text in ("(S (A a) (B b))", "(S (S (A a) (A a)) (B b))")]
+    task = Parsing(splits=2 if latent else 1)
+    world = parsing_reference.learned(task, trees, tagged=True)
+    return task, world.X, world.Y, parsing_reference.list_trees(task, world.X, world.Y)
+
+
+def candidates(rng, latent):
+    X, Y = test_marginal.listed_examples(int(rng.integers(10**6)))
+    if not latent:
+        X = [{"y": list(range(len(x["y"]))), "h": None, "features": x["features"]} for x in X]
+        Y = [int(rng.integers(len(x["y"]))) for x in X]
+    listed = [
+        reference.Listed(x["features"], 0.7 * np.abs(y - np.array(x["y"])), np.array(x["y"]), y, x["y"])
+        for x, y in zip(X, Y, strict=True)
+    ]
+    return test_marginal.Listed(), X, Y, listed
+
+
+def matchings(rng, latent):
+    if latent:
+        X = [rng.normal(size=(n, 2, 3)) for n in (2, 3)]
+        Y = [tuple(rng.integers(0, 2, len(x)).tolist()) for x in X]
+        return test_parts.Sides(), X, Y, [list_sides(x, y) for x, y in zip(X, Y, strict=True)]
+    X, Y = test_parts.matchings(4, int(rng.integers(10**6)))
+    listed = []
+    for x, y in zip(X, Y, strict=True):
+        outputs, _, features = test_parts.ListedMatching().candidates(x)
+        losses = [sum(a != b for a, b in zip(y, found, strict=True)) for found in outputs]
+        numbers = np.arange(len(outputs))
+        listed.append(reference.Listed(features, np.array(losses, dtype=float), numbers, outputs.index(y), outputs))
+    return test_parts.Matching(), X, Y, listed
+
+
+def list_sides(x, y):
+    """All (taken, side) of the items of one example."""
+    items = [
+        (taken, sides)
+        for taken in product((0, 1), repeat=len(x))
+        for sides in product((0, 1), repeat=len(x))
+        if all(t or not s for t, s in zip(taken, sides, strict=True))
+    ]
+    features = np.array([sum(t * x[k, s] for k, (t, s) in enumerate(zip(*item, strict=True))) for item in items])
+    losses = np.array([sum(a != b for a, b in zip(y, taken, strict=True)) for taken, _ in items], dtype=float)
+    outputs = np.array([int("".join(map(str, taken)), 2) for taken, _ in items])
+    return reference.Listed(features, losses, outputs, int("".join(map(str, y)), 2), items)
+
+
+class Digits(ExampleTask):
+    """One of three classes, by a search of the user's own."""
+
+    def learn(self, X, Y):
+        self.n_features = 3 * len(X[0])
+
+    def joint_feature(self, x, y):
+        return np.kron(np.eye(3)[y], x)
+
+    def output_loss(self, y, y_hat):
+        return float(COSTS[y, y_hat])
+
+    def argmax(self, x, w):
+        return int(np.argmax([w @ self.joint_feature(x, y) for y in range(3)]))
+
+    def loss_augmented_argmax(self, x, y, w):
+        return int(np.argmax([w @ self.joint_feature(x, k) + self.output_loss(y, k) for k in range(3)]))
+
+
+def own(rng, latent):
+    X, truth = rng.normal(size=(4, 2)), rng.integers(0, 3, 4)
+    listed = []
+    for x, y in zip(X, truth, strict=True):
+        features = np.array([np.kron(np.eye(3)[k], x) for k in range(3)])
+        listed.append(reference.Listed(features, COSTS[y], np.arange(3), int(y), [0, 1, 2]))
+    return Digits(), X, truth.tolist(), listed
+
+
+def semi_markov(rng, latent):
+    _, X, Y = test_semi_markov.data(int(rng.integers(10**6)), latent)
+    listed = [
+        test_semi_markov.listed(x, test_semi_markov.numbered(y), 3, 1 - np.eye(2)) for x, y in zip(X, Y, strict=True)
+    ]
+    return SemiMarkov(test_semi_markov.LABELS, max_length=3), X, Y, listed
+
+
+def coreference(rng, latent):
+    _, X, Y, _ = test_coreference.documents(int(rng.integers(10**6)), sizes=(3, 1, 4))
+    return Coreference(penalty=0.7), X, Y, test_coreference.list_forests(X, Y, 0.7)
+
+
+def clusters(rng, latent):
+    _, X, Y, _ = test_coreference.documents(int(rng.integers(10**6)), sizes=(3, 2, 4))
+    return CorrelationClustering(), X, Y, test_coreference.list_partitions(X, Y)
+
+
+def precision(rng, latent):
+    X = [rng.normal(size=(n, 2)) for n in (4, 2, 5)]
+    Y = [rng.integers(0, 2, len(x)) for x in X]
+    Y[0][:2] = 1, 0
+    return PrecisionAtK(2), X, Y, test_ranking.list_choices(X, Y, 2)
+
+
+def measure(rng, latent):
+    X, truth = rng.normal(size=(5, 2)), np.array([True, False, True, False, False])
+    return Measure("f1", bias=0.0), X, truth, [measure_reference.list_labellings(X, truth, "f1", 1.0, None, 0.0)]
+
+
+PROBLEMS = {
+    "Multiclass": classes,
+    "LatentMulticlass": latent_classes,
+    "Chain": chain,
+    "SemiMarkov": semi_markov,
+    "Graph": graph,
+    "Motif": motif,
+    "Alignment": alignment,
+    "Parsing": parsing,
+    "CandidateTask": candidates,
+    "PartsTask": matchings,
+    "ExampleTask": own,
+    "Coreference": coreference,
+    "CorrelationClustering": clusters,
+    "PrecisionAtK": precision,
+    "Measure": measure,
+}
+# Their enumeration is in the tests of the structure itself.
+ELSEWHERE = {"Detection", "DiverseSubset", "PairwiseRanking"}
+TEMPERATURES = [(0.0, 0.5), (0.5, 0.5), (1.0, 0.3), (0.5, 0.0)]
+
+
+def expected(listed, w, C, temperature, margin=True):
+    """½‖w‖² + C Σ (f⁺ − f⁻), by lists."""
+    value = 0.5 * w @ w
+    for one in listed:
+        plus = reference.pool(one, w, "augmented" if margin else "free", *temperature).value
+        value += C * (plus - reference.pool(one, w, "clamped", *temperature).value)
+    return value
+
+
+def expected_slack(listed, w, C):
+    return 0.5 * w @ w + C * sum(reference.slack(one, w)[0] for one in listed)
+
+
+def expected_renyi(listed, w, C, order):
+    value = 0.5 * w @ w
+    for one in listed:
+        scores = one.features @ w
+        heights = {
+            y: test_marginal.renyi(scores[one.outputs == y], order) + one.losses[one.outputs == y][0]
+            for y in np.unique(one.outputs)
+        }
+        value += C * (max(heights.values()) - heights[one.true_output])
+    return value
+
+
+def cells():
+    """List the claimed cells: structure, whether its data have latents, and method."""
+    for name in PROBLEMS:
+        claimed = capabilities(getattr(tasks, name).tags)
+        for method, support in claimed.items():
+            if support and method != "ModLat":
+                yield name, method, support
+
+
+def value_at(model, task, X, Y, w):
+    batch = task.prepare(X, Y)
+    return model._objective(task, batch, np.full(batch.n_examples, float(model.C))).value(w)
+
+
+@pytest.mark.parametrize(("name", "method", "support"), list(cells()))
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_a_claimed_method_has_the_objective_of_the_enumeration(name, method, support, seed):
+    rng = np.random.default_rng(seed)
+    latent = method in ("LatentSSVM", "MarginalSSVM", "HiddenCRF", "MinEntropySSVM", "StructuredEstimator, soft")
+    task, X, Y, listed = PROBLEMS[name](rng, latent)
+    task.learn(X, Y)
+    w, C = rng.normal(size=task.n_features), 0.3
+    if method == "StructuralSVM":
+        found, wanted = StructuralSVM(task, C=C), expected(listed, w, C, (0.0, 0.0))
+    elif method == "StructuralSVM, slack rescaling":
+        found, wanted = StructuralSVM(task, C=C, rescaling="slack"), expected_slack(listed, w, C)
+    elif method == "CRF":
+        found, wanted = CRF(task, C=C), expected(listed, w, C, (1.0, 1.0), margin=False)
+    elif method == "LatentSSVM":
+        found, wanted = LatentSSVM(task, C=C), expected(listed, w, C, (0.0, 0.0))
+    elif method == "HiddenCRF":
+        found, wanted = HiddenCRF(task, C=C), expected(listed, w, C, (1.0, 1.0), margin=False)
+    elif method == "MinEntropySSVM":
+        found, wanted = MinEntropySSVM(task, C=C, alpha=2.0), expected_renyi(listed, w, C, 2.0)
+    elif method == "MarginalSSVM":
+        found, wanted = MarginalSSVM(task, C=C), expected(listed, w, C, (0.0, 1.0))
+    else:
+        for temperature in TEMPERATURES if support == "any ε" else [(0.5, 0.5), (1.0, 1.0)]:
+            found = StructuredEstimator(task, C=C, temperature=temperature)
+            wanted = expected(listed, w, C, temperature)
+            assert value_at(found, task, X, Y, w) == pytest.approx(wanted, rel=1e-8, abs=1e-8), temperature
+        return
+    value = value_at(found, task, X, Y, w)
+    if support == "search":
+        # The search sees the convex hull of losses and scores only: a lower bound, and never below the true output.
+        assert 0.5 * w @ w - 1e-9 <= value <= wanted + 1e-8
+    else:
+        assert value == pytest.approx(wanted, rel=1e-8, abs=1e-8)
+
+
+def test_every_structure_is_among_the_problems():
+    assert set(tasks.__all__) == set(PROBLEMS) | ELSEWHERE
+
+
+def test_holes_have_reasons():
+    assert all(one.reason for one in CAPABILITIES)

@@ -1,0 +1,309 @@
+import json
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from latentstruct.datasets import load_conll2000
+from latentstruct.exceptions import InputError
+from latentstruct.features.windows import WindowFeatures
+from latentstruct.io import ColumnSentences
+
+CAT = [[("The", "DT"), ("X-ray's", "NN"), ("sat", "VB"), ("2nd", "CD")]]
+
+
+def escape(value):
+    return value.replace("\\", "\\\\").replace("|", "\\|")
+
+
+def slow_shape(word):
+    kinds = [
+        "X"
+        if c.isupper() or c.istitle()
+        else "x"
+        if c.islower()
+        else "d"
+        if c.isnumeric()
+        else "c"
+        if c.isalpha()
+        else "."
+        for c in word
+    ]
+    return "".join(c for i, c in enumerate(kinds) if i == 0 or kinds[i - 1] != c)
+
+
+def slow_names(sentence, i, window, affixes, shape, bigrams):
+    """Spell out the names of one token's features."""
+
+    def value(k, offset):
+        j = i + offset
+        if j < 0:
+            return f"\\B{-j}"
+        if j >= len(sentence):
+            return f"\\E{j - len(sentence) + 1}"
+        return escape(sentence[j][k])
+
+    names = {"bias"}
+    for k in range(len(sentence[0])):
+        groups = [[o] for o in range(-window, window + 1)]
+        if bigrams and k == 0 and window >= 1:
+            groups += [[-1, 0], [0, 1]]
+        if bigrams and k > 0:
+            near = [o for o in range(-2, 3) if abs(o) <= window]
+            groups += [near[j : j + size] for size in (2, 3) for j in range(len(near) - size + 1)]
+        for group in groups:
+            names.add(f"{k}[{','.join(map(str, group))}]=" + "|".join(value(k, o) for o in group))
+    word = sentence[i][0]
+    for n in range(1, affixes + 1):
+        if len(word) >= n:
+            names |= {f"prefix{n}={escape(word[:n])}", f"suffix{n}={escape(word[len(word) - n :])}"}
+    if shape:
+        names.add(f"shape={slow_shape(word)}")
+    return names
+
+
+def names_of(template, matrix):
+    names = template.get_feature_names_out()
+    return [{names[c] for c in matrix.indices[matrix.indptr[i] : matrix.indptr[i + 1]]} for i in range(matrix.shape[0])]
+
+
+def test_template_by_hand():
+    template = WindowFeatures()
+    (matrix,) = template.fit_transform(CAT)
+    assert names_of(template, matrix)[1] == {
+        "bias",
+        "0[-2]=\\B1",
+        "0[-1]=The",
+        "0[0]=X-ray's",
+        "0[1]=sat",
+        "0[2]=2nd",
+        "0[-1,0]=The|X-ray's",
+        "0[0,1]=X-ray's|sat",
+        "1[-2]=\\B1",
+        "1[-1]=DT",
+        "1[0]=NN",
+        "1[1]=VB",
+        "1[2]=CD",
+        "1[-2,-1]=\\B1|DT",
+        "1[-1,0]=DT|NN",
+        "1[0,1]=NN|VB",
+        "1[1,2]=VB|CD",
+        "1[-2,-1,0]=\\B1|DT|NN",
+        "1[-1,0,1]=DT|NN|VB",
+        "1[0,1,2]=NN|VB|CD",
+        "prefix1=X",
+        "prefix2=X-",
+        "prefix3=X-r",
+        "suffix1=s",
+        "suffix2='s",
+        "suffix3=y's",
+        "shape=X.x.x",
+    }
+    assert {"0[2]=\\E2", "0[1]=\\E1", "1[0,1,2]=CD|\\E1|\\E2", "shape=dx"} <= names_of(template, matrix)[3]
+
+
+@pytest.mark.parametrize(
+    ("word", "shape"),
+    [("USA", "X"), ("McDonald", "XxXx"), ("3.5%", "d.d."), ("東京", "c"), ("été", "x"), ("ǅ", "X"), ("", "")],
+)
+def test_shapes(word, shape):
+    template = WindowFeatures(window=0, affixes=0).fit([[(word,)]])
+    assert list(template.vocabulary_) == [f"0[0]={word}", "bias", f"shape={shape}"]
+
+
+SENTENCES = st.integers(1, 3).flatmap(
+    lambda width: st.lists(
+        st.lists(st.tuples(*[st.text(st.sampled_from("aB1|\\-é東"), max_size=4)] * width), max_size=5),
+        max_size=5,
+    ).filter(lambda sentences: any(sentences))
+)
+OPTIONS = st.fixed_dictionaries(
+    {
+        "window": st.integers(0, 4),
+        "affixes": st.integers(0, 3),
+        "shape": st.booleans(),
+        "bigrams": st.booleans(),
+    }
+)
+
+
+@settings(deadline=None)
+@given(sentences=SENTENCES, options=OPTIONS)
+def test_matches_the_spelled_out_template(sentences, options):
+    template = WindowFeatures(**options)
+    matrices = template.fit_transform(sentences)
+    assert len(matrices) == len(sentences)
+    for sentence, matrix in zip(sentences, matrices, strict=True):
+        assert matrix.shape == (len(sentence), len(template.vocabulary_))
+        assert names_of(template, matrix) == [slow_names(sentence, i, **options) for i in range(len(sentence))]
+        assert matrix.dtype == np.float64
+        assert (matrix.data == 1).all()
+        matrix.check_format(full_check=True)
+        assert matrix.has_canonical_format
+        assert all(
+            (np.diff(matrix.indices[a:b]) > 0).all() for a, b in zip(matrix.indptr, matrix.indptr[1:], strict=False)
+        )
+    names = list(template.vocabulary_)
+    counts = np.asarray(sum(matrix.sum(axis=0) for matrix in matrices))
+    assert names == [name for _, name in sorted(zip(-counts, names, strict=True))]
+    assert list(template.vocabulary_.values()) == list(range(len(names)))
+
+
+@settings(deadline=None)
+@given(sentences=SENTENCES, options=OPTIONS, count=st.integers(1, 4))
+def test_pruning_and_unknown_features(sentences, options, count):
+    split = len(sentences) // 2
+    train, new = sentences[split:], sentences[:split]
+    every = [slow_names(sentence, i, **options) for sentence in train for i in range(len(sentence))]
+    kept = {name for names in every for name in names if sum(name in other for other in every) >= count}
+    template = WindowFeatures(**options, min_count=count)
+    if not kept:
+        with pytest.raises(InputError):
+            template.fit(train)
+        return
+    matrices = template.fit_transform(train)
+    assert set(template.vocabulary_) == kept
+    again, offsets = template.transform_flat(train)
+    for i, matrix in enumerate(matrices):
+        part = again[offsets[i] : offsets[i + 1]]
+        assert (part.toarray() == matrix.toarray()).all()
+    for sentence, matrix in zip(new, template.transform(new), strict=True):
+        expected = [slow_names(sentence, i, **options) & kept for i in range(len(sentence))]
+        assert names_of(template, matrix) == expected
+
+
+@settings(deadline=None)
+@given(sentences=SENTENCES, options=OPTIONS)
+def test_state_round_trip(sentences, options):
+    template = WindowFeatures(**options).fit(sentences)
+    state = template.to_state()
+    restored = WindowFeatures.from_state(json.loads(json.dumps(state)))
+    assert restored.vocabulary_ == template.vocabulary_
+    assert restored.get_params() == template.get_params()
+    assert restored.to_state() == state
+    for a, b in zip(template.transform(sentences), restored.transform(sentences), strict=True):
+        assert (a.toarray() == b.toarray()).all()
+
+
+@settings(deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["format", "names"]), inner),
+        max_leaves=5,
+    )
+)
+def test_hostile_states(state):
+    with pytest.raises(InputError, match="state of the window features is malformed"):
+        WindowFeatures.from_state(state)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "x"}, r"the state has the format 'x', version 1; expected 'latentstruct.WindowFeatures'"),
+        ({"version": 2}, r"version 2; expected"),
+        ({"window": -1}, r"window is -1; expected a whole number from 0 to 100"),
+        ({"window": 10**12}, r"window is 1000000000000; expected a whole number from 0 to 100"),
+        ({"window": 1.5}, r"malformed \(.*window"),
+        ({"shape": 1}, r"malformed \(.*shape"),
+        ({"n_columns": 0}, r"n_columns is 0; expected a whole number of at least 1"),
+        ({"names": []}, r"no feature names; expected at least one: give what"),
+        ({"names": ["a", "a"]}, r"the feature name 'a' of the state is repeated"),
+        ({"names": ["a", 3]}, r"malformed \(.*names\[1\]"),
+        (
+            {"extra": 3},
+            r"malformed \(.*extra.*\); expected a saved one: give what WindowFeatures.to_state returned, unchanged",
+        ),
+    ],
+)
+def test_changed_states(change, message):
+    state = WindowFeatures().fit(CAT).to_state()
+    with pytest.raises(InputError, match=message):
+        WindowFeatures.from_state(state | change)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window": -1}, r"window is -1; expected a whole number from 0 to 100: set window to one"),
+        ({"window": True}, r"window is True; expected a whole number"),
+        ({"affixes": 1.5}, r"affixes is 1.5; expected a whole number from 0 to 100"),
+        ({"min_count": 0}, r"min_count is 0; expected a whole number of at least 1"),
+        ({"shape": 1}, r"shape is 1; expected True or False: set shape to one of them"),
+        ({"bigrams": "yes"}, r"bigrams is 'yes'; expected True or False"),
+        ({"min_count": 5}, r"no feature occurs in 5 tokens or more.*only 4 tokens.*set it to 4 or less"),
+    ],
+)
+def test_wrong_parameters(options, message):
+    template = WindowFeatures(**options)
+    assert clone(template).get_params() == template.get_params()
+    with pytest.raises(InputError, match=message):
+        template.fit(CAT)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ("text", r"the sentences are one string; expected a list of sentences"),
+        (["text"], r"sentence 0 is 'text'; expected a sequence of token tuples"),
+        ([3], r"sentence 0 is 3; expected a sequence"),
+        ([["The", "cat"]], r"token 0 of sentence 0 is 'The'; expected a tuple of columns.*\('The',\)"),
+        ([[("a",)], [("b",), 3]], r"token 1 of sentence 1 is 3; expected a tuple"),
+        ([[("a",)], [{"b"}]], r"token 0 of sentence 1 is \{'b'\}; expected a tuple"),
+        (
+            [[("a",)], [], [("b", "c")]],
+            r"token 0 of sentence 2 has 2 columns; expected 1 as in the first token",
+        ),
+        ([[()]], r"token 0 of sentence 0 has 0 columns; expected 1"),
+        ([[("a", 3)]], r"token 0 of sentence 0 has 3 in column 1; expected text: convert it to str"),
+        ([[("a\ud800",)]], r"a token has the value 'a\\ud800', which has no UTF-8 form; expected Unicode"),
+        ([], r"there is no token in the sentences; expected at least one"),
+        ([[], []], r"there is no token"),
+    ],
+)
+def test_wrong_sentences(sentences, message):
+    with pytest.raises(InputError, match=message):
+        WindowFeatures().fit(sentences)
+
+
+def test_transform_checks_the_columns():
+    template = WindowFeatures()
+    with pytest.raises(NotFittedError):
+        template.transform(CAT)
+    template.fit(CAT)
+    with pytest.raises(InputError, match=r"token 0 of sentence 0 has 1 columns; expected 2 as in the training"):
+        template.transform([[("a",)]])
+    assert template.transform([]) == []
+    matrix, offsets = template.transform_flat([[], []])
+    assert matrix.shape == (0, len(template.vocabulary_))
+    assert offsets.tolist() == [0, 0, 0]
+
+
+def test_takes_what_the_reader_returns():
+    sentences = ColumnSentences((["a", "b"], ["X", "Y"]), np.array([0, 1, 2]))
+    expected, _ = WindowFeatures().fit_transform_flat([[("a", "X")], [("b", "Y")]])
+    matrix, offsets = WindowFeatures().fit_transform_flat(sentences)
+    assert (matrix.toarray() == expected.toarray()).all()
+    assert offsets.tolist() == [0, 1, 2]
+    assert len(WindowFeatures().fit_transform([np.array([["a", "X"]]), [["b", "Y"]]])) == 2
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
+def test_features_of_conll2000():
+    train = load_conll2000()
+    template = WindowFeatures()
+    matrix, offsets = template.fit_transform_flat(train.tokens)
+    assert matrix.shape == (211_727, 347_520)
+    assert len(offsets) == 8937
+    rng = np.random.default_rng(0)
+    for i in rng.integers(len(train.tokens), size=20):
+        sentence = train.tokens[i]
+        part = matrix[offsets[i] : offsets[i + 1]]
+        expected = [slow_names(sentence, j, 2, 3, True, True) for j in range(len(sentence))]
+        assert names_of(template, part) == expected

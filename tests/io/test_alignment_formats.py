@@ -1,0 +1,306 @@
+"""Aligned pairs, substitution matrices, PREFAB and the scores of alignments: round trips, twins and hostile files."""
+
+import io
+import os
+import sys
+import tarfile
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latentstruct.datasets import load_prefab
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.io.alignments import (
+    SequencePairs,
+    gapped_rows,
+    read_alignments,
+    read_sequence_pairs,
+    read_tracks,
+    write_alignments,
+)
+from latentstruct.io.ncbi_matrix import blosum62, read_ncbi_matrix, write_ncbi_matrix
+from latentstruct.metrics.alignments import alignment_scores, modeler_scores, q_scores
+
+needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
+
+letters = st.text("ACDWXY", min_size=1, max_size=12)
+words = st.text("abcXYZ019_|é", min_size=1, max_size=8)
+
+
+@st.composite
+def alignments(draw, min_size=0):
+    """Draw two sequences and matches between them."""
+    a, b = draw(letters), draw(letters)
+    m = draw(st.integers(min_size, min(len(a), len(b))))
+    return (a, b), np.stack([_choice(draw, len(row), m) for row in (a, b)], axis=1)
+
+
+def _choice(draw, n, m):
+    return np.array(sorted(draw(st.permutations(range(n)))[:m]), dtype=np.int64)
+
+
+def written(tmp_path, content, name="a.fa"):
+    path = tmp_path / name
+    path.write_bytes(content)
+    return path
+
+
+@settings(deadline=None)
+@given(st.data(), st.integers(1, 25), st.sampled_from(["a.fa", "a.fa.gz"]))
+def test_round_trip(tmp_path_factory, data, line_width, name):
+    found = [data.draw(alignments(min_size=1)), *data.draw(st.lists(alignments(), max_size=3))]
+    names = [data.draw(st.tuples(words, words)) for _ in found]
+    pairs = SequencePairs(names, [pair for pair, _ in found], [matches for _, matches in found])
+    path = tmp_path_factory.mktemp("pairs") / name
+    write_alignments(path, pairs, line_width)
+    for read, lower_case in ((read_alignments(path), False), (read_alignments(path, lower_case=True), True)):
+        assert (read.names, read.sequences, len(read)) == (pairs.names, pairs.sequences, len(found)), lower_case
+        assert all(np.array_equal(one, other) for one, other in zip(read.matches, pairs.matches, strict=True))
+    bare = read_sequence_pairs(path)
+    assert (bare.names, bare.sequences, bare.matches) == (pairs.names, pairs.sequences, None)
+
+
+@given(alignments())
+def test_gapped_rows_hold_both_sequences_and_no_empty_column(found):
+    pair, matches = found
+    rows = gapped_rows(pair, matches)
+    assert tuple(row.replace("-", "") for row in rows) == pair
+    assert all(column != ("-", "-") for column in zip(*rows, strict=True))
+    both = sum("-" not in column for column in zip(*rows, strict=True))
+    assert both == len(matches)
+
+
+def test_case_and_gaps_of_reference_alignments(tmp_path, monkeypatch):
+    content = b"\xef\xbb\xbf>a one\r\nAC.d\r\n\r\n E-f\n>b\n-CxdE Ff\n"
+    path = written(tmp_path, content)
+    read = read_alignments(path)
+    assert (read.names, read.sequences) == ([("a", "b")], [("ACDEF", "CXDEFF")])
+    assert read.matches[0].tolist() == [[1, 0], [3, 3]]
+    assert read_alignments(path, lower_case=True).matches[0].tolist() == [[1, 0], [2, 2], [3, 3], [4, 5]]
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+    assert read_alignments("-").sequences == read.sequences
+
+
+def test_pir(tmp_path):
+    content = b">P1;1abc\n\nAC-\nD E*\nremark\n>P1; 2xyz\nstructureX:2xyz\nACD\n-E*\n"
+    read = read_alignments(written(tmp_path, content, "a.pir"))
+    assert (read.names, read.sequences) == ([("1abc", "2xyz")], [("ACDE", "ACDE")])
+    assert read.matches[0].tolist() == [[0, 0], [1, 1], [3, 3]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", r"a\.fa holds no sequences; expected a line '>name'"),
+        (b"AC\n", r"a\.fa:1: found 'AC' before the first header"),
+        (b">a\nAC\n>b\nA-\n>c\nAC\n", r"a\.fa:5: the sequence 'c' has no partner, as there are 3 records"),
+        (b">a\nAC\n", r"a\.fa:1: the sequence 'a' has no partner, as there are 1 records"),
+        (b">a\nAC\n>b\nA\n", r"a\.fa:3: the row of 'b' has 1 columns; expected 2 as its partner 'a' in line 1"),
+        (b">a\nA1\n>b\nAC\n", r"a\.fa:2: found '1' in column 2; expected letters of either case and the gaps"),
+        (b">a\nAC*\n>b\nACD\n", r"a\.fa:2: found '\*' in column 3; .*: drop the star"),
+        (b">a\n\xc3\xa9A\n>b\nAC\n", r"a\.fa:2: found 'é' in column 1"),
+        (b">a\n\xffA\n>b\nAC\n", r"a\.fa:2: found the byte 0xff, which is not UTF-8"),
+        (b">a\n--\n>b\nAC\n", r"a\.fa:1: the sequence 'a' has no letters"),
+        (b">a\n>b\nAC\n", r"a\.fa:1: the sequence 'a' has no letters"),
+        (b">a\nac\n>b\nAC\n", r"a\.fa has no column with two upper-case letters; .* lower-case columns count too"),
+        (b">a\nA-\n>b\n-C\n", r"a\.fa has no column with two upper-case letters"),
+        (b">\nAC\n>b\nAC\n", r"a\.fa:1: the header has no name"),
+        (b">P1;a\ntitle\nAC\n>P1;b\ntitle\nAC*\n", r"a\.fa:1: the PIR record 'a' does not end"),
+    ],
+)
+def test_bad_alignments(tmp_path, content, message):
+    with pytest.raises(FormatError, match=message):
+        read_alignments(written(tmp_path, content))
+
+
+def test_bad_pairs_to_write(tmp_path):
+    pair = [("a", "b")], [("AC", "ACD")]
+    for matches in ([[0, 0], [0, 1]], [[0, 1], [1, 1]], [[2, 0]], [[0, 3]], [[-1, 0]]):
+        with pytest.raises(InputError, match=r"expected positions that increase in both columns"):
+            write_alignments(tmp_path / "a.fa", SequencePairs(*pair, [np.array(matches)]))
+    with pytest.raises(InputError, match=r"the pairs have no matches"):
+        write_alignments(tmp_path / "a.fa", SequencePairs(*pair))
+    with pytest.raises(InputError, match=r"a sequence is called 'a b'"):
+        write_alignments(tmp_path / "a.fa", SequencePairs([("a b", "b")], pair[1], [np.zeros((0, 2))]))
+    with pytest.raises(InputError, match=r"line_width is 0"):
+        write_alignments(tmp_path / "a.fa", SequencePairs(*pair, [np.zeros((0, 2))]), 0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_tracks(tmp_path):
+    assert read_tracks(written(tmp_path, b">a x\nHH-\n.E\n>b\nC\n>a\nHH-.E\n")) == {"a": "HH-.E", "b": "C"}
+    with pytest.raises(FormatError, match=r"a\.fa:3: the name 'a' was used before for other states"):
+        read_tracks(written(tmp_path, b">a\nHH\n>a\nHE\n"))
+    with pytest.raises(FormatError, match=r"a\.fa:2: found .*; expected visible ASCII"):
+        read_tracks(written(tmp_path, b">a\n\xc3\xa9\n"))
+    with pytest.raises(FormatError, match=r"a\.fa holds no records"):
+        read_tracks(written(tmp_path, b"\n"))
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_matrix_round_trip(tmp_path_factory, data):
+    alphabet = "".join(data.draw(st.permutations("ACDX*"))[: data.draw(st.integers(1, 5))])
+    n = len(alphabet)
+    rows = data.draw(st.lists(st.lists(st.integers(-30, 30), min_size=n, max_size=n), min_size=n, max_size=n))
+    path = tmp_path_factory.mktemp("matrix") / "m.txt"
+    assert write_ncbi_matrix(path, alphabet, rows, 11.0, 1.0, scale=1.0) == 1.0
+    read = read_ncbi_matrix(path)
+    assert (read.letters, read.scores.tolist()) == (alphabet, rows)
+    assert "open_gap_score = -11, extend_gap_score = -1. BLAST, rounded: gapopen 10, gapextend 1." in path.read_text()
+    # A further letter's cost is often far below 1: rounded alone it would be lost.
+    write_ncbi_matrix(path, alphabet, rows, 11.0, 0.26, scale=1.0)
+    assert "extend_gap_score = -0.26. BLAST, rounded: gapopen 11, gapextend 0." in path.read_text()
+    write_ncbi_matrix(path, alphabet, rows, -3.0, 1.0, scale=1.0, remark="A 1\nC 2")
+    assert read_ncbi_matrix(path).scores.tolist() == rows
+    assert "open_gap_score = 3, extend_gap_score = -1. BLAST, rounded: gaps that gain" in path.read_text()
+    scale = write_ncbi_matrix(path, alphabet, np.array(rows) / 7)
+    assert np.abs(read_ncbi_matrix(path).scores / scale - np.array(rows) / 7).max() <= 0.5 / scale + 1e-12
+    assert scale == 1.0 or np.abs(read_ncbi_matrix(path).scores).max() == 100
+
+
+def test_blosum62_and_parts_of_it():
+    matrix = blosum62()
+    assert matrix.letters == "ARNDCQEGHILKMFPSTWYVBZX*"
+    assert np.array_equal(matrix.scores, matrix.scores.T)
+    # The sums are those of the published matrix: they tell a slip of the pen.
+    assert (matrix.scores[:20, :20].sum(), np.trace(matrix.scores[:20, :20])) == (-426, 116)
+    part = matrix.restricted("WAC")
+    assert part.scores.tolist() == [[11, -3, -2], [-3, 4, 0], [-2, 0, 9]]
+    with pytest.raises(InputError, match=r"the matrix has no letter 'O'"):
+        matrix.restricted("AO")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"m\.txt has no row of any letter"),
+        ("# remark\n", r"m\.txt has no row of any letter"),
+        (" A C\nA 1 2\n", r"m\.txt has no row of C; expected a row of letters"),
+        (" A C\nA 1\nC 1 2\n", r"m\.txt:2: found 1 scores in the row of 'A'; expected 2"),
+        (" A C\nA 1 x\nC 1 2\n", r"m\.txt:2: found 'x'; expected finite numbers"),
+        (" A C\nA 1 1e999\nC 1 2\n", r"m\.txt:2: found '1e999'; expected finite numbers"),
+        (" A C\nA 1 2\nA 1 2\n", r"m\.txt:3: found a second row of 'A'"),
+        (" A C\nD 1 2\n", r"m\.txt:2: the row of 'D' has no column"),
+        (" A A\nA 1 2\n", r"m\.txt:1: the letter 'A' heads two columns"),
+        (" 1 2\n3 4\n", r"m\.txt:1: found '1' in the first row; expected single letters"),
+        (" AC\n", r"m\.txt:1: found 'AC' in the first row; expected single letters"),
+    ],
+)
+def test_bad_matrices(tmp_path, content, message):
+    with pytest.raises(FormatError, match=message):
+        read_ncbi_matrix(written(tmp_path, content.encode(), "m.txt"))
+
+
+def test_bad_matrices_to_write(tmp_path):
+    for alphabet, scores, message in (
+        ("AC", [[1.0]], r"scores have the shape \(1, 1\)"),
+        ("A", [[np.nan]], r"expected finite numbers"),
+        ("AA", np.eye(2), r"letters are 'AA'; expected different"),
+        ("", np.zeros((0, 0)), r"letters are ''"),
+        ("A ", np.eye(2), r"letters are 'A '"),
+    ):
+        with pytest.raises(InputError, match=message):
+            write_ncbi_matrix(tmp_path / "m.txt", alphabet, scores)
+    with pytest.raises(InputError, match=r"scale is 0"):
+        write_ncbi_matrix(tmp_path / "m.txt", "A", [[1.0]], scale=0)
+
+
+@given(alignments(), st.data(), st.integers(0, 5))
+def test_scores_by_counting(found, data, tolerance):
+    pair, y = found
+    m = data.draw(st.integers(0, min(map(len, pair))))
+    guess = np.stack([_choice(data.draw, len(row), m) for row in pair], axis=1)
+    hits = sum(any(i == k and abs(j - l) <= tolerance for k, l in guess) for i, j in y)
+    assert q_scores([y], [guess], tolerance)[0] == (hits / len(y) if len(y) else 1.0)
+    exact = len({tuple(row) for row in y.tolist()} & {tuple(row) for row in guess.tolist()})
+    assert modeler_scores([y], [guess])[0] == (exact / m if m else 1.0)
+    both = alignment_scores([y, y], [guess, y], [0, tolerance])
+    assert (both["n_pairs"], both["n_matches"]) == (2, 2 * len(y))
+    assert both["q"][tolerance] == pytest.approx((1 + q_scores([y], [guess], tolerance)[0]) / 2)
+
+
+def test_bad_alignments_to_score():
+    for true, predicted, message in (
+        ([[(0, 0)]], [], r"there are 0 predicted alignments; expected 1"),
+        ([], [], r"there is no alignment to score"),
+        ([[(0, 0), (0, 1)]], [[]], r"true alignment 0 has the match \(0, 1\) behind \(0, 0\)"),
+        ([[]], [[(1, 1), (2, 0)]], r"predicted alignment 0 has the match \(2, 0\) behind \(1, 1\)"),
+        ([[]], [[(-1, 1)]], r"predicted alignment 0 has the match \(-1, 1\), expected positions from 0"),
+        ([[]], [[(0, 0), (1,)]], r"predicted alignment 0 must be pairs"),
+        ([[0, 1]], [[]], r"true alignment 0 has shape \(2,\)"),
+        ([[(0.5, 1.0)]], [[]], r"type float64, expected whole numbers"),
+    ):
+        with pytest.raises(InputError, match=message):
+            q_scores(true, predicted)
+    for tolerance in (-1, None, 0.5):
+        with pytest.raises(InputError, match=rf"tolerance is {tolerance}"):
+            q_scores([[(0, 0)]], [[]], tolerance)
+
+
+ARCHIVE = "protein_alignments/bench1.0_bali3_ox_sabre_prefab4ref.tar.gz"
+REF, INFO = "bench1.0/prefab4/ref/", "bench1.0/prefab4/info/pctids.txt"
+
+
+def archive(home, files):
+    path = home / ARCHIVE
+    path.parent.mkdir(exist_ok=True)
+    with tarfile.open(path, "w:gz") as made:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            made.addfile(member, io.BytesIO(content))
+    return home
+
+
+def test_small_prefab(tmp_path):
+    files = {
+        REF + "2_b": b">b\nAC.\n>a\nACd\n",
+        "bench1.0/ox/ref/x": b"not read",
+        REF + "1_a": b">a\nAC\n>b\nDE\n",
+        INFO: b"1_a;0\n",
+    }
+    read = load_prefab(archive(tmp_path, files))
+    assert (read.ids, read.names) == (["1_a", "2_b"], [("a", "b"), ("b", "a")])
+    assert read.sequences == [("AC", "DE"), ("AC", "ACD")]
+    assert np.array_equal(read.identities, [0.0, np.nan], equal_nan=True)
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"x": b""}, r"holds no file bench1.0/prefab4/ref/\*"),
+        ({REF + "a": b">a\nAC\n"}, r"tar\.gz:bench1.0/prefab4/ref/a:1: the sequence 'a' has no partner"),
+        ({REF + "a": b">a\nA\n>b\nA\n" * 2}, r"ref/a holds 2 pairs; expected one"),
+        ({REF + "a": b">a\nA\n>b\nA\n", INFO: b"a;x\n"}, r"pctids\.txt:1: found 'x'; expected a percentage"),
+        ({REF + "a": b"A" * 1_000_001}, r"cannot be read \(ValueError: bench1.0/prefab4/ref/a has 1000001 bytes"),
+    ],
+)
+def test_bad_prefab(tmp_path, files, message):
+    with pytest.raises(FormatError, match=message):
+        load_prefab(archive(tmp_path, files))
+
+
+def test_missing_and_damaged_prefab(tmp_path):
+    with pytest.raises(InputError, match=r"does not exist; expected the data set there"):
+        load_prefab(tmp_path)
+    archive(tmp_path, {REF + "a": b">a\nA\n>b\nA\n"})
+    (tmp_path / ARCHIVE).write_bytes((tmp_path / ARCHIVE).read_bytes()[:60])
+    with pytest.raises(FormatError, match=r"cannot be read .*: fetch it again"):
+        load_prefab(tmp_path)
+
+
+@needs_data
+@pytest.mark.data
+def test_prefab_as_it_is():
+    read = load_prefab()
+    assert (len(read), sum(map(len, read.matches))) == (1681, 305511)
+    assert len({name for pair in read.names for name in pair}) == 1791
+    assert not np.isnan(read.identities).any()
+    for pair, matches in zip(read.sequences, read.matches, strict=True):
+        assert (np.diff(matches, axis=0) > 0).all()
+        assert (matches.max(axis=0) < [len(row) for row in pair]).all()

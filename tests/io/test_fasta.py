@@ -1,0 +1,186 @@
+"""FASTA, tables of sites and MEME matrices: round trips and hostile files."""
+
+import gzip
+import io
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latentstruct.exceptions import FormatError, InputError
+from latentstruct.io import Sequences, read_fasta, read_meme, write_fasta, write_meme, write_sites
+from latentstruct.tasks.motif.sites import Site
+
+words = st.text("abcXYZ019_|.é", min_size=1, max_size=8)
+records = st.lists(
+    st.tuples(words, st.lists(words, max_size=3).map(" ".join), st.text("ACGTN", min_size=1, max_size=20)),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda record: record[0],
+)
+
+
+@settings(deadline=None)
+@given(records, st.integers(1, 25), st.sampled_from(["a.fa", "a.fa.gz"]))
+def test_fasta_round_trip(tmp_path_factory, found, line_width, name):
+    path = tmp_path_factory.mktemp("fasta") / name
+    sequences = Sequences(*map(list, zip(*found, strict=True)))
+    write_fasta(path, sequences, line_width)
+    assert read_fasta(path) == sequences
+    assert len(sequences) == len(found)
+
+
+def written(tmp_path, content, name="a.fa"):
+    path = tmp_path / name
+    path.write_bytes(content)
+    return path
+
+
+def test_fasta_forms(tmp_path, monkeypatch):
+    content = b"\xef\xbb\xbf\n>a  first  one \r\nacg\r\n\r\nTN\n>b\nA"
+    expected = Sequences(["a", "b"], ["first one", ""], ["ACGTN", "A"])
+    assert read_fasta(written(tmp_path, content.replace(b"\n>", b">", 1))) == expected
+    assert read_fasta(written(tmp_path, gzip.compress(content.replace(b"\n>", b">", 1)), "b.fa.gz")) == expected
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content[4:])))
+    assert read_fasta("-") == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", r"a\.fa holds no sequences; expected a line '>name'"),
+        (b"\n \n", r"a\.fa holds no sequences"),
+        (b"ACGT\n", r"a\.fa:1: found 'ACGT' before the first header; expected a line that begins with '>'"),
+        (b"\n\n;x\n>a\nA\n", r"a\.fa:3: found ';x' before the first header"),
+        (b">a\nACGT\n>b\n>c\nA\n", r"a\.fa:3: the sequence 'b' is empty"),
+        (b">a\nACGT\n>b\n", r"a\.fa:3: the sequence 'b' is empty"),
+        (b">a\nAC GT\n", r"a\.fa:2: found ' ' in column 3; expected the letters ACGTN of either case: replace"),
+        (b">a\nACGT\nACGR\n", r"a\.fa:3: found 'R' in column 4"),
+        (b">a\nAC-GT\n", r"a\.fa:2: found '-' in column 3"),
+        (b">a\nAC\0GT\n", r"a\.fa:2: found '\\x00' in column 3"),
+        ("…".join([">a\nAC", "G\n"]).encode(), r"a\.fa:2: found '…' in column 3"),
+        (b">a\nAC\xffGT\n", r"a\.fa:2: found the byte 0xff, which is not UTF-8"),
+        (b">\xff\nACGT\n", r"a\.fa:1: found the byte 0xff"),
+        (b">\nACGT\n", r"a\.fa:1: the header has no name"),
+        (b">a x\nA\n>a y\nA\n", r"a\.fa:3: the name 'a' was used in line 1 already; .* rename one"),
+        (gzip.compress(b">a\nA\n", mtime=0), r"a\.fa:1: found .* let the file's name end in \.gz"),
+    ],
+)
+def test_fasta_malformed(tmp_path, content, message):
+    with pytest.raises(FormatError, match=message):
+        read_fasta(written(tmp_path, content))
+
+
+def test_fasta_missing_and_broken(tmp_path):
+    with pytest.raises(InputError, match=r"none\.fa does not exist"):
+        read_fasta(tmp_path / "none.fa")
+    with pytest.raises(FormatError, match="the gzip data cannot be read"):
+        read_fasta(written(tmp_path, gzip.compress(b">a\nA\n")[:-9], "a.fa.gz"))
+    with pytest.raises(InputError, match="line_width is 0"):
+        write_fasta(tmp_path / "a.fa", Sequences(["a"], [""], ["A"]), 0)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "any.fa"
+    path.write_bytes(b">a\n" + content)
+    try:
+        found = read_fasta(path)
+    except FormatError:
+        return
+    assert all(set(sequence) <= set("ACGTN") and sequence for sequence in found.sequences)
+
+
+def test_sites_table(tmp_path):
+    path = tmp_path / "sites.tsv"
+    write_sites(path, [Site("a", 3, 6, 1, 1.25, "ACG"), Site("b", 0, 3, -1, -2.0, "TTT")])
+    assert path.read_text() == (
+        "sequence\tstart\tend\tstrand\tscore\tsite\na\t3\t6\t+\t1.25\tACG\nb\t0\t3\t-\t-2\tTTT\n"
+    )
+    with pytest.raises(InputError, match=r"the sequence is called 'a\\tb'"):
+        write_sites(path, [Site("a\tb", 0, 1, 1, 0.0, "A")])
+
+
+# ---- MEME ------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.integers(1, 20), st.integers(0, 10**6), st.integers(1, 999), st.sampled_from([1, 2]))
+def test_meme_round_trip(tmp_path_factory, width, seed, n_sites, strands):
+    rng = np.random.default_rng(seed)
+    matrix, background = rng.dirichlet(np.ones(4), width), rng.dirichlet(np.ones(4))
+    path = tmp_path_factory.getbasetemp() / "motif.meme"
+    write_meme(path, matrix, background, "m1", n_sites, strands)
+    (found,) = read_meme(path)
+    assert (found.name, found.n_sites) == ("m1", n_sites)
+    np.testing.assert_allclose(found.matrix, matrix, atol=5e-6)
+    np.testing.assert_allclose(found.background, background, atol=5e-6)
+    np.testing.assert_allclose(found.matrix.sum(axis=1), 1.0, atol=1e-12)
+    assert ("strands: + -" in path.read_text()) == (strands == 2)
+
+
+MEME = """MEME version 4.12
+
+ALPHABET= ACGT
+
+MOTIF first alternative name
+letter-probability matrix: alength= 4 w= 2
+0.5 0.5 0 0
+0 0 0.5 0.5
+
+MOTIF second
+letter-probability matrix: alength= 4 w= 1 nsites= 7 E= 1e-5
+1 0 0 0
+URL http://example.org
+"""
+
+
+def test_meme_of_others(tmp_path):
+    first, second = read_meme(written(tmp_path, MEME.encode(), "m.meme"))
+    assert (first.name, first.n_sites, first.matrix.shape) == ("first", 20, (2, 4))
+    assert (second.name, second.n_sites, second.matrix.tolist()) == ("second", 7, [[1.0, 0.0, 0.0, 0.0]])
+    assert first.background.tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("MEME version 4.12", ">a", r"m\.meme:1: found '>a'; expected 'MEME version 4'"),
+        ("ACGT", "ACDEFGHIKLMNPQRSTVWY", r"m\.meme:3: found .* only DNA motifs"),
+        ("MOTIF second", "MOTIF", r"m\.meme:10: the motif has no name"),
+        ("MOTIF second\n", "", r"m\.meme:10: the matrix belongs to no motif"),
+        ("w= 2", "", r"m\.meme:6: the matrix does not say its width"),
+        ("w= 2", "w= x", r"m\.meme:6: found w= 'x'; expected a positive whole number"),
+        ("w= 2", "w= 0", r"m\.meme:6: found w= '0'"),
+        ("w= 2", "w= 9999999999", r"m\.meme:6: found w="),
+        ("alength= 4 w= 2", "alength= 20 w= 2", r"m\.meme:6: found alength= 20; expected 4"),
+        ("0.5 0.5 0 0", "0.5 0.5 0", r"m\.meme:7: found '0\.5 0\.5 0'; expected the frequencies"),
+        ("0.5 0.5 0 0", "0.5 0.5 0.5 0", r"m\.meme:7: found"),
+        ("0.5 0.5 0 0", "nan 0.5 0 0.5", r"m\.meme:7: found"),
+        ("0.5 0.5 0 0", "-0.5 1.5 0 0", r"m\.meme:7: found"),
+        ("w= 2", "w= 3", r"m\.meme:10: found 'MOTIF second'"),
+        ("ALPHABET= ACGT", "Background letter frequencies\nA 1 C 0", r"m\.meme:4: found 'A 1 C 0'"),
+    ],
+)
+def test_meme_malformed(tmp_path, old, new, message):
+    assert old in MEME
+    with pytest.raises(FormatError, match=message):
+        read_meme(written(tmp_path, MEME.replace(old, new).encode(), "m.meme"))
+
+
+def test_meme_refuses(tmp_path):
+    path = tmp_path / "m.meme"
+    with pytest.raises(FormatError, match="holds no motif"):
+        read_meme(written(tmp_path, b"MEME version 4\n", "m.meme"))
+    with pytest.raises(FormatError, match="found ''; expected 'MEME version 4'"):
+        read_meme(written(tmp_path, b"", "m.meme"))
+    with pytest.raises(InputError, match="the motif is called 'a b'; expected one word"):
+        write_meme(path, [[0.25] * 4], name="a b")
+    with pytest.raises(InputError, match=r"matrix has shape \(4,\)"):
+        write_meme(path, [0.25] * 4)
+    with pytest.raises(InputError, match="background has rows that are no probabilities"):
+        write_meme(path, [[0.25] * 4], [1, 1, 1, 1])

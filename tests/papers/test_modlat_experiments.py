@@ -1,0 +1,208 @@
+"""The detection experiment: its splits, tables and pictures, and a small run on drawn photographs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latentstruct.data.boxes import nearest_box, overlaps
+from latentstruct.datasets import Photographs
+from latentstruct.estimators import LatentSSVM
+from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
+from latentstruct_papers import modlat_detection, modlat_tables
+from latentstruct_papers.modlat_detection import Setting, describe, first_of_each, make_model, make_splits
+from latentstruct_papers.modlat_tables import (
+    BLIND,
+    HELD_OUT,
+    ILSVM,
+    LSVM,
+    METHODS,
+    MODLAT,
+    TEST,
+    Trial,
+    held_out_trials,
+    losses_of,
+    montage,
+    paired_test,
+)
+
+SMALL = Setting(None, 2, (10.0,), 8)
+
+
+def draw_photographs(n_each, seed=0):
+    """Stripes that lie or stand in a box somewhere on noise: two classes that gradients tell apart."""
+    rng = np.random.default_rng(seed)
+    images, labels, boxes = [], [], []
+    for k in range(2 * n_each):
+        image = rng.integers(100, 110, size=(48, 64, 3)).astype(np.uint8)
+        left, top = int(rng.integers(0, 34)), int(rng.integers(0, 18))
+        part = image[top : top + 30, left : left + 30]
+        stripes = np.arange(30) // 3 % 2 * 200
+        part[:] = (stripes[:, None, None] if k % 2 else stripes[None, :, None]) + np.zeros((30, 30, 3), dtype=np.int64)
+        images.append(image)
+        labels.append("lying" if k % 2 else "standing")
+        boxes.append(np.array([[left, top, left + 30, top + 30]], dtype=np.float64))
+    return Photographs([f"{k}" for k in range(2 * n_each)], images, labels, boxes)
+
+
+@pytest.fixture(scope="module")
+def findings():
+    """A whole run on drawn photographs in the place of both data sets."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modlat_detection, "QUICK", SMALL)
+        patch.setattr(modlat_detection, "load_mammals", lambda home: draw_photographs(6))
+        patch.setattr(modlat_detection, "load_msrc_animals", lambda home: draw_photographs(6, seed=1))
+        said = []
+        found = modlat_detection.run(quick=True, say=said.append)
+    return found, said
+
+
+def make_trial(split=0, method=MODLAT, C=1.0, part=TEST, loss="overlap", value=0.5):
+    scores = {"zero_one": 1.0, "overlap": value, "corloc": 0.25, "accuracy": 0.75}
+    box = np.array([[0.0, 0.0, 2.0, 2.0]])
+    return Trial("mammals", loss, split, method, C, part, scores, [0], ["cat"], box, 1.0)
+
+
+# ---- splits and models -----------------------------------------------------------------------------------
+
+
+@given(sizes=st.lists(st.integers(10, 30), min_size=2, max_size=5))
+def test_splits_keep_classes_and_never_mix_parts(sizes):
+    Y = [f"class {c}" for c, size in enumerate(sizes) for _ in range(size)]
+    splits = make_splits(Y, 3)
+    assert splits == make_splits(Y, 3)
+    assert len({tuple(split.test) for split in splits}) == 3
+    for split in splits:
+        assert sorted(split.train + split.test) == list(range(len(Y)))
+        assert sorted(split.inner + split.held_out) == split.train
+        for c, size in enumerate(sizes):
+            held = [sum(Y[k] == f"class {c}" for k in part) for part in (split.test, split.held_out)]
+            assert abs(held[0] - 0.4 * size) <= 1
+            assert abs(held[1] - 0.15 * size) <= 1.5
+
+
+def test_models_are_those_of_the_paper():
+    models = {method: make_model(method, "zero_one", C=6.0, n_images=3, seed=7) for method in METHODS}
+    assert [type(model) for model in models.values()] == [IterativeLSVM, IterativeLSVM, ModLat, LatentSSVM]
+    assert (models[LSVM].inner, models[ILSVM].inner) == ("convex", "cccp")
+    assert (models[MODLAT].J, models[MODLAT].beta, models[MODLAT].tol) == (0.1, 0.1, 1e-3)
+    assert {model.C for model in models.values()} == {2.0}
+    assert [model.task.latent_loss for model in models.values()] == ["zero_one", "zero_one", "zero_one", None]
+
+
+def test_the_first_of_each_class_are_taken():
+    photographs = draw_photographs(4)
+    few = first_of_each(photographs, 2)
+    assert few.names == ["0", "1", "2", "3"]
+    assert [len(part) for part in (few.images, few.labels, few.boxes)] == [4, 4, 4]
+    assert first_of_each(photographs, None) is photographs
+
+
+def test_scores_take_the_nearest_candidate_for_the_truth():
+    said = []
+    scenes = describe("drawn", draw_photographs(2), 20, said.append)
+    assert "4 photographs" in said[0]
+    np.testing.assert_allclose([np.linalg.norm(x.features, axis=1).max() for x in scenes.X], 5.0, rtol=1e-5)
+    chosen = [0, 3]
+    best = [nearest_box(scenes.X[k].boxes, scenes.photographs.boxes[k]) for k in chosen]
+    boxes = [scenes.X[k].boxes[h] for k, h in zip(chosen, best, strict=True)]
+    found = scenes.scores(chosen, ["standing", "lying"], boxes)
+    assert found["zero_one"] == 0.0
+    missed = [1 - overlaps(box, scenes.photographs.boxes[k]).max() for k, box in zip(chosen, boxes, strict=True)]
+    assert found["overlap"] == pytest.approx(np.mean(missed))
+    assert scenes.scores(chosen, ["standing", "standing"], boxes)["zero_one"] == 0.5
+    mean, share = modlat_detection.best_possible(scenes)
+    assert mean >= 1 - np.mean(missed) - 0.5
+    assert 0 <= share <= 1
+    assert modlat_detection.whole_image(scenes) == pytest.approx(900 / (48 * 64))
+
+
+# ---- tables ----------------------------------------------------------------------------------------------
+
+
+def test_strengths_are_chosen_by_photographs_held_out():
+    trials = [
+        make_trial(split=split, C=C, part=part, value=value)
+        for split, C, part, value in (
+            (0, 1.0, TEST, 0.2),
+            (0, 10.0, TEST, 0.6),
+            (0, 1.0, HELD_OUT, 0.9),
+            (0, 10.0, HELD_OUT, 0.5),
+            (1, 1.0, TEST, 0.3),
+            (1, 10.0, TEST, 0.5),
+            (1, 1.0, HELD_OUT, 0.4),
+            (1, 10.0, HELD_OUT, 0.4),
+        )
+    ]
+    assert [one.C for one in held_out_trials(trials, "mammals", "overlap", MODLAT)] == [10.0, 1.0]
+    assert modlat_tables.best_strength(trials, "mammals", "overlap", MODLAT) == 1.0
+    assert losses_of(trials, "mammals", "overlap", MODLAT)[10.0].tolist() == [0.6, 0.5]
+    assert losses_of(trials, "mammals", "zero_one", MODLAT) == {}
+
+
+def test_spreads_are_standard_deviations_over_splits():
+    assert modlat_tables.show_spread([0.5, 0.7]) == "60.00 ± 14.14"
+    assert modlat_tables.show_spread([0.5]) == "50.00 ± nan"
+
+
+def test_paired_tests():
+    ours, others = np.array([0.5, 0.4, 0.6]), np.array([0.6, 0.6, 0.65])
+    apart = others - ours
+    t = apart.mean() / (apart.std(ddof=1) / np.sqrt(3))
+    # The share of a t with 2 degrees of freedom beyond ± t.
+    p = 1 - t / np.sqrt(2 + t**2)
+    assert paired_test(ours, others) == ["-11.67", f"{p:.2g}"]
+    assert paired_test(ours, ours - 0.1) == ["+10.00", None]
+    assert paired_test(ours[:1], others[:1]) == ["-10.00", None]
+
+
+@given(sizes=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=7), n=st.integers(1, 4))
+def test_montages_hold_all_pictures(sizes, n):
+    pictures = [np.full((*size, 3), k + 1, dtype=np.uint8) for k, size in enumerate(sizes)]
+    sheet = montage(pictures, n)
+    for k, (height, width) in enumerate(sizes):
+        assert np.count_nonzero(sheet[:, :, 0] == k + 1) == height * width
+
+
+# ---- a whole run -----------------------------------------------------------------------------------------
+
+
+def test_a_run_has_all_tables(findings):
+    found, said = findings
+    best, held_out, tests, quality, curve, data, seconds = found.tables
+    places = [["mammals", "0/1"], ["mammals", "overlap"], ["msrc animals", "0/1"], ["msrc animals", "overlap"]]
+    assert [row[:2] for row in best.rows] == [row[:2] for row in held_out.rows] == places
+    assert best.rows[0][-3:] == ["64.82 ± 4.96", "68.53 ± 5.52", "47.76 ± 2.53"]
+    assert best.rows[2][-3:] == [None] * 3
+    assert [row[2] for row in tests.rows] == [LSVM, ILSVM, BLIND] * 4
+    assert len(quality.rows) == 8
+    assert [row[2] for row in curve.rows] == ["10"] * 4
+    assert [row[:2] for row in data.rows] == [[name, "lying 6, standing 6"] for name in ("mammals", "msrc animals")]
+    # Two data sets, two losses, splits, and parts.
+    assert [row[:2] for row in seconds.rows] == [[method, 16] for method in METHODS]
+    assert len([line for line in said if ": mammals, split 1, C = 10, ModLat, overlap loss: test" in line]) == 1
+    # Seven models, as one method knows no losses of boxes.
+    assert said[-1].startswith("28 of 28 trainings: ")
+    assert len(found.settings["trials"]) == 4 * 16
+    # To a method that sees no boxes both losses are the same training.
+    blind = [one for one in found.settings["trials"] if one["method"] == BLIND]
+    by_loss = [[{**one, "loss": None} for one in blind if one["loss"] == loss] for loss in ("zero_one", "overlap")]
+    assert sorted(by_loss[0], key=str) == sorted(by_loss[1], key=str)
+
+
+def test_stripes_are_learned(findings):
+    """All methods tell lying stripes from standing ones."""
+    accuracies = {
+        method: max(
+            one["accuracy"] for one in findings[0].settings["trials"] if one["method"] == method and one["part"] == TEST
+        )
+        for method in METHODS
+    }
+    assert min(accuracies.values()) >= 0.8
+
+
+def test_pictures_are_saved(findings, tmp_path):
+    names = {path.name for path in findings[0].save(tmp_path)}
+    for data in ("mammals", "msrc-animals"):
+        for plot in ("zero-one", "overlap", "best", "worst"):
+            assert f"modlat-detection-{data}-{plot}.png" in names

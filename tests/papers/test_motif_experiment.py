@@ -1,0 +1,188 @@
+"""Parts of the motif experiment: matched negatives, folds, the Gibbs sampler, thresholds, hits."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latentstruct import Motif
+from latentstruct.datasets import make_planted_motif
+from latentstruct.exceptions import InputError
+from latentstruct.tasks.motif.sites import reverse_complement
+from latentstruct_papers import lssvm_motif
+from latentstruct_papers.gibbs import GibbsSampler
+from latentstruct_papers.motif_data import fold_groups, gc_content, match_negatives, related_groups
+
+needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
+
+dna = st.text("ACGT", min_size=1, max_size=12)
+
+
+# ---- matching --------------------------------------------------------------------------------------------
+
+
+@given(st.lists(dna, min_size=1, max_size=4), st.lists(dna, min_size=4, max_size=8), st.booleans(), st.integers(0, 99))
+def test_negatives_are_cut_from_different_sequences(positives, pool, match_gc, seed):
+    matched = match_negatives(positives, pool, match_gc, np.random.default_rng(seed))
+    assert len(set(matched.sources)) == len(matched.sequences) == len(positives)
+    left = sorted(map(len, pool), reverse=True)
+    for negative, source in zip(matched.sequences, matched.sources, strict=True):
+        assert negative in pool[source]
+    # Longest first, so a positive is cut short only if the pool has nothing longer for it.
+    for positive, negative in zip(positives, matched.sequences, strict=True):
+        assert len(negative) == len(positive) or len(negative) <= left[0] < len(positive) or len(negative) in left
+
+
+def test_gc_content_is_matched():
+    rng = np.random.default_rng(0)
+    rich = ["".join(rng.choice(list("ACGT"), p=[0.1, 0.4, 0.4, 0.1], size=60)) for _ in range(20)]
+    pool = ["".join(rng.choice(list("ACGT"), size=200)) for _ in range(100)]
+    apart = {}
+    for match_gc in (False, True):
+        found = match_negatives(rich, pool, match_gc, np.random.default_rng(1)).sequences
+        apart[match_gc] = np.mean([abs(gc_content(a) - gc_content(b)) for a, b in zip(rich, found, strict=True)])
+    assert apart[True] < 0.5 * apart[False]
+    assert gc_content("NNgCaT") == 0.5
+    assert gc_content("NN") == 0.0
+    with pytest.raises(InputError, match="the pool has 1 sequences for 2 positives"):
+        match_negatives(["A", "C"], ["A"], False, rng)
+
+
+def words_of(sequence, length):
+    forward = {sequence[i : i + length] for i in range(len(sequence) - length + 1)}
+    known = {word for word in forward if "N" not in word}
+    return known | {reverse_complement(word) for word in known}
+
+
+@given(st.lists(st.text("ACGTN", max_size=9), min_size=1, max_size=7), st.integers(2, 4))
+def test_related_groups_are_connected_components(sequences, shared):
+    groups = related_groups(sequences, shared)
+    n = len(sequences)
+    linked = np.eye(n, dtype=bool)
+    for i in range(n):
+        for j in range(n):
+            linked[i, j] |= bool(words_of(sequences[i], shared) & words_of(sequences[j], shared))
+    for _ in range(n):
+        linked = linked @ linked
+    assert np.array_equal(linked, groups[:, None] == groups[None, :])
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.sampled_from([1, -1])), min_size=10, max_size=40), st.integers(2, 5))
+def test_folds_keep_groups_whole(items, n_folds):
+    groups, labels = map(np.array, zip(*items, strict=True))
+    folds = fold_groups(groups, labels, n_folds, np.random.default_rng(0))
+    assert all(len(set(folds[groups == group])) == 1 for group in groups)
+    alone = fold_groups(np.arange(len(labels)), labels, n_folds, np.random.default_rng(0))
+    for kind in (1, -1):
+        counts = np.bincount(alone[labels == kind], minlength=n_folds)
+        assert counts.max() - counts.min() <= 1
+
+
+# ---- methods ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strands", [1, 2])
+def test_gibbs_sampler_finds_a_planted_motif(strands):
+    planted = make_planted_motif(60, 60, 60, 10, 0.1, strands=strands, random_state=4)
+    sampler = GibbsSampler(Motif(10, 1, strands), sweeps=40, starts=2).fit(planted.X, planted.Y)
+    batch = sampler.task.prepare(planted.X, planted.Y)
+    found = [h for h in sampler.task.complete(batch, sampler.coef_) if h is not None]
+    shifts = [(h[0] - site[0]) * site[1] for h, site in zip(found, planted.sites[:60], strict=True)]
+    assert np.unique(shifts, return_counts=True)[1].max() >= 0.8 * 60
+    scores = sampler.scores(planted.X)
+    assert np.median(scores[:60]) > scores[60:].max() - 1
+    again = GibbsSampler(Motif(10, 1, strands), sweeps=40, starts=2).fit(planted.X, planted.Y)
+    assert np.array_equal(again.coef_, sampler.coef_)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
+def test_threshold_has_the_fewest_errors(items):
+    scores, positive = np.array([s for s, _ in items], dtype=float), np.array([p for _, p in items])
+    threshold, sign = lssvm_motif.best_threshold(scores, positive)
+    reached = ((sign * scores > sign * threshold) != positive).sum()
+    least = min(((s * scores > s * t) != positive).sum() for s in (1, -1) for t in np.arange(-0.5, 6.5))
+    assert reached == least
+
+
+def test_each_fold_takes_the_c_of_the_others():
+    folds = np.array([0, 0, 1, 1])
+    wrong = np.array([[True, True, False, False], [False, False, True, True]])
+    # Each value of C errs on one fold only, so the other fold always recommends the wrong one.
+    assert lssvm_motif.chosen_errors(wrong, folds).all()
+
+
+@settings(deadline=None)
+@given(st.lists(st.text("ACGT", min_size=11, max_size=20), min_size=1, max_size=4))
+def test_consensus_matches_count_letters(sequences):
+    scores, starts = lssvm_motif.consensus_matches(sequences)
+    for sequence, score, start in zip(sequences, scores, starts, strict=True):
+        best = {}
+        for i in range(len(sequence) - 10):
+            window = sequence[i : i + 11]
+            best[i] = max(
+                sum(a in lssvm_motif.LETTERS_OF[code] for a, code in zip(one, lssvm_motif.ARS_CONSENSUS, strict=True))
+                for one in (window, reverse_complement(window))
+            )
+        assert score == max(best.values())
+        assert best[start] == score
+
+
+@given(st.lists(st.text("ACGT", min_size=3, max_size=15), min_size=1, max_size=4))
+def test_word_frequencies_ignore_the_strand(sequences):
+    found = lssvm_motif.word_frequencies(sequences, 3)
+    mirrored = lssvm_motif.word_frequencies([reverse_complement(x) for x in sequences], 3)
+    np.testing.assert_allclose(found, mirrored)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    first = sequences[0]
+    words = [first[i : i + 3] for i in range(len(first) - 2)]
+    smaller = [min(word, reverse_complement(word)) for word in words]
+    number = 16 * "ACGT".index(smaller[0][0]) + 4 * "ACGT".index(smaller[0][1]) + "ACGT".index(smaller[0][2])
+    np.testing.assert_allclose(found[0, number], smaller.count(smaller[0]) / len(smaller))
+
+
+def test_hits_are_counted_by_centres():
+    acs = [[(10, 20, 1)], [], [(0, 4, -1), (30, 40, 1)], [(10, 20, 1)]]
+    # Centres 15, –, 35 and 15 against windows of width 10: distances 5, –, 0 and 6.
+    assert lssvm_motif.share_hit([15, 0, 30, 16], 10, acs) == 2 / 3
+
+
+def test_mirror_image_of_a_consensus():
+    assert lssvm_motif.reverse_complement_code("WWTTTATRTTTW") == "WAAAYATAAAWW"
+    codes = "ACGTMRWSYKN"
+    assert lssvm_motif.reverse_complement_code(lssvm_motif.reverse_complement_code(codes)) == codes
+
+
+@pytest.mark.data
+@needs_data
+def test_problem_keeps_relatives_out_of_training():
+    data = lssvm_motif.load_yeast_ars()
+    short = lssvm_motif.QUICK
+    problem = lssvm_motif.make_problem(data, True, short)
+    assert problem.n_tested == 704
+    assert (problem.Y[:704] == np.repeat([1, -1], 352)).all()
+    assert problem.weights[704:].tolist() == [short.background_weight] * (len(problem.X) - 704)
+    groups = related_groups(problem.X)
+    for fold in range(short.n_folds):
+        train, test = problem.split(fold)
+        assert not set(groups[train]) & set(groups[test])
+        assert len(test)
+    lengths = [len(x) for x in problem.X]
+    longest = max(map(len, data.negatives.sequences))
+    assert all(b == min(a, longest) for a, b in zip(lengths[:352], lengths[352:704], strict=True))
+
+
+@pytest.mark.data
+@needs_data
+def test_oriented_sites_read_forward():
+    data = lssvm_motif.load_yeast_ars()
+    sequences, acs = lssvm_motif.oriented(data)
+    assert len(sequences) == 191
+    original = [
+        (sequence, sites[0]) for sequence, sites in zip(data.positives.sequences, data.acs, strict=True) if sites
+    ]
+    for turned, sites, (sequence, (low, high, strand)) in zip(sequences, acs, original, strict=True):
+        window = sequence[low:high]
+        assert turned[sites[0][0] : sites[0][1]] == (window if strand > 0 else reverse_complement(window))
+        assert sites[0][2] == 1
