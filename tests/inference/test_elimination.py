@@ -14,13 +14,13 @@ from graph_reference import (
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from latentstruct._native import elementary
 from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.engine import Inference
 from latentstruct.inference.structure import FactorGraphs, pairwise_graphs
-from latentstruct.kernels.elimination import exponentiate
 
 TEMPERATURES = [Temperature(a, b) for a in (0.0, 0.3, 1.0) for b in (0.0, 0.3, 1.0)]
 seeds = st.integers(0, 2**32 - 1)
@@ -390,12 +390,13 @@ def test_a_batch_without_graphs_and_graphs_without_variables():
 
 @settings(max_examples=50, deadline=None)
 @given(values=st.lists(st.floats(-800, 0) | st.just(-np.inf), max_size=40))
-def test_exponentials(values):
-    found = np.array(values)
-    scratch = np.empty((2, len(values)))
-    bits = scratch.view(np.int64)
-    exponentiate(found, len(values), scratch[0], bits[0], scratch[1], bits[1])
+def test_exponentials_and_logarithms(values):
+    found = np.empty(len(values))
+    elementary.exp(np.array(values), found)
     np.testing.assert_allclose(found, np.exp(values), rtol=1e-15, atol=1e-307)
+    elementary.log(np.abs(values), found)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(found, np.log(np.abs(values)), rtol=1e-15, atol=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -469,7 +469,6 @@ def wire(structure: FactorGraphs) -> tuple[Wiring, Flags]:
     near = near[np.lexsort((rank[other], own))]
     place_of = np.zeros(len(factor_of), dtype=np.int64)
     place_of[near] = np.arange(len(near))
-    sizes = np.where(arity[factor_of[near]] == 2, np.diff(structure.table_at)[factor_of[near]], 0)
     return Wiring(
         structure.cards,
         structure.scope_at,
@@ -484,8 +483,6 @@ def wire(structure: FactorGraphs) -> tuple[Wiring, Flags]:
         near,
         near_at[:-1] + earlier,
         place_of[partner[near]],
-        offsets_from_lengths(structure.cards[structure.scopes[near]]),
-        offsets_from_lengths(sizes),
         order,
         factor_order,
         np.ones(len(arity)),

@@ -1,0 +1,100 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Flags = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+Vector = NDArray[np.float64]
+
+def traverse(
+    variables_at: Indices,
+    factors_at: Indices,
+    scope_at: Indices,
+    scopes: Indices,
+    near_at: Indices,
+    near: Indices,
+    factor_of: Indices,
+    order: Indices,
+    factor_order: Indices,
+    forest: Flags,
+) -> None:
+    """Reach the variables of each graph breadth first; forest[g] is whether no variable was reached twice."""
+
+def fold(wiring: Any, selected: Any, tables: Vector, unary: Vector, constants: Vector) -> None:
+    """Add factors of one variable to `unary` and those of none to constants[k]."""
+
+def run_pairwise(
+    wiring: Any,
+    selected: Any,
+    wanted: Flags,
+    unary: Vector,
+    tables: Vector,
+    messages: Vector,
+    hidden: Flags,
+    weights: tuple[float, float],
+    limits: tuple[int, float, float],
+    once: Flags,
+    sums: bool,
+    sweeps: Indices,
+    residuals: Vector,
+) -> None:
+    """Sweep over each of the graphs `wanted` until its messages rest.
+
+    Parameters
+    ----------
+    unary, tables : ndarray
+        Potentials of the selected graphs, factors of one variable folded into `unary`.
+    messages : ndarray
+        Where to begin, overwritten by the last messages.
+    weights : tuple of float
+        ε_y and ε_h; `hidden` is all False where they are equal.
+    limits : tuple
+        The largest number of sweeps, the damping that sets in when sweeps no longer help, and the tolerance.
+    once : ndarray of bool, shape (G,)
+        Graphs for which one sweep is exact at these temperatures.
+    sums : bool
+        Whether sums may be taken in the linear domain where the potentials allow.
+    sweeps, residuals : ndarray of shape (k,)
+        Sweeps that were made, added to those of before, and largest change of a message in the last: of its
+        logarithm, or in the linear domain of the message as a distribution.
+    """
+
+def run_factors(
+    wiring: Any,
+    selected: Any,
+    wanted: Flags,
+    unary: Vector,
+    tables: Vector,
+    messages: Vector,
+    hidden: Flags,
+    weights: tuple[float, float],
+    limits: tuple[int, float, float],
+    once: Flags,
+    sweeps: Indices,
+    residuals: Vector,
+) -> None:
+    """Sweep over each of the graphs `wanted` until its messages rest; arguments as in `run_pairwise`."""
+
+def read_out(
+    wiring: Any,
+    selected: Any,
+    unary: Vector,
+    tables: Vector,
+    messages: Vector,
+    hidden: Flags,
+    weights: tuple[float, float],
+    values: Vector,
+    marginals: Vector,
+    table_marginals: Vector,
+) -> None:
+    """Beliefs of all variables and factors, and the Bethe value, at positive temperatures.
+
+    With b_v = unary + Σ m, n_{v→f} = b_v − m_{f→v}/ρ_f and t_f = θ_f/ρ_f + Σ n, the value is
+    Σ_f ρ_f·smax_{ε_y} smax_{ε_h} t_f − Σ_v (Σ_f ρ_f − 1)·smax_{ε_v} b_v: at a fixed point the Bethe form (ρ = 1) of
+    ⟨θ, τ⟩ + ε_h·H(h | y) + ε_y·H(y), and stationary in the messages, so that small errors in these hardly count. Values
+    hold the constants on entry; a graph without a possible state gets −inf and beliefs 0.
+    """
+
+def most_probable(wiring: Any, selected: Any, marginals: Vector, states: Indices) -> None:
+    """Write the argmax of each variable's marginals to `states`, the lowest state where they tie."""
