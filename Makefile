@@ -4,37 +4,54 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
+NATIVE := CMakeLists.txt $(wildcard native/*)
+# The compiled kernels are built with the tools of the environment, so that a change of one recompiles only that one.
+LOCAL := $(PIP) --no-build-isolation
+BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 
-.PHONY: install demo test test-portable check lint bench soak fuzz kills docs pictures reproduce clean
+.PHONY: install demo test test-portable sanitize wheels check lint bench soak fuzz kills docs pictures reproduce clean
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
+	$(PIP) hatchling $(BUILD_TOOLS)
 	touch $@
 
-$(VENV)/.run: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
-	$(PIP) -e '.[plot,vision]'
+# Without a C++ compiler, the package ziglang serves as one.
+CXX_FOUND := $(shell command -v $(firstword $(CXX)) || command -v g++ || command -v clang++)
+$(VENV)/.compiler: $(VENV)/.made
+ifeq ($(CXX_FOUND),)
+	$(PIP) ziglang
+endif
+	touch $@
+ifeq ($(CXX_FOUND),)
+export CXX := $(abspath $(BIN))/python -m ziglang c++
+endif
+
+$(VENV)/.run: $(VENV)/.compiler pyproject.toml $(CONSTRAINTS) $(NATIVE)
+	@echo 'building the compiled kernels (about a minute the first time)'
+	$(LOCAL) -e '.[plot,vision]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.run
-	$(PIP) -e '.[test]' -e ./papers
+	$(LOCAL) -e '.[test]' -e ./papers
 	touch $@
 
 $(VENV)/.check: $(VENV)/.run
-	$(PIP) -e '.[test,check]' -e ./papers
+	$(LOCAL) -e '.[test,check]' -e ./papers
 	touch $(VENV)/.test $@
 
 $(VENV)/.bench: $(VENV)/.run
-	$(PIP) -e '.[bench]' -e ./papers
+	$(LOCAL) -e '.[bench]' -e ./papers
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.run
-	$(PIP) -e '.[docs]'
+	$(LOCAL) -e '.[docs]'
 	touch $@
 
 # What all of docs, lint and test need, by one call of pip instead of three.
-install: $(VENV)/.made
-	$(PIP) -e '.[test,check,docs]' -e ./papers
+install: $(VENV)/.compiler
+	$(LOCAL) -e '.[test,check,docs]' -e ./papers
 	touch $(VENV)/.run $(VENV)/.test $(VENV)/.check $(VENV)/.docs
 
 demo: $(VENV)/.run
@@ -48,6 +65,15 @@ test: $(VENV)/.test
 # NUMERICAL=1 takes only tests that compare trainings.
 test-portable: $(VENV)/.test
 	$(BIN)/python tests/portable.py $(if $(VARIANT),--variant $(VARIANT)) $(if $(SEED),--seed $(SEED)) $(if $(NUMERICAL),--numerical) $(TESTS)
+
+# Tests of kernels and structures with the kernels compiled for AddressSanitizer and UBSan.
+sanitize: $(VENV)/.test
+	$(BIN)/python tests/sanitize.py $(TESTS)
+
+# One wheel for CPython 3.11 and one for all later versions; the configuration is in pyproject.toml.
+wheels: $(VENV)/.made
+	$(PIP) cibuildwheel
+	$(BIN)/python -m cibuildwheel --output-dir dist
 
 lint: $(VENV)/.check
 	$(BIN)/ruff check .
