@@ -8,7 +8,7 @@ import numpy as np
 
 from latentstruct.core.formatting import short_repr, show
 from latentstruct.core.oracles import FixedOracle, FixedTotal, SlackOracle, TaskOracle
-from latentstruct.core.protocols import Oracle, Regularizer, RememberingBatch, Starts, Task, Temperature
+from latentstruct.core.protocols import Batch, Oracle, Regularizer, RememberingBatch, Starts, Task, Temperature
 from latentstruct.core.regularizers import L2
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
@@ -59,8 +59,9 @@ class Objective:
     @property
     def remembering(self) -> list[RememberingBatch]:
         """The batches whose answers depend on earlier ones, each once."""
-        found = {id(side.batch): side.batch for side in (self.plus, self.minus)}
-        return [batch for batch in found.values() if isinstance(batch, RememberingBatch)]
+        plus, minus = self.plus.batch, self.minus.batch
+        found: list[RememberingBatch] = [plus] if isinstance(plus, RememberingBatch) else []
+        return [*found, minus] if isinstance(minus, RememberingBatch) and minus is not plus else found
 
     def value(self, w: Vector) -> float:
         """Return the objective at w."""
@@ -113,7 +114,7 @@ class Objective:
 
 def build_objective(
     task: Task,
-    batch: Any,
+    batch: Batch | Shards,
     weights: Vector,
     temperature: Temperature,
     margin: bool = True,

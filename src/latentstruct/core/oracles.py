@@ -18,6 +18,9 @@ from latentstruct.core.protocols import (
     Mode,
     Query,
     RememberingBatch,
+    RenyiTask,
+    Tally,
+    Task,
     Temperature,
 )
 from latentstruct.core.types import Indices, Vector
@@ -30,13 +33,6 @@ WORTH = 10.0
 """A chunk takes at least this many times its own overhead."""
 SUMMED_LATENTS = Temperature(0.0, 1.0)
 P = TypeVar("P", Plane, Planes)
-
-
-@dataclass
-class Tally:
-    """A number of oracle calls, one per example, shared by all oracles that are counted together."""
-
-    calls: int = 0
 
 
 class BaseOracle:
@@ -55,7 +51,7 @@ class BaseOracle:
     separable: bool = True
     divisible: bool = True
     approximate: bool = False
-    batch: Any = None
+    batch: Batch | None = None
     cuts: Indices | None = None
     n_jobs: int = 1
     tally: Tally | None = None
@@ -134,7 +130,7 @@ class TaskOracle(BaseOracle):
     threads cannot share are queried as a whole all the same.
     """
 
-    task: Any
+    task: Task
     batch: Batch = field()
     weights: Vector
     mode: Mode
@@ -267,6 +263,7 @@ class RenyiOracle(TaskOracle):
     The latent temperature is 1.
     """
 
+    task: RenyiTask
     temperature: Temperature = SUMMED_LATENTS
     order: float = 2.0
     supporting = False

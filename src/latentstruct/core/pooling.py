@@ -19,7 +19,7 @@ def require_labels(batch: Batch, mode: str) -> None:
         raise InputError(f"mode {show(mode)} needs the true outputs: prepare the batch with Y")
 
 
-def require_hard_max(task: Any, temperature: Temperature) -> None:
+def require_hard_max(task: Task, temperature: Temperature) -> None:
     """Raise if the temperature is above 0, for tasks without a soft max."""
     if temperature != HARD:
         raise InputError(

@@ -274,6 +274,18 @@ class Task(Protocol[B]):
     def slack(self, batch: B, query: Query) -> Pooled | None:
         """Return the maximizers of Δ·(1 + s − s_i), or None if they have to be searched."""
 
+    def plane_losses(self, batch: B) -> Any:
+        """Return the losses that planes found with other losses have now; None if they are not known."""
+
+    def work(self, batch: B, mode: Mode, temperature: Temperature) -> Vector:
+        """Return about how many nanoseconds each example takes, shape (n,); 0 if threads cannot share them."""
+
+    def chunked(self, batch: B, mode: Mode, temperature: Temperature) -> bool:
+        """Return whether `pool_batch` splits its work by `Query.chunks`."""
+
+    def overhead(self, batch: B) -> float:
+        """Return about how many nanoseconds `pool_batch` takes however few examples there are."""
+
     def decode(self, batch: B, w: Vector, temperature: Temperature) -> Sequence[Prediction]:
         """Return the best output of each example."""
 
@@ -318,7 +330,18 @@ class TransitionWeights(Protocol):
     """Place of the first of these S² weights."""
 
 
-class StateWeights(Protocol):
+@runtime_checkable
+class StateGroups(Protocol):
+    """What a task with `tags.state_weights` also provides for regularizers."""
+
+    def state_groups(self, shared: bool = False) -> Indices:
+        """Return the group of each weight by latent states; classes share those of equal states if `shared`."""
+
+    def n_state_groups(self, shared: bool = False) -> int:
+        """Return the number of groups of `state_groups`."""
+
+
+class StateWeights(StateGroups, Protocol):
     """What a task whose latent states have weights of their own also provides."""
 
     weights: str
@@ -328,12 +351,6 @@ class StateWeights(Protocol):
     n_vectors_: int
     needed_states_: Indices
     costs_: NDArray[np.float64]
-
-    def state_groups(self, shared: bool = False) -> Indices:
-        """Return the group of each weight by latent states; classes share those of equal states if `shared`."""
-
-    def n_state_groups(self, shared: bool = False) -> int:
-        """Return the number of groups of `state_groups`."""
 
 
 class StateBatch(Protocol):
@@ -422,6 +439,26 @@ class LatentLossTask(LatentTask[B], Protocol[B]):
         """Return the distribution that is certain of the given latents, as `IterativeLSVM` needs it."""
 
 
+class RenyiTask(LatentTask[B], Protocol[B]):
+    """What a task with `tags.renyi` also provides: latents pooled by Rényi entropy, as `MinEntropySSVM` needs."""
+
+    def renyi_pool(self, batch: B, query: Query, order: float) -> Pooled:
+        """Pool outputs at ε_y by Δ_i(y) + G_α(y) with α = `order`; G_α is that of `MinEntropySSVM`."""
+
+    def renyi_decode(self, batch: B, w: Vector, order: float) -> Sequence[Prediction]:
+        """Return argmax_y G_α(y) of each example."""
+
+    def renyi_scores(self, batch: B, w: Vector, order: float) -> Any:
+        """Return G_α of the outputs, for tasks with `tags.scores`."""
+
+
+@dataclass
+class Tally:
+    """A number of oracle calls, one per example, shared by all oracles that are counted together."""
+
+    calls: int = 0
+
+
 class Oracle(Protocol):
     """One side of an objective: a weighted sum of convex functions, answered by planes.
 
@@ -456,7 +493,7 @@ class Oracle(Protocol):
         Bounds of consecutive examples whose sums are added in pairs.
     n_jobs : int
         Number of threads.
-    tally : latentstruct.core.oracles.Tally, optional
+    tally : Tally, optional
         Number of queried examples, if they are counted.
     """
 
@@ -467,10 +504,13 @@ class Oracle(Protocol):
     supporting: bool
     separable: bool
     divisible: bool
-    batch: Any
     cuts: Indices | None
     n_jobs: int
-    tally: Any
+    tally: Tally | None
+
+    @property
+    def batch(self) -> Batch | None:
+        """See the attributes."""
 
     @property
     def smooth(self) -> bool:
@@ -502,7 +542,7 @@ class Oracle(Protocol):
     def smoothed(self, output_temperature: float) -> "Oracle":
         """Return the same side with hard maxima taken at this temperature."""
 
-    def counted(self, tally: Any = None) -> "Oracle":
+    def counted(self, tally: Tally | None = None) -> "Oracle":
         """Return the same side with its calls added to a tally, by default a new one."""
 
     def reweighted(self, weights: Vector) -> "Oracle":
@@ -538,7 +578,7 @@ class Regularizer(Protocol):
     def prox(self, w: Vector, step: float) -> Vector:
         """Return argmin_v ½‖v − w‖² + step·Ω(v)."""
 
-    def bind(self, task: Any) -> "Regularizer":
+    def bind(self, task: Task) -> "Regularizer":
         """Return the regularizer for the weights of a task that has learned its data."""
 
     def lower_bound(self, slope: Vector, offset: float) -> float:
@@ -673,8 +713,40 @@ class Starts(Protocol):
         """Return planes below the clamped side, one per example or their sum, for a start, counted from 0."""
 
 
-class Solver(Protocol):
-    """A minimizer of objectives.
+class LatentStart(Starts, Protocol):
+    """Starts whose latents are known too."""
+
+    def latents(self, attempt: int) -> Sequence[Any]:
+        """Return the latents that a start begins with."""
+
+    def complete(self, latents: Sequence[Any]) -> Planes:
+        """Return the planes of latents."""
+
+
+class Problem(Protocol):
+    """What all solvers read from what they minimize.
+
+    `properties` is a subset of {"convex", "difference", "smooth", "planes", "l2"}.
+    """
+
+    n_examples: int
+    n_features: int
+    properties: frozenset[str]
+
+    @property
+    def starts(self) -> Starts | None:
+        """Initial planes, when no weights are known."""
+
+    @property
+    def remembering(self) -> list[RememberingBatch]:
+        """The batches whose answers depend on earlier ones, each once."""
+
+
+O_contra = TypeVar("O_contra", bound=Problem, contravariant=True)
+
+
+class Solver(Protocol[O_contra]):
+    """A minimizer of objectives of one kind.
 
     `needs` is a subset of {"convex", "difference", "smooth", "planes", "l2"}; an objective without these properties is
     refused in words before the first round. `limits` are the names of parameters that say how far a run goes.
@@ -686,7 +758,7 @@ class Solver(Protocol):
 
     def minimize(
         self,
-        objective: Any,
+        objective: O_contra,
         w0: Vector | None = None,
         *,
         state: Any = None,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
 from latentstruct.core.formatting import show
+from latentstruct.core.protocols import StateGroups, Task
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_unmasked
 from latentstruct.exceptions import InputError
@@ -23,7 +24,7 @@ class BaseRegularizer(BaseEstimator):
     half_square: bool = False
     smooth: bool = False
 
-    def bind(self, task: Any) -> Self:
+    def bind(self, task: Task) -> Self:
         """Return the regularizer for the weights of a task that has learned its data."""
         return self
 
@@ -119,12 +120,12 @@ class GroupNorm(BaseRegularizer):
         self.groups = groups
         self.weights = weights
 
-    def bind(self, task: Any) -> Self:
+    def bind(self, task: Task) -> Self:
         """Return this norm for the weights of a task that has learned its data; a new object."""
         bound = clone(self)
         bound.index_ = _index(self.groups, task)
         n_groups = int(bound.index_.max(initial=-1)) + 1
-        if isinstance(self.groups, str):
+        if isinstance(self.groups, str) and isinstance(task, StateGroups):
             # States that were pruned have no weights, but keep their numbers.
             n_groups = task.n_state_groups(STATE_GROUPS[self.groups])
         bound.weights_ = _group_weights(self.weights, n_groups)
@@ -190,7 +191,7 @@ class GroupNorm(BaseRegularizer):
         return max(offset, 0.0) * min(1.0, float((self.weights_[pulled] / norms[pulled]).min(initial=1.0)))
 
 
-def _index(groups: Any, task: Any) -> Indices:
+def _index(groups: Any, task: Task) -> Indices:
     """Return the group of each weight of a task, −1 for none."""
     d = task.n_features
     if isinstance(groups, str):
@@ -199,7 +200,7 @@ def _index(groups: Any, task: Any) -> Indices:
                 "groups must be 'states', 'shared_states', an array of shape (d,) or a list of index arrays, found "
                 f"{show(groups)}: give one of these"
             )
-        if not task.tags.state_weights:
+        if not (task.tags.state_weights and isinstance(task, StateGroups)):
             raise InputError(
                 f"{type(task).__name__} has no latent states with weights of their own, as groups={show(groups)} "
                 "needs: use LatentMulticlass(weights='state'), or give the group of each weight as an array"

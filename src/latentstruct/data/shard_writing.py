@@ -76,7 +76,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def require_storable(task: Any) -> None:
+def require_storable(task: BaseTask) -> None:
     """Raise unless a task can write its examples to files, and be made again from what it learned."""
     if not (isinstance(task, BaseTask) and defines(task, "pack") and task.tags.storable):
         raise InputError(
@@ -90,7 +90,7 @@ def require_storable(task: Any) -> None:
         )
 
 
-def require_small_tables(task: Any) -> None:
+def require_small_tables(task: BaseTask) -> None:
     """Raise if what a task learned would be refused when the data are opened."""
     from latentstruct.persistence.models import check_tables
 
@@ -107,14 +107,14 @@ def packing_tasks() -> list[str]:
     return [name for name in tasks.__all__ if getattr(tasks, name).tags.storable]
 
 
-def is_own(task: Any) -> bool:
+def is_own(task: BaseTask) -> bool:
     """Tell whether a task is the user's own, so that no file can name it."""
     from latentstruct.persistence.models import PARTS
 
     return PARTS.get(type(task).__name__) is not type(task)
 
 
-def has_learned(task: Any) -> bool:
+def has_learned(task: BaseTask) -> bool:
     """Tell whether a task knows its labels and number of features."""
     try:
         return hasattr(task, "n_features") and (not defines(task, "state") or task.state() is not None)
@@ -161,7 +161,7 @@ def repeatable(blocks: Any) -> Callable[[], Iterator[tuple[Any, Any]]]:
     return again
 
 
-def learn(task: Any, again: Callable[[], Iterator[tuple[Any, Any]]]) -> None:
+def learn(task: BaseTask, again: Callable[[], Iterator[tuple[Any, Any]]]) -> None:
     """Let a task look at all blocks."""
     if defines(task, "learn_blocks"):
         task.learn_blocks(_with_outputs(again()))
@@ -182,7 +182,9 @@ def _with_outputs(blocks: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]
         yield X, Y
 
 
-def write_shards(folder: Path, task: Any, blocks: Iterator[tuple[Any, Any]], goal: float) -> tuple[list[Shard], bool]:
+def write_shards(
+    folder: Path, task: BaseTask, blocks: Iterator[tuple[Any, Any]], goal: float
+) -> tuple[list[Shard], bool]:
     """Write blocks, put together or divided to files of about `goal` bytes; tell whether they have outputs."""
     shards: list[Shard] = []
     waiting: list[tuple[Any, Any]] = []
@@ -209,7 +211,7 @@ def write_shards(folder: Path, task: Any, blocks: Iterator[tuple[Any, Any]], goa
 
 
 def _write_joined(
-    folder: Path, task: Any, blocks: list[tuple[Any, Any]], first: int, examples_each: float
+    folder: Path, task: BaseTask, blocks: list[tuple[Any, Any]], first: int, examples_each: float
 ) -> list[Shard]:
     """Write the examples of some blocks to as many files as they need."""
     X = _joined([x for x, _ in blocks])
@@ -252,7 +254,7 @@ def _write_shard(folder: Path, arrays: dict[str, NDArray[Any]], number: int, n_e
     return Shard(name, n_examples, len(raw), digest)
 
 
-def manifest_bytes(task: Any, shards: list[Shard], labelled: bool, extra: Any) -> bytes:
+def manifest_bytes(task: BaseTask, shards: list[Shard], labelled: bool, extra: Any) -> bytes:
     """Return the contents of data.json; raise if a task or what is kept beside the examples does not fit into it."""
     from latentstruct import __version__
     from latentstruct.persistence.models import encode
@@ -266,7 +268,7 @@ def manifest_bytes(task: Any, shards: list[Shard], labelled: bool, extra: Any) -
         raise InputError(f"the data set does not fit into JSON ({error}): use plain labels and parameters") from error
 
 
-def finish(folder: Path, task: Any, shards: list[Shard], labelled: bool, extra: Any) -> None:
+def finish(folder: Path, task: BaseTask, shards: list[Shard], labelled: bool, extra: Any) -> None:
     """Write the manifest, with which the new data set takes the place of an earlier one."""
     raw = manifest_bytes(task, shards, labelled, extra)
     with output_errors(folder):

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.core.formatting import show
-from latentstruct.core.protocols import Batch, Callback, LatentSites, Result
+from latentstruct.core.protocols import Batch, Callback, LatentSites, Problem, Result
 from latentstruct.core.types import Vector
 from latentstruct.estimators.base import FitInputs
 from latentstruct.estimators.latent import LatentEstimator
@@ -189,7 +189,7 @@ class ModLat(_Uncertain):
         model.features = sparse.vstack(matrices, format="csr") if any_sparse else np.concatenate(matrices)
         return model
 
-    def _solver(self, objective: Any) -> BaseSolver:
+    def _solver(self, objective: Problem) -> BaseSolver:
         return self._limits(Dissimilarity(self.solver, self.latent_solver, random_state=self.random_state))
 
     def _warm_weights(self, task: BaseTask, fingerprint: str) -> tuple[Vector | None, Any]:
@@ -286,5 +286,5 @@ class IterativeLSVM(_Uncertain):
         _require_latent_loss(self, task)
         return DissimilarityObjective(LatentModel(task, batch), weights)
 
-    def _solver(self, objective: Any) -> BaseSolver:
+    def _solver(self, objective: Problem) -> BaseSolver:
         return self._limits(Imputation(self.solver, self.inner))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from latentstruct.core.oracles import HARD, BaseOracle, FixedTotal, TaskOracle
-from latentstruct.core.protocols import Mode, Temperature
+from latentstruct.core.protocols import Batch, LatentTask, Mode, Task, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.threads import pieces, thread_fold
@@ -345,29 +345,29 @@ def short_weights(weights: Vector) -> Any:
     return float(weights[0]) if len(weights) and (weights == weights[0]).all() else weights
 
 
-def _total(task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, weights: Any) -> Plane:
+def _total(task: Task, batch: Batch, w: Vector, mode: Mode, temperature: Temperature, weights: Any) -> Plane:
     weights = np.broadcast_to(weights, batch.n_examples).copy()
     return TaskOracle(task, batch, weights, mode, temperature)._total(w, None)
 
 
 def _divided_total(
-    task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, n_jobs: int, weights: Any
+    task: Task, batch: Batch, w: Vector, mode: Mode, temperature: Temperature, n_jobs: int, weights: Any
 ) -> Plane:
     weights = np.broadcast_to(weights, batch.n_examples).copy()
     return TaskOracle(task, batch, weights, mode, temperature, n_jobs).total(w)
 
 
 def _part_total(
-    task: Any, batch: Any, w: Vector, mode: Mode, temperature: Temperature, rows: Indices, weights: Any
+    task: Task, batch: Batch, w: Vector, mode: Mode, temperature: Temperature, rows: Indices, weights: Any
 ) -> Plane:
     planes = TaskOracle(task, batch, np.zeros(batch.n_examples), mode, temperature)._planes(w, rows)
     return planes.total(np.broadcast_to(weights, len(rows)).copy())
 
 
-def _latents_total(task: Any, batch: Any, weights: Any, latents: Sequence[Any]) -> Plane:
+def _latents_total(task: LatentTask, batch: Batch, weights: Any, latents: Sequence[Any]) -> Plane:
     planes = checked_planes(task.completion_planes(batch, latents), task, "completion_planes", batch.n_examples)
     return planes.total(np.broadcast_to(weights, batch.n_examples).copy())
 
 
-def _is_approximate(task: Any, batch: Any, temperature: Temperature) -> bool:
+def _is_approximate(task: Task, batch: Batch, temperature: Temperature) -> bool:
     return TaskOracle(task, batch, np.zeros(0), "free", temperature).approximate

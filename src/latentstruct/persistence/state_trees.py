@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
-from latentstruct.core.protocols import ROUND_COLUMNS, Round
+from latentstruct.core.protocols import ROUND_COLUMNS, Problem, Round
 from latentstruct.core.types import Array, Indices, Vector
 
 Tree = Any
@@ -78,7 +78,7 @@ class Range(NamedTuple):
 class Sizes(dict[str, int]):
     """Lengths by letter, and the objective that a state belongs to."""
 
-    def __init__(self, objective: Any = None) -> None:
+    def __init__(self, objective: Problem | None = None) -> None:
         known = {} if objective is None else {"d": objective.n_features, "n": objective.n_examples}
         super().__init__(known)
         self.objective = objective
@@ -137,7 +137,7 @@ def _write(kind: Any, value: Any) -> Tree:
     return state_dict(value) if is_dataclass(kind) else value
 
 
-def from_state_dict(kind: type[T], tree: Tree, objective: Any = None) -> T:
+def from_state_dict(kind: type[T], tree: Tree, objective: Problem | None = None) -> T:
     """Return the dataclass that `state_dict` was given, for an objective of the same sizes.
 
     Raises LookupError, TypeError or ValueError for anything else: a tree from a file may hold anything. A field that
@@ -146,7 +146,7 @@ def from_state_dict(kind: type[T], tree: Tree, objective: Any = None) -> T:
     return kind(**_read_fields(kind, tree, Sizes(objective)))
 
 
-def load_state_dict(state: Any, tree: Tree, objective: Any = None) -> None:
+def load_state_dict(state: Any, tree: Tree, objective: Problem | None = None) -> None:
     """Set the fields of a dataclass to what `state_dict` was given; see `from_state_dict`."""
     for name, value in _read_fields(type(state), tree, Sizes(objective)).items():
         setattr(state, name, value)

@@ -121,7 +121,7 @@ class Alternation(BaseSolver):
 
 
 @dataclass
-class _Run(OuterLoop):
+class _Run(OuterLoop[DissimilarityObjective]):
     """One call of `Alternation.minimize`.
 
     Attributes

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Checkpointer, Result, Round
+from latentstruct.core.protocols import Callback, Checkpointer, Problem, Result, Round
 from latentstruct.core.types import Vector, Weights
 from latentstruct.core.validation import check_choice, check_flag, is_real
 from latentstruct.exceptions import InputError
@@ -116,7 +116,8 @@ class Monitor:
     solver: Any = None
 
     def __post_init__(self) -> None:
-        self.tally: Any = self.problem.plus.tally
+        assert self.problem.plus.tally is not None
+        self.tally = self.problem.plus.tally
         # Below this size an objective is taken for 0.
         self.least = least_scale(self.problem.weights)
         self.model: Callable[[Vector], float] | None = None
@@ -311,8 +312,9 @@ class Monitor:
         self._check()
         calls, value, bound = self.tally.calls, self.objective, self.lower_bound
         if self.history:
-            last = {"objective": value, "lower_bound": bound, "gap": value - bound, "oracle_calls": calls}
-            self.history[-1] = replace(self.history[-1], estimate=False, **last)
+            last, gap = self.history[-1], value - bound
+            last = replace(last, objective=value, lower_bound=bound, gap=gap, oracle_calls=calls, estimate=False)
+            self.history[-1] = last
         w, certified = self.best, self.certified
         for start in self.earlier:
             if start.objective < value and start.w is not None:
@@ -395,12 +397,12 @@ def solving() -> Iterator[None]:
         yield
 
 
-def memory_of(objective: Any) -> Tree:
+def memory_of(objective: Problem) -> Tree:
     """Return what later answers of an objective depend on in addition to the weights, None if there is nothing."""
     return [batch.memory() for batch in objective.remembering] or None
 
 
-def recall(objective: Any, memory: Tree) -> None:
+def recall(objective: Problem, memory: Tree) -> None:
     """Put back what `memory_of` returned."""
     for batch, part in zip(objective.remembering, memory or [], strict=True):
         batch.recall(part)
@@ -494,11 +496,11 @@ class BaseSolver(BaseEstimator):
             )
         self.set_params(restarts=restarts)
 
-    def repeated(self, objective: Any) -> Self:
+    def repeated(self, objective: Objective) -> Self:
         """Return the solver with parameters for one of many similar problems, whose planes are kept."""
         return self
 
-    def ending(self, objective: Any) -> tuple[str, float, int]:
+    def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return by which rule a run ends, its goal and the iterations it looks at; see `latentstruct.progress.eta`."""
         if not self.bounds:
             return "", 0.0, 1

@@ -113,7 +113,7 @@ class CCCP(BaseSolver):
 
 
 @dataclass
-class _Descent(OuterLoop):
+class _Descent(OuterLoop[Objective]):
     """One call of `CCCP.minimize`.
 
     Attributes
@@ -142,8 +142,9 @@ class _Descent(OuterLoop):
         self.at, objective, w0 = None, self.objective, self.w0
         w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
         self.precision = self.sharper = max(self.settings.tol, self.settings.first_tol)
-        known = w0 is not None or objective.starts is None
-        convex = objective.linearized_at(w) if known else objective.linearized_with(objective.starts.planes(self.start))
+        starts = objective.starts if w0 is None else None
+        known = starts is None
+        convex = objective.linearized_at(w) if starts is None else objective.linearized_with(starts.planes(self.start))
         self.calls += objective.n_examples
         self.at_zero = convex.value(w)
         # Initial planes touch f⁻ nowhere in particular: the objective is known after the first iteration.

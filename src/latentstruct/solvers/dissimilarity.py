@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import LatentSites, RememberingBatch, Starts, Temperature
+from latentstruct.core.pooling import planes_of
+from latentstruct.core.protocols import (
+    Batch,
+    LatentLossTask,
+    LatentSites,
+    LatentStart,
+    Query,
+    RememberingBatch,
+    Starts,
+    Temperature,
+)
 from latentstruct.core.types import Vector
 from latentstruct.exceptions import InputError
 
@@ -29,8 +39,8 @@ class LatentModel:
         Φ of each state; by default the task's own features φ, k = d.
     """
 
-    task: Any
-    batch: Any
+    task: LatentLossTask
+    batch: Batch
     features: Any = None
     sites: LatentSites = field(init=False)
 
@@ -100,7 +110,7 @@ class DissimilarityObjective:
     weights: Vector
     J: float = 0.1
     beta: float = 0.1
-    starts: Any = None
+    starts: LatentStart | None = None
     split: Callable[[], Sequence[LatentModel]] | None = None
     n_jobs: int = 1
     properties = frozenset({"difference", "planes", "l2"})
@@ -157,7 +167,7 @@ class DissimilarityObjective:
         """
         task, batch = self.model.task, self.model.batch
         risk = latent_risk(self.model, self.weights, self.beta, w)
-        right = float(self.weights @ task.planes(batch, w, "clamped", Temperature()).values)
+        right = float(self.weights @ planes_of(task, batch, Query(w, "clamped")).values)
 
         def function(theta: Vector) -> tuple[float, Vector]:
             value, gradient = risk(theta)

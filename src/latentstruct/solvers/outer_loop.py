@@ -4,10 +4,10 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Checkpointer, Result, Round
+from latentstruct.core.protocols import Callback, Checkpointer, Problem, Result, Round
 from latentstruct.core.types import Vector
 from latentstruct.persistence.checkpoints import NestedCheckpointer, restoring
 from latentstruct.persistence.state_trees import CONTEXT, Tree, from_state_dict, load_state_dict, state_dict
@@ -16,6 +16,7 @@ from latentstruct.solvers.base import EARLY_STOPPING, ENDINGS, LAST, memory_of, 
 from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.plane_model import PlaneModel
 
+O = TypeVar("O", bound=Problem)
 PLANES = (PlaneStore, PlaneBundle, PlaneModel)
 
 
@@ -27,7 +28,7 @@ class SolverState:
 
 
 @dataclass
-class OuterLoop:
+class OuterLoop(Generic[O]):
     """All starts of one call of `minimize`: history, clock, callback, checkpoints and the best result.
 
     Subclasses define `_begin`, `_round` and `_found`, and add their own state as fields.
@@ -53,7 +54,7 @@ class OuterLoop:
     """
 
     settings: Any = field(metadata=CONTEXT)
-    objective: Any = field(metadata=CONTEXT)
+    objective: O = field(metadata=CONTEXT)
     state: Any = field(metadata=CONTEXT)
     callback: Callback | None = field(metadata=CONTEXT)
     checkpointer: Checkpointer | None = field(metadata=CONTEXT)

@@ -101,7 +101,7 @@ class SelfPaced(BaseSolver):
 
 
 @dataclass
-class _Pacing(OuterLoop):
+class _Pacing(OuterLoop[Objective]):
     """One call of `SelfPaced.minimize`, whose iterations are those of CCCP.
 
     Attributes

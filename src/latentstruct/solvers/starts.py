@@ -9,7 +9,7 @@ import numpy as np
 
 from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Oracle, Temperature
+from latentstruct.core.protocols import Batch, LatentTask, Oracle, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import check_choice
 from latentstruct.exceptions import InputError
@@ -41,8 +41,8 @@ class LatentStarts:
         c_i, needed for "marginal".
     """
 
-    task: Any
-    batch: Any
+    task: LatentTask
+    batch: Batch
     init: str = "task"
     H: Any = None
     seed: int | None = 0

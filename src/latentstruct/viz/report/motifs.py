@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import show_number
 from latentstruct.tasks.motif.sites import Site, consensus, find_sites, reverse_complement, site_matrix, weight_matrix
+from latentstruct.tasks.motif.task import Motif
 from latentstruct.viz.plots import plot_logo
 from latentstruct.viz.plots.matrices import plot_matrix
 from latentstruct.viz.plots.sequences import plot_starts
@@ -21,12 +22,12 @@ AROUND = 12
 Strip = tuple[str, list[tuple[str, Mark]]]
 
 
-def width_fact(task: Any) -> tuple[str, str]:
+def width_fact(task: Motif) -> tuple[str, str]:
     """Return how wide a motif is and where it may lie."""
     return "width", f"{task.width} letters, on {'either strand' if task.strands == 2 else 'the given strand'}"
 
 
-def logo_blocks(task: Any, matrix: NDArray, background: Any, n_sites: int, whose: str) -> list[Block]:
+def logo_blocks(task: Motif, matrix: NDArray, background: Any, n_sites: int, whose: str) -> list[Block]:
     """Return the logo of sites and what it says; `whose` are the sequences they were found in."""
     letters = consensus(matrix)
     bits = np.sum(matrix * np.log2(np.maximum(matrix, 1e-300) / np.asarray(background)), axis=1)
@@ -79,7 +80,7 @@ def score_remark(site: Site, positive: bool) -> str:
     return f"{text}, score {site.score:+.3g}"
 
 
-def site_letters(task: Any, motif: str, sequence: str, site: Site, marks: list[Mark]) -> Letters:
+def site_letters(task: Motif, motif: str, sequence: str, site: Site, marks: list[Mark]) -> Letters:
     """Return the letters around a site, on both strands if the motif may lie on either, with the motif beside them."""
     begin, end = max(0, site.start - AROUND), min(len(sequence), site.end + AROUND)
     strand = "given" if site.strand > 0 else "other"
