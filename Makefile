@@ -14,7 +14,7 @@ BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) hatchling $(BUILD_TOOLS)
+	$(PIP) hatchling editables $(BUILD_TOOLS)
 	touch $@
 
 # Without a C++ compiler, the package ziglang serves as one.
