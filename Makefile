@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 NATIVE := CMakeLists.txt $(wildcard native/*)
-# The compiled kernels are built with the tools of the environment, so that a change of one recompiles only that one.
-LOCAL := $(PIP) --no-build-isolation
+# The kernels are compiled into src by CMake, so that a change of one recompiles only that one; pip installs the rest.
+LOCAL := $(PIP) --no-build-isolation -C editable.mode=inplace -C wheel.cmake=false
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 
 .PHONY: install demo test test-portable sanitize wheels check lint bench soak fuzz kills docs pictures reproduce clean
@@ -28,8 +28,14 @@ ifeq ($(CXX_FOUND),)
 export CXX := $(abspath $(BIN))/python -m ziglang c++
 endif
 
-$(VENV)/.run: $(VENV)/.compiler pyproject.toml $(CONSTRAINTS) $(NATIVE)
-	@echo 'building the compiled kernels (about a minute the first time)'
+$(VENV)/.native: $(VENV)/.compiler $(NATIVE)
+	@echo 'Compiling the kernels; this takes about a minute the first time.'
+	PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/native -G Ninja --log-level=ERROR -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+		-Dnanobind_DIR="$$($(BIN)/python -m nanobind --cmake_dir)" -DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(abspath src/latentstruct/_native)
+	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/native -- --quiet
+	touch $@
+
+$(VENV)/.run: $(VENV)/.native pyproject.toml $(CONSTRAINTS)
 	$(LOCAL) -e '.[plot,vision]'
 	touch $@
 
@@ -50,7 +56,7 @@ $(VENV)/.docs: $(VENV)/.run
 	touch $@
 
 # What all of docs, lint and test need, by one call of pip instead of three.
-install: $(VENV)/.compiler
+install: $(VENV)/.native
 	$(LOCAL) -e '.[test,check,docs]' -e ./papers
 	touch $(VENV)/.run $(VENV)/.test $(VENV)/.check $(VENV)/.docs
 
@@ -114,4 +120,5 @@ reproduce: $(VENV)/.test
 
 clean:
 	rm -rf $(VENV) build dist demo results docs/_build docs/generated docs/api/generated docs/auto_examples .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f src/latentstruct/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
