@@ -6,7 +6,7 @@ CONSTRAINTS := constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 NATIVE := CMakeLists.txt $(wildcard native/*)
 # The kernels are compiled into src by CMake, so that a change of one recompiles only that one; pip installs the rest.
-LOCAL := $(PIP) --no-build-isolation -C editable.mode=inplace -C wheel.cmake=false
+LOCAL := $(PIP) --no-build-isolation -C editable.mode=inplace -C wheel.cmake=false -C wheel.py-api=py3
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 
 .PHONY: install demo test test-portable sanitize wheels check lint bench soak fuzz kills docs pictures reproduce clean
