@@ -1,0 +1,72 @@
+// Pooling over listed candidates (y, h): max or soft max over h inside a group of equal y, then over y.
+//
+// Candidates are flat; group j holds the candidates groups[j] … groups[j+1] (one y), example i the groups
+// examples[i] … examples[i+1].
+#include "binding.hpp"
+#include "pooling.hpp"
+
+#include <vector>
+
+using namespace latentstruct;
+
+// Pool the values of each example's groups and multiply the shares of candidates by those of their groups.
+static inline void pool_groups(const double *group_values, const Index *groups, const Index *examples,
+                               std::size_t n_examples, double temperature, double *values, double *shares) {
+  std::vector<double> group_shares(examples[n_examples]);
+  for (std::size_t i = 0; i < n_examples; ++i) {
+    const Index first = examples[i], size = examples[i + 1] - first;
+    values[i] = pool(group_values + first, size, temperature, group_shares.data() + first);
+    for (Index j = first; j < first + size; ++j)
+      for (Index c = groups[j]; c < groups[j + 1]; ++c) shares[c] *= group_shares[j];
+  }
+}
+
+LATENTSTRUCT_CLONES static void pool_both(const double *scores, const Index *groups, std::size_t n_groups,
+                                          const Index *examples, std::size_t n_examples, double output_temperature,
+                                          double latent_temperature, double *values, double *shares) {
+  std::vector<double> group_values(n_groups);
+  for (std::size_t j = 0; j < n_groups; ++j)
+    group_values[j] = pool(scores + groups[j], groups[j + 1] - groups[j], latent_temperature, shares + groups[j]);
+  pool_groups(group_values.data(), groups, examples, n_examples, output_temperature, values, shares);
+}
+
+LATENTSTRUCT_CLONES static void pool_by_entropy(const double *scores, const double *losses, const Index *groups,
+                                                std::size_t n_groups, const Index *examples, std::size_t n_examples,
+                                                double output_temperature, double order, double *values,
+                                                double *shares) {
+  std::vector<double> group_values(n_groups), sharp(groups[n_groups]);
+  for (std::size_t j = 0; j < n_groups; ++j) {
+    const Index first = groups[j];
+    group_values[j] = losses[j] + pool_entropy(scores + first, groups[j + 1] - first, order, sharp.data(), shares + first);
+  }
+  pool_groups(group_values.data(), groups, examples, n_examples, output_temperature, values, shares);
+}
+
+static void check(const In<double, 1> &scores, const In<Index, 1> &groups, const In<Index, 1> &examples,
+                  const Out<double, 1> &values, const Out<double, 1> &shares) {
+  require_length(scores.shape(0), shares);
+  require_length(values.shape(0) + 1, examples);
+  const Index n_groups = static_cast<Index>(groups.shape(0)) - 1, n = static_cast<Index>(scores.shape(0));
+  require(n_groups >= 0 && examples(values.shape(0)) <= n_groups && groups(n_groups) <= n,
+          "groups and examples must end inside the candidates");
+}
+
+static void pool_candidates(In<double, 1> scores, In<Index, 1> groups, In<Index, 1> examples, double output_temperature,
+                            double latent_temperature, Out<double, 1> values, Out<double, 1> shares) {
+  check(scores, groups, examples, values, shares);
+  pool_both(scores.data(), groups.data(), groups.shape(0) - 1, examples.data(), values.shape(0), output_temperature,
+            latent_temperature, values.data(), shares.data());
+}
+
+static void pool_renyi(In<double, 1> scores, In<double, 1> losses, In<Index, 1> groups, In<Index, 1> examples,
+                       double output_temperature, double order, Out<double, 1> values, Out<double, 1> shares) {
+  check(scores, groups, examples, values, shares);
+  require_length(groups.shape(0) - 1, losses);
+  pool_by_entropy(scores.data(), losses.data(), groups.data(), losses.shape(0), examples.data(), values.shape(0),
+                  output_temperature, order, values.data(), shares.data());
+}
+
+NB_MODULE(candidates, m) {
+  bind(m, "pool_candidates", pool_candidates);
+  bind(m, "pool_renyi", pool_renyi);
+}

@@ -1,0 +1,535 @@
+// Windows of DNA: scores of all of them in one pass, the best one, expected counts, random ones, enriched words.
+//
+// Letters are A 0, C 1, G 2, T 3, N 4, so that 3 - a is the complement of a. The score of the window at h is
+//
+//     Σ_j PSM_j(x_{h+j}) - Σ_{h <= i < h+l} BG(x_{i-o} … x_i)
+//
+// with l the width and o the order of the background. Four letters are looked up at once: table c holds the summed
+// position-specific scores of the letters at h + 4c … h + 4c + 3. The other strand has its own tables, made from the
+// reversed and complemented matrix, and shares everything else.
+#include "binding.hpp"
+#include "pooling.hpp"
+
+#include <nanobind/stl/pair.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+using namespace latentstruct;
+
+namespace {
+
+using Letters = In<std::uint8_t, 1>;
+using Indices = In<Index, 1>;
+using Vector = In<double, 1>;
+using Values = Out<double, 1>;
+using Scores = std::vector<double>;
+
+constexpr std::uint8_t UNKNOWN = 4;
+
+// Sequences laid end to end, see the Python class of this name.
+struct Layout {
+  const std::uint8_t *bases, *quads;
+  const std::uint16_t *contexts;
+  const Index *offsets, *runs, *first, *stop, *windows;
+  Index longest_run, longest_sequence;
+
+  static Layout read(nb::handle source) {
+    const auto bases = array<Letters>(source, "bases"), quads = array<Letters>(source, "quads");
+    const auto contexts = array<In<std::uint16_t, 1>>(source, "contexts");
+    const auto field = [&](const char *name) { return array<Indices>(source, name); };
+    const auto offsets = field("offsets"), runs = field("runs"), first = field("first"), stop = field("stop");
+    const auto windows = field("windows"), most = field("most");
+    require_length(bases.shape(0), quads, contexts);
+    require_length(offsets.shape(0), runs, windows);
+    require_length(first.shape(0), stop);
+    require_length(2, most);
+    return {bases.data(), quads.data(), contexts.data(), offsets.data(), runs.data(),
+            first.data(), stop.data(),  windows.data(),  most(0),        most(1)};
+  }
+
+  Index count(Index example) const { return windows[example + 1] - windows[example]; }
+
+  // The flat position of an example's window by its number on the strand.
+  Index start(Index example, Index number) const {
+    Index run = runs[example];
+    for (; number >= stop[run] - first[run]; ++run) number -= stop[run] - first[run];
+    return first[run] + number;
+  }
+
+  // The letter at a place of the window at `begin`, read on its strand.
+  int letter(Index begin, Index width, Index strand, Index j) const {
+    return strand > 0 ? bases[begin + j] : 3 - bases[begin + width - 1 - j];
+  }
+};
+
+// Scores looked up while scanning, see the Python class of this name.
+struct Tables {
+  const double *forward, *reverse, *background;
+  std::size_t folds, states;
+  bool both;
+
+  static Tables read(nb::handle source) {
+    const auto forward = array<In<double, 2>>(source, "forward"), reverse = array<In<double, 2>>(source, "reverse");
+    const auto background = array<Vector>(source, "background");
+    require(forward.shape(1) == 256 && reverse.shape(1) == 256, "tables must have 256 columns");
+    const bool both = reverse.shape(0) > 0;
+    require(!both || reverse.shape(0) == forward.shape(0), "both strands must have as many tables");
+    return {forward.data(), reverse.data(), background.data(), forward.shape(0), background.shape(0) - 1, both};
+  }
+};
+
+// The windows of one example at a time, with memory for those of any.
+struct Scanner {
+  const Layout &layout;
+  const Tables &tables;
+  const Index width;
+  Scores sums, scores, sharp, shares;
+  Index count = 0, size = 0; // Windows of one strand, and of all that are read.
+
+  Scanner(const Layout &layout, const Tables &tables, Index width, bool by_entropy = false)
+      : layout(layout), tables(tables), width(width), sums(layout.longest_run + width + 1),
+        scores(2 * layout.longest_sequence), sharp(by_entropy ? scores.size() : 0), shares(scores.size()) {}
+
+  // Write the scores of an example's windows, the forward strand's first.
+  void scan(Index example) {
+    count = layout.count(example);
+    size = tables.both ? 2 * count : count;
+    double *done = scores.data();
+    for (Index run = layout.runs[example]; run < layout.runs[example + 1]; ++run) {
+      const Index first = layout.first[run], n = layout.stop[run] - first;
+      const std::uint16_t *contexts = layout.contexts + first;
+      sums[0] = 0.0;
+      for (Index t = 0; t < n + width - 1; ++t) sums[t + 1] = sums[t] + tables.background[contexts[t]];
+      for (Index t = 0; t < n; ++t) done[t] = sums[t] - sums[t + width];
+      if (tables.both) {
+        std::copy_n(done, n, done + count);
+        add_tables(tables.reverse, first, n, done + count);
+      }
+      add_tables(tables.forward, first, n, done);
+      done += n;
+    }
+  }
+
+  void add_tables(const double *side, Index first, Index n, double *out) const {
+    for (std::size_t c = 0; c < tables.folds; ++c) {
+      const double *table = side + 256 * c;
+      const std::uint8_t *quads = layout.quads + first + 4 * c;
+      for (Index t = 0; t < n; ++t) out[t] += table[quads[t]];
+    }
+  }
+
+  Index strand(Index number) const { return number < count ? 1 : -1; }
+  Index start(Index example, Index number) const { return layout.start(example, number < count ? number : number - count); }
+
+  // Start, strand and score, without the rounding of running sums, of an example's highest window; of equal ones the
+  // first, forward first.
+  double best(Index example, Index &begin, Index &direction) {
+    scan(example);
+    const double high = largest(scores.data(), size);
+    Index number = 0;
+    while (number + 1 < size && scores[number] != high) ++number;
+    begin = start(example, number);
+    direction = strand(number);
+    const double *side = direction > 0 ? tables.forward : tables.reverse;
+    double score = 0.0;
+    for (std::size_t c = 0; c < tables.folds; ++c) score += side[256 * c + layout.quads[begin + 4 * c]];
+    for (Index i = begin; i < begin + width; ++i) score -= tables.background[layout.contexts[i]];
+    return score;
+  }
+
+  // Pool an example's windows at a temperature, or by Rényi entropy if an order above 0 is given.
+  double pool_windows(Index example, double temperature, double order) {
+    scan(example);
+    if (order > 0.0) return pool_entropy(scores.data(), size, order, sharp.data(), shares.data());
+    return pool(scores.data(), size, temperature, shares.data());
+  }
+
+  // Add factor times the expected features of an example's windows.
+  void add_expected(Index example, double factor, double *expected) const {
+    const double *forward = shares.data(), *reverse = shares.data() + count;
+    for (Index run = layout.runs[example]; run < layout.runs[example + 1]; ++run) {
+      const Index first = layout.first[run], n = layout.stop[run] - first;
+      for (Index t = 0; t < n; ++t) {
+        const std::uint8_t *bases = layout.bases + first + t;
+        if (forward[t] != 0.0) {
+          const double share = factor * forward[t];
+          for (Index j = 0; j < width; ++j) expected[4 * j + bases[j]] += share;
+        }
+        if (tables.both && reverse[t] != 0.0) {
+          const double share = factor * reverse[t];
+          for (Index j = 0; j < width; ++j) expected[4 * j + 3 - bases[width - 1 - j]] += share;
+        }
+      }
+      const auto share = [&](Index t) { return tables.both ? forward[t] + reverse[t] : forward[t]; };
+      double covering = 0.0;
+      for (Index t = 0; t < n + width - 1; ++t) {
+        if (t < n) covering += share(t);
+        if (t >= width) covering -= share(t - width);
+        expected[4 * width + layout.contexts[first + t]] -= factor * covering;
+      }
+      forward += n;
+      reverse += n;
+    }
+  }
+};
+
+// smax_ε of the two labels' scores and the positive label's share; the negative one wins a tie.
+inline double pool_classes(double negative, double positive, double temperature, double &share) {
+  const double high = positive > negative ? positive : negative;
+  if (temperature == 0.0) {
+    share = positive > negative ? 1.0 : 0.0;
+    return high;
+  }
+  const double low = exp_of((negative - high) / temperature), up = exp_of((positive - high) / temperature);
+  share = up / (low + up);
+  return high + temperature * log_of(low + up);
+}
+
+// Fill in the numbers of the four letters that begin, and of the order + 1 letters that end, at each position.
+void number_letters(Letters bases, Indices offsets, Index order, Out<std::uint8_t, 1> quads,
+                    Out<std::uint16_t, 1> contexts) {
+  require_length(bases.shape(0), quads, contexts);
+  unsigned code = 0;
+  for (std::size_t i = bases.shape(0); i-- > 0;) {
+    code = code >> 2 | (bases(i) < UNKNOWN ? bases(i) : 0U) << 6;
+    quads(i) = static_cast<std::uint8_t>(code);
+  }
+  const Index states = Index(1) << (2 * (order + 1));
+  for (std::size_t k = 0; k + 1 < offsets.shape(0); ++k) {
+    Index number = 0, known = 0;
+    for (Index i = offsets(k); i < offsets(k + 1); ++i) {
+      if (bases(i) < UNKNOWN) {
+        number = (number << 2 | bases(i)) & (states - 1);
+        ++known;
+      } else {
+        known = 0;
+      }
+      contexts(i) = static_cast<std::uint16_t>(known > order ? number : states);
+    }
+  }
+}
+
+// Tables (⌈l/4⌉, 256) of the summed scores of four letters at a time of a matrix (l, 4).
+nb::ndarray<nb::numpy, double> fold_matrix(In<double, 2> matrix) {
+  require(matrix.shape(1) == 4, "matrix must have 4 columns");
+  const std::size_t folds = (matrix.shape(0) + 3) / 4;
+  auto *tables = new double[256 * folds]();
+  for (std::size_t j = 0; j < matrix.shape(0); ++j)
+    for (std::size_t code = 0; code < 256; ++code)
+      tables[256 * (j / 4) + code] += matrix(j, code >> (6 - 2 * (j % 4)) & 3);
+  return owned(tables, {folds, 256});
+}
+
+LATENTSTRUCT_CLONES void find_best(const Layout &layout, const Tables &tables, Index width, const Index *rows,
+                                   std::size_t n, double *values, Index *starts, Index *strands) {
+  Scanner scanner(layout, tables, width);
+  for (std::size_t k = 0; k < n; ++k) values[k] = scanner.best(rows[k], starts[k], strands[k]);
+}
+
+void best_windows(Layout layout, Tables tables, Index width, Indices rows, Values values, Out<Index, 1> starts,
+                  Out<Index, 1> strands) {
+  require_length(rows.shape(0), values, starts, strands);
+  find_best(layout, tables, width, rows.data(), rows.shape(0), values.data(), starts.data(), strands.data());
+}
+
+LATENTSTRUCT_CLONES void find_pooled(const Layout &layout, const Tables &tables, Index width, const Index *rows,
+                                     std::size_t n, double temperature, double order, double *values) {
+  Scanner scanner(layout, tables, width, true);
+  for (std::size_t k = 0; k < n; ++k) values[k] = scanner.pool_windows(rows[k], temperature, order);
+}
+
+void pooled_windows(Layout layout, Tables tables, Index width, Indices rows, double temperature, double order,
+                    Values values) {
+  require_length(rows.shape(0), values);
+  find_pooled(layout, tables, width, rows.data(), rows.shape(0), temperature, order, values.data());
+}
+
+// The scores (strands, windows) of one example; the windows' flat starts are left in `starts`.
+nb::ndarray<nb::numpy, double> all_scores(Layout layout, Tables tables, Index width, Index example,
+                                          Out<Index, 1> starts) {
+  require_length(layout.count(example), starts);
+  Scanner scanner(layout, tables, width);
+  scanner.scan(example);
+  for (Index t = 0; t < scanner.count; ++t) starts(t) = layout.start(example, t);
+  auto *found = new double[scanner.size];
+  std::copy_n(scanner.scores.data(), scanner.size, found);
+  return owned(found, {tables.both ? 2U : 1U, static_cast<std::size_t>(scanner.count)});
+}
+
+// Write the features of one window a plane times a factor, equal columns merged; a factor of 0 gives no atoms.
+//
+// Weight 4j + a belongs to letter a at position j, weight 4l + m to background (o+1)-mer m; there are `states` of these.
+Index window_atoms(Layout layout, Index width, Index states, Indices starts, Indices strands, Vector factors,
+                   Out<Index, 1> pointers, Out<std::int32_t, 1> column, Values value) {
+  require_length(starts.shape(0), strands, factors);
+  require_length(starts.shape(0) + 1, pointers);
+  Index needed = 0, end = 0;
+  for (std::size_t k = 0; k < starts.shape(0); ++k) needed += factors(k) != 0.0 ? 2 * width : 0;
+  require(static_cast<Index>(std::min(column.shape(0), value.shape(0))) >= needed, "column and value are too short");
+  for (std::size_t k = 0; k < starts.shape(0); ++k) {
+    pointers(k) = end;
+    if (factors(k) == 0.0) continue;
+    for (Index j = 0; j < width; ++j, ++end) {
+      column(end) = static_cast<std::int32_t>(4 * j + layout.letter(starts(k), width, strands(k), j));
+      value(end) = factors(k);
+    }
+    const Index background = end;
+    for (Index i = starts(k); i < starts(k) + width; ++i) {
+      if (layout.contexts[i] == states) continue;
+      const auto wanted = static_cast<std::int32_t>(4 * width + layout.contexts[i]);
+      Index at = background;
+      while (at < end && column(at) != wanted) ++at;
+      if (at == end) {
+        column(at) = wanted;
+        value(at) = 0.0;
+        ++end;
+      }
+      value(at) -= factors(k);
+    }
+  }
+  pointers(starts.shape(0)) = end;
+  return end;
+}
+
+LATENTSTRUCT_CLONES void find_best_labels(const Layout &layout, const Tables &tables, Index width, const Index *rows,
+                                          std::size_t n, const double *bonus, double temperature, double *values,
+                                          double *positive, Index *starts, Index *strands) {
+  Scanner scanner(layout, tables, width);
+  for (std::size_t k = 0; k < n; ++k) {
+    double score = -INFINITE;
+    starts[k] = 0;
+    strands[k] = 1;
+    if (bonus[2 * k + 1] > -INFINITE) score = scanner.best(rows[k], starts[k], strands[k]);
+    values[k] = pool_classes(bonus[2 * k], bonus[2 * k + 1] + score, temperature, positive[k]);
+  }
+}
+
+// Find the highest window of each row and pool its label with the negative one; arguments as in `soft_total`.
+void pool_best_windows(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus, double temperature,
+                       Values values, Values positive, Out<Index, 1> starts, Out<Index, 1> strands) {
+  require_length(rows.shape(0), bonus, values, positive, starts, strands);
+  require(bonus.shape(1) == 2, "bonus must have 2 columns");
+  find_best_labels(layout, tables, width, rows.data(), rows.shape(0), bonus.data(), temperature, values.data(),
+                   positive.data(), starts.data(), strands.data());
+}
+
+// Pool windows and labels of each row; visit(k, scanner) is called where the positive label has a share.
+template <typename Visit>
+inline void pool_rows(Scanner &scanner, const Index *rows, std::size_t n, const double *bonus,
+                      std::pair<double, double> temperatures, double order, double *values, double *positive,
+                      Visit visit) {
+  for (std::size_t k = 0; k < n; ++k, bonus += 2) {
+    values[k] = bonus[0];
+    positive[k] = 0.0;
+    if (bonus[1] != -INFINITE) {
+      const double pooled = scanner.pool_windows(rows[k], temperatures.second, order);
+      values[k] = pool_classes(bonus[0], bonus[1] + pooled, temperatures.first, positive[k]);
+    }
+    visit(k);
+  }
+}
+
+LATENTSTRUCT_CLONES void add_soft(const Layout &layout, const Tables &tables, Index width, const Index *rows,
+                                  std::size_t n, const double *bonus, std::pair<double, double> temperatures,
+                                  const double *factors, double *values, double *positive, double *expected) {
+  Scanner scanner(layout, tables, width);
+  pool_rows(scanner, rows, n, bonus, temperatures, 0.0, values, positive, [&](std::size_t k) {
+    const double factor = factors[k] * positive[k];
+    if (factor != 0.0) scanner.add_expected(rows[k], factor, expected);
+  });
+}
+
+// Pool windows and labels of each row and add factors[k] times its expected features to `expected`.
+//
+// `bonus` (k, 2) is added to the scores of the negative and of the positive label, `temperatures` are (ε_y, ε_h);
+// `positive` becomes the positive label's share. The last entry of `expected` (d + 1,) collects what is no feature.
+void soft_total(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
+                std::pair<double, double> temperatures, Vector factors, Values values, Values positive,
+                Values expected) {
+  require_length(rows.shape(0), bonus, factors, values, positive);
+  require_length(4 * width + tables.states + 1, expected);
+  require(bonus.shape(1) == 2, "bonus must have 2 columns");
+  add_soft(layout, tables, width, rows.data(), rows.shape(0), bonus.data(), temperatures, factors.data(), values.data(),
+           positive.data(), expected.data());
+}
+
+LATENTSTRUCT_CLONES Index write_soft(const Layout &layout, const Tables &tables, Index width, const Index *rows,
+                                     std::size_t n, const double *bonus, std::pair<double, double> temperatures,
+                                     double order, double *values, double *positive, Index *pointers,
+                                     std::int32_t *column, double *value, Index most) {
+  const std::size_t features = 4 * width + tables.states;
+  Scores expected(features + 1);
+  Scanner scanner(layout, tables, width, order > 0.0);
+  Index end = 0;
+  pool_rows(scanner, rows, n, bonus, temperatures, order, values, positive, [&](std::size_t k) {
+    pointers[k] = end;
+    if (positive[k] == 0.0) return;
+    scanner.add_expected(rows[k], positive[k], expected.data());
+    for (std::size_t f = 0; f < features; ++f) {
+      if (expected[f] == 0.0) continue;
+      require(end < most, "column and value are too short");
+      column[end] = static_cast<std::int32_t>(f);
+      value[end++] = expected[f];
+    }
+    std::fill(expected.begin(), expected.end(), 0.0);
+  });
+  pointers[n] = end;
+  return end;
+}
+
+// Pool windows and labels of each row and write its expected features as atoms; the result is how many there are.
+//
+// Windows are pooled by Rényi entropy if `order` is above 0, at ε_h otherwise.
+Index soft_atoms(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
+                 std::pair<double, double> temperatures, double order, Values values, Values positive,
+                 Out<Index, 1> pointers, Out<std::int32_t, 1> column, Values value) {
+  require_length(rows.shape(0), bonus, values, positive);
+  require_length(rows.shape(0) + 1, pointers);
+  require_length(column.shape(0), value);
+  require(bonus.shape(1) == 2, "bonus must have 2 columns");
+  return write_soft(layout, tables, width, rows.data(), rows.shape(0), bonus.data(), temperatures, order,
+                    values.data(), positive.data(), pointers.data(), column.data(), value.data(), value.shape(0));
+}
+
+LATENTSTRUCT_CLONES double add_flanks(const Layout &layout, const Tables &tables, Index width, const Index *rows,
+                                      std::size_t n, Index margin, double *counts) {
+  Scanner scanner(layout, tables, width);
+  double total = 0.0;
+  for (std::size_t k = 0; k < n; ++k) {
+    const Index example = rows[k], low = layout.offsets[example], high = layout.offsets[example + 1];
+    total += scanner.pool_windows(example, 1.0, 0.0);
+    for (Index t = 0; t < scanner.size; ++t) {
+      const double share = scanner.shares[t];
+      // What is lost below this share changes no count by more than a hundredth of a letter.
+      if (share < 1e-6) continue;
+      const Index start = scanner.start(example, t);
+      const bool forward = t < scanner.count;
+      for (Index j = -margin; j < width + margin; ++j) {
+        const Index i = forward ? start + j : start + width - 1 - j;
+        if (i < low || i >= high || layout.bases[i] >= UNKNOWN) continue;
+        counts[4 * (margin + j) + (forward ? layout.bases[i] : 3 - layout.bases[i])] += share;
+      }
+    }
+  }
+  return total;
+}
+
+// Add the expected letters around each row's window to `counts` (l + 2·margin, 4); the result is Σ_k ln Σ_h exp(score).
+//
+// Line margin + j belongs to position j of the window, read on the window's strand.
+double flank_counts(Layout layout, Tables tables, Index width, Indices rows, Index margin, Out<double, 2> counts) {
+  require_length(width + 2 * margin, counts);
+  require(counts.shape(1) == 4, "counts must have 4 columns");
+  return add_flanks(layout, tables, width, rows.data(), rows.shape(0), margin, counts.data());
+}
+
+// Count the words of a length: all of them, or each once a sequence; with `both`, together with their mirror.
+//
+// A word and its mirror image on the other strand are counted at the smaller of their two numbers.
+void word_counts(Letters bases, Indices offsets, Indices rows, Index length, bool both, bool once, Out<Index, 1> counts) {
+  const Index size = Index(1) << (2 * length);
+  require_length(size, counts);
+  std::vector<Index> seen(once ? size : 0, -1);
+  for (std::size_t k = 0; k < rows.shape(0); ++k) {
+    Index code = 0, mirror = 0, known = 0;
+    for (Index i = offsets(rows(k)); i < offsets(rows(k) + 1); ++i) {
+      if (bases(i) >= UNKNOWN) {
+        known = 0;
+        continue;
+      }
+      code = (code << 2 | bases(i)) & (size - 1);
+      mirror = mirror >> 2 | Index(3 - bases(i)) << (2 * (length - 1));
+      if (++known < length) continue;
+      const Index word = both ? std::min(code, mirror) : code;
+      if (once && seen[word] == static_cast<Index>(k)) continue;
+      ++counts(word);
+      if (once) seen[word] = static_cast<Index>(k);
+    }
+  }
+}
+
+// Add or take away the letters of one window.
+inline void change_counts(const Layout &layout, Index width, Index start, Index strand, double change, double *counts) {
+  for (Index j = 0; j < width; ++j) counts[4 * j + layout.letter(start, width, strand, j)] += change;
+}
+
+// The number of a window drawn with probabilities proportional to exp(score); `shares` (size,) is overwritten.
+inline Index draw(const double *scores, Index size, double uniform, double *shares) {
+  const double high = largest(scores, size);
+  for (Index t = 0; t < size; ++t) shares[t] = exp_of(scores[t] - high);
+  double left = uniform * sum_of(shares, size);
+  for (Index t = 0; t < size; ++t)
+    if ((left -= shares[t]) < 0.0) return t;
+  return size - 1;
+}
+
+LATENTSTRUCT_CLONES double sweep(const Layout &layout, const double *background, Index width, bool both,
+                                 const Index *rows, std::size_t n, const double *pseudo, const double *uniforms,
+                                 Index *starts, Index *strands, double *counts) {
+  const std::size_t folds = (width + 3) / 4;
+  // Both strands' tables of four letters at a time, filled from a new matrix for each row.
+  Scores forward(256 * folds), reverse(both ? 256 * folds : 0), matrix(4 * width), mirrored(4 * width);
+  const Tables tables{forward.data(), reverse.data(), background, folds, 0, both};
+  Scanner scanner(layout, tables, width);
+  const auto fold = [&](const Scores &from, Scores &into) {
+    std::fill(into.begin(), into.end(), 0.0);
+    for (Index j = 0; j < width; ++j)
+      for (std::size_t code = 0; code < 256; ++code)
+        into[256 * (j / 4) + code] += from[4 * j + (code >> (6 - 2 * (j % 4)) & 3)];
+  };
+  double total = 0.0;
+  for (std::size_t k = 0; k < n; ++k) {
+    change_counts(layout, width, starts[k], strands[k], -1.0, counts);
+    for (Index j = 0; j < width; ++j) {
+      double size = 0.0;
+      for (Index a = 0; a < 4; ++a) size += counts[4 * j + a] + pseudo[a];
+      for (Index a = 0; a < 4; ++a) matrix[4 * j + a] = log_of((counts[4 * j + a] + pseudo[a]) / size);
+    }
+    fold(matrix, forward);
+    if (both) {
+      std::reverse_copy(matrix.begin(), matrix.end(), mirrored.begin());
+      fold(mirrored, reverse);
+    }
+    scanner.scan(rows[k]);
+    const Index drawn = draw(scanner.scores.data(), scanner.size, uniforms[k], scanner.shares.data());
+    total += scanner.scores[drawn];
+    strands[k] = scanner.strand(drawn);
+    starts[k] = scanner.start(rows[k], drawn);
+    change_counts(layout, width, starts[k], strands[k], 1.0, counts);
+  }
+  return total;
+}
+
+// Draw each row's window from its posterior given the windows of all others; the result is Σ_k score.
+//
+// `counts` (l, 4) are the letters of all present windows and follow them; `pseudo` (4,) is added to each position;
+// `uniforms` (k,) are the random numbers. The scores summed are those at the time of drawing.
+double gibbs_sweep(Layout layout, Vector background, Index width, bool both, Indices rows, Vector pseudo,
+                   Vector uniforms, Out<Index, 1> starts, Out<Index, 1> strands, Out<double, 2> counts) {
+  require_length(rows.shape(0), uniforms, starts, strands);
+  require_length(width, counts);
+  require_length(4, pseudo);
+  require(counts.shape(1) == 4, "counts must have 4 columns");
+  return sweep(layout, background.data(), width, both, rows.data(), rows.shape(0), pseudo.data(), uniforms.data(),
+               starts.data(), strands.data(), counts.data());
+}
+
+} // namespace
+
+NB_MODULE(motif, m) {
+  m.attr("UNKNOWN") = UNKNOWN;
+  bind(m, "number_letters", number_letters);
+  m.def("fold_matrix", fold_matrix, nb::arg().noconvert());
+  bind(m, "best_windows", best_windows);
+  bind(m, "pooled_windows", pooled_windows);
+  m.def("all_scores", all_scores, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().noconvert());
+  bind(m, "window_atoms", window_atoms);
+  bind(m, "pool_best_windows", pool_best_windows);
+  bind(m, "soft_total", soft_total);
+  bind(m, "soft_atoms", soft_atoms);
+  bind(m, "flank_counts", flank_counts);
+  bind(m, "word_counts", word_counts);
+  bind(m, "gibbs_sweep", gibbs_sweep);
+}

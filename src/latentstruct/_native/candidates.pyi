@@ -1,0 +1,30 @@
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+def pool_candidates(
+    scores: Vector,
+    groups: Indices,
+    examples: Indices,
+    output_temperature: float,
+    latent_temperature: float,
+    values: Vector,
+    shares: Vector,
+    /,
+) -> None:
+    """values[i] = smax_{ε_y} over y of smax_{ε_h} over h; shares = the candidates' probabilities."""
+
+def pool_renyi(
+    scores: Vector,
+    losses: Vector,
+    groups: Indices,
+    examples: Indices,
+    output_temperature: float,
+    order: float,
+    values: Vector,
+    shares: Vector,
+    /,
+) -> None:
+    """Pool latents by Rényi entropy of order α: values[i] = smax_{ε_y} over y of losses (one per group) + G_α(y)."""
