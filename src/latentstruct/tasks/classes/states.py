@@ -133,7 +133,7 @@ class Cells:
     @property
     def bounds(self) -> Indices:
         """The candidates of example i are bounds[i] … bounds[i + 1]."""
-        return self.groups[:: self.n_labels]
+        return np.ascontiguousarray(self.groups[:: self.n_labels])
 
     @cached_property
     def y(self) -> Indices:
