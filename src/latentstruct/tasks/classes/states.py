@@ -130,7 +130,7 @@ class Cells:
         """The groups of example i are examples[i] … examples[i + 1]."""
         return self.n_labels * np.arange(len(self.sizes) + 1)
 
-    @property
+    @cached_property
     def bounds(self) -> Indices:
         """The candidates of example i are bounds[i] … bounds[i + 1]."""
         return np.ascontiguousarray(self.groups[:: self.n_labels])

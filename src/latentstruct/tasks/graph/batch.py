@@ -139,30 +139,35 @@ class GraphBatch:
             atoms = empty_atoms(len(counts) + int(np.diff(structure.factors_at)[graphs].sum()))
             kernels.state_atoms(*nodes, structure.scopes, self.edge_blocks, self.edge_at, counts, pointers, atoms)
         else:
-            atoms = empty_atoms(sum(map(np.count_nonzero, counts)))
-            kernels.belief_atoms(*nodes, structure.table_at, self.edge_blocks, self.edge_at, *counts, pointers, atoms)
+            unary, tables = counts
+            atoms = empty_atoms(int(np.count_nonzero(unary) + np.count_nonzero(tables)))
+            blocks = structure.table_at, self.edge_blocks, self.edge_at
+            kernels.belief_atoms(*nodes, *blocks, unary, tables, pointers, atoms)
         return Slopes(self.rows, pointers, Atoms(*(part[: pointers[-1]] for part in atoms)))
 
     def pull_back(self, counts: tuple[Vector, Vector], query: Query) -> Vector:
         """Return the expected features times the weights of the query, summed over its graphs."""
         slope, graphs = np.zeros(int(self.edge_at[-1])), self.graphs(query)
+        assert query.weights is not None
         for items, beliefs in zip(self.items, counts, strict=True):
             kernels.add_expected(self.rows, graphs, *items, beliefs, query.weights, slope)
         return slope
 
     def add_to(self, scores: tuple[Vector, Vector], query: Query) -> tuple[Vector, Vector]:
         """Add the losses of states to the scores of nodes."""
+        assert self.losses is not None
         kernels.add_losses(self.graphs(query), self.offsets, self.structure.state_at, self.losses, scores[0])
         return scores
 
     def of(self, counts: Any, query: Query) -> Vector:
         """Return the loss of each graph's assignment, or the expected one."""
         graphs = self.graphs(query)
-        places, out = (graphs, self.offsets, self.structure.state_at, self.losses), np.empty(len(graphs))
+        assert self.losses is not None
+        places, out = (graphs, self.offsets, self.structure.state_at), np.empty(len(graphs))
         if isinstance(counts, np.ndarray):
-            kernels.state_losses(*places, counts, out)
+            kernels.state_losses(*places, self.losses, counts, out)
         else:
-            kernels.expected_losses(*places, counts[0], out)
+            kernels.expected_losses(*places, self.losses, counts[0], out)
         return out
 
     def beliefs(self, query: Query, predicting: bool = False) -> Beliefs:
