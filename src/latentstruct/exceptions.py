@@ -1,25 +1,107 @@
 """The errors and warnings of the library."""
 
+import re
+from collections.abc import Callable
+from os import PathLike, fspath
+
+from latentstruct.core.formatting import show
+
 _LONGEST, _END = 4000, 800
-"""Letters of a message, and how many of these are its last ones, where the cure stands."""
+"""Most characters of a message, and how many of these are its last ones, where the hint is."""
+_NAMES = re.compile(r"`([A-Za-z_]\w*)([^`]*)`")
+"""Parameters in the text of an error: a name and what follows it, such as ``X[3]``."""
+
+
+class Description(str):
+    """What an error shows as `got` without quotes: a description instead of the value itself."""
+
+    __slots__ = ()
 
 
 class InputError(ValueError):
-    """What the caller handed in cannot be used; the message names the value, what was expected and the cure.
+    """A value that the caller passed cannot be used.
 
-    The message is safe to print whatever the file that it speaks of holds: signs that cannot be printed are escaped,
-    and what is very long is cut in the middle.
+    The message is "`parameter` must be `expected`, got `got`. `hint`". It is safe to print: characters that cannot be
+    printed are escaped, and a very long message is cut in the middle.
+
+    Parameters
+    ----------
+    parameter : str
+        Name of the parameter, or the part of it that cannot be used, such as ``X[3]``.
+    got : object
+        The value, shown in a short form. Text that describes it is passed as a `Description`.
+    expected : str
+        What the parameter must be. It follows "must be", and other parameters in it are put in backticks.
+    hint : str, optional
+        What to do, in whole sentences, where that is not obvious. Parameters are put in backticks.
+
+    Attributes
+    ----------
+    parameter, got, expected, hint
+        As passed.
     """
 
+    def __init__(self, parameter: str, got: object = None, expected: str = "", hint: str | None = None) -> None:
+        super().__init__(parameter, got, expected, hint)
+        self.parameter, self.got, self.expected, self.hint = parameter, got, expected, hint
+
+    def render(self, name: Callable[[str], str | None] = lambda parameter: None) -> str:
+        """Return the message; `name` returns the option of a command for a parameter, None if there is none."""
+
+        def named(match: re.Match[str]) -> str:
+            option = name(match[1])
+            return match[0] if option is None else option + match[2]
+
+        return _printable(_NAMES.sub(named, self._text()))
+
+    def _text(self) -> str:
+        if not self.expected:
+            return self.parameter
+        return _with_hint(f"`{self.parameter}` must be {self.expected}, got {_shown(self.got)}", self.hint)
+
     def __str__(self) -> str:
-        text = super().__str__()
-        if len(text) > _LONGEST:
-            text = f"{text[: _LONGEST - _END - 1]}…{text[-_END:]}"
-        return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        return self.render()
 
 
 class FormatError(InputError):
-    """A file does not have the announced format; the message names the file and, where there is one, the line."""
+    """A file does not have the expected format.
+
+    The message is "`path`, line `line`: expected `expected`, got `got`. `hint`".
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, or how messages name it.
+    got : object
+        What the file has; see `InputError`.
+    expected : str
+        What was expected instead.
+    hint : str, optional
+        What to do, where that is not obvious.
+    line : int, optional
+        The line, from 1.
+    """
+
+    def __init__(
+        self,
+        path: "str | PathLike[str]",
+        got: object = None,
+        expected: str = "",
+        hint: str | None = None,
+        *,
+        line: int | None = None,
+    ) -> None:
+        super().__init__(fspath(path), got, expected, hint)
+        self.path, self.line = fspath(path), line
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.got, self.expected, self.hint), {"line": self.line}
+
+    def _text(self) -> str:
+        if not self.expected:
+            return self.path
+        place = self.path if self.line is None else f"{self.path}, line {self.line}"
+        return _with_hint(f"{place}: expected {self.expected}, got {_shown(self.got)}", self.hint)
 
 
 class CheckpointError(InputError, OSError):
@@ -28,3 +110,17 @@ class CheckpointError(InputError, OSError):
 
 class ConvergenceWarning(UserWarning):
     """Training ended before the asked precision was certified."""
+
+
+def _shown(got: object) -> str:
+    return str(got) if isinstance(got, Description) else show(got)
+
+
+def _with_hint(text: str, hint: str | None) -> str:
+    return f"{text}. {hint}" if hint else text
+
+
+def _printable(text: str) -> str:
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - _END - 1]}…{text[-_END:]}"
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
