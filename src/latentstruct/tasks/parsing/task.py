@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct._native import annotations
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import pool_known
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
@@ -15,7 +16,7 @@ from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_choice, check_integer
 from latentstruct.data.trees import Constituent
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import annotations, inside_outside, parsing_counts
+from latentstruct.kernels import inside_outside, parsing_counts
 from latentstruct.kernels import parsing as kernels
 from latentstruct.kernels.parsing import Derivations, Scores
 from latentstruct.planes.plane import Planes, Slopes
@@ -299,19 +300,23 @@ class Parsing(ChosenLossTask):
     ) -> tuple[Vector, Vector]:
         """Return ε log Z over the sub-symbols of known trees, and losses of 0; add expected features to slopes."""
         values, together, trees, first = np.empty(len(rows)), query.weights is not None, batch.trees(), self.layout_.end
-        data = (trees, rows, self.splits, self.layout_, query.w, query.temperature.output, weights, together)
+        w = np.ascontiguousarray(query.w)
+        data = (trees, rows, self.splits, self.layout_, w, query.temperature.output, weights, together)
         annotations.pool_annotations(*data, values, slopes)
         # What spans add does not depend on sub-symbols.
         spans = self._known_features(batch, np.zeros(len(trees.kind), dtype=np.int64), rows)[:, first:]
         slopes[:, first:] = weights @ spans if together else spans.toarray()
-        return values + spans @ query.w[first:], np.zeros(len(rows))
+        return values + spans @ w[first:], np.zeros(len(rows))
 
     def _chosen(self, batch: ParsingBatch, w: Vector, rows: Indices) -> NDArray[np.int64]:
         """Return the best sub-symbols of the known trees of some rows, at the places of all nodes."""
         trees = batch.trees()
         chosen = np.zeros(len(trees.kind), dtype=np.int64)
         if self.latent:
-            annotations.best_annotations(trees, rows, self.splits, self.layout_, w, np.empty(len(rows)), chosen)
+            values = np.empty(len(rows))
+            annotations.best_annotations(
+                trees, rows, self.splits, self.layout_, np.ascontiguousarray(w), values, chosen
+            )
         return chosen
 
     def _known_slopes(self, batch: ParsingBatch, w: Vector, rows: Indices) -> Slopes:
