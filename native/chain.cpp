@@ -191,15 +191,17 @@ double label_by_errors(const double *scores, std::size_t length, const double *t
   const std::size_t width = padded(n), block = length + 4;
   const auto at = [&](std::size_t t, std::size_t errors) { return best[t * block + errors]; };
   best.reserve(length * block), arriving.reserve(block);
-  std::fill_n(best[0], length * block * width, -INFINITE);
   double true_score = 0.0;
   for (std::size_t t = 0; t < length; ++t) {
     require(truth[t] >= 0, "labels must be known");
     true_score += scores[t * n + truth[t]];
     if (t > 0) true_score += transitions[truth[t - 1] * width + truth[t]];
   }
+  // Rows up to t + 1 errors are written at token t, and no others are read.
+  std::fill_n(at(0, 0), 2 * width, -INFINITE);
   for (std::size_t y = 0; y < n; ++y) at(0, static_cast<Index>(y) != truth[0])[y] = scores[y];
   for (std::size_t t = 1; t < length; ++t) {
+    std::fill_n(at(t, 0), width, -INFINITE);
     max_sums({at(t - 1, 0), width, 1}, t + 1, n, transitions, width, arriving[0]);
     for (std::size_t errors = 0; errors <= t; ++errors) {
       const double *from = arriving[errors];
