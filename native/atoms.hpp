@@ -88,11 +88,20 @@ LATENTSTRUCT_INLINE double row_dot(const Rows &rows, Index row, Column column, c
 // vector += coefficient · x_row at the weights of `column`.
 LATENTSTRUCT_INLINE void row_add(const Rows &rows, Index row, Column column, double coefficient, double *vector) {
   double *shifted = vector + column;
-  const Index first = rows.indptr[row], last = rows.indptr[row + 1];
-  if (rows.data)
-    for (Index k = first; k < last; ++k) shifted[rows.places[k]] += coefficient * rows.data[k];
-  else
-    for (Index k = first; k < last; ++k) shifted[rows.places[k]] += coefficient;
+  const std::uint32_t *places = rows.places;
+  const double *data = rows.data;
+  Index k = rows.indptr[row];
+  const Index last = rows.indptr[row + 1];
+  const auto step = [&](Index entry) __attribute__((always_inline)) {
+    shifted[places[entry]] += data ? coefficient * data[entry] : coefficient;
+  };
+  for (; k + 4 <= last; k += 4) {
+    step(k);
+    step(k + 1);
+    step(k + 2);
+    step(k + 3);
+  }
+  for (; k < last; ++k) step(k);
 }
 
 // products[a] = atom a · vector for n atoms. Neighbors often share their row, as those of the classes of an example do.
