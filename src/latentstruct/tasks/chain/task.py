@@ -20,8 +20,7 @@ from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import can_be_stacked, check_flag, check_sparse
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.modes import MODES
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Slopes, empty_atoms
+from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.chain.batch import (
     BY_SEQUENCE,
