@@ -18,8 +18,7 @@
 // Backwards, each state passes its probability on to those before it, in proportion to what they contributed: log Z
 // itself is too coarse to normalize by where scores are large.
 #include "binding.hpp"
-#include "elementwise.hpp"
-#include "lanes.hpp"
+#include "domains.hpp"
 #include "sparse_sum.hpp"
 
 #include <algorithm>
@@ -122,45 +121,6 @@ struct Numbering {
   void add(SparseSum &sum, std::size_t group, Index cell, double value) const {
     const std::int32_t *first = numbers + at[group] + (cell - cells[group]) * each[group];
     for (Index t = 0; t < each[group]; ++t) sum.add(first[t], value);
-  }
-};
-
-// ---- domains ----
-
-struct Hard {
-  static constexpr double zero = -INFINITE, one = 0.0;
-  static LATENTSTRUCT_INLINE double of(double score) { return score; }
-  template <typename T> static LATENTSTRUCT_INLINE T times(const T &a, const T &b) { return a + b; }
-  template <typename T> static LATENTSTRUCT_INLINE T sum(const T &a, const T &b) { return a > b ? a : b; }
-  template <typename T, typename... R> static LATENTSTRUCT_INLINE T sum(const T &a, const T &b, const R &...rest) {
-    return sum(sum(a, b), rest...);
-  }
-};
-
-struct Log : Hard {
-  template <typename... T> static LATENTSTRUCT_INLINE double sum(T... x) {
-    const double high = Hard::sum(x...), total = (exp_of(x - high) + ...);
-    return high > -INFINITE ? high + log_of(total) : high;
-  }
-  // The proportions of terms to their sum, 0 if that is 0.
-  template <typename... T> static LATENTSTRUCT_INLINE std::array<double, sizeof...(T)> shares(T... x) {
-    double high = Hard::sum(x...);
-    high = high > -INFINITE ? high : 0.0;
-    ((x = exp_of(x - high)), ...);
-    const double total = (x + ...), factor = total > 0.0 ? 1.0 / total : 0.0;
-    return {x * factor...};
-  }
-};
-
-struct Linear {
-  static constexpr double zero = 0.0, one = 1.0;
-  static LATENTSTRUCT_INLINE double of(double score) { return exp_of(score); }
-  template <typename T> static LATENTSTRUCT_INLINE T times(const T &a, const T &b) { return a * b; }
-  template <typename... T> static LATENTSTRUCT_INLINE auto sum(const T &...x) { return (x + ...); }
-  template <typename... T> static LATENTSTRUCT_INLINE std::array<double, sizeof...(T)> shares(T... x) {
-    // What is smaller has no share in any path that counts.
-    const double total = (x + ...), factor = total > 1e-290 ? 1.0 / total : 0.0;
-    return {x * factor...};
   }
 };
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from latentstruct._native.parsing import BINARY, LEXICAL
 from latentstruct.kernels.jit import inlined, njit
-from latentstruct.kernels.parsing import BINARY, LEXICAL
 
 
 class GoldTrees(NamedTuple):
