@@ -9,12 +9,13 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.parsing import BINARY, LEXICAL, UNARY
 from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.data.trees import Tree, binarise, is_artificial, is_preterminal, preorder, tagged_words
 from latentstruct.data.trees import without_unary_cycles as without_cycles
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.parsing import BINARY, LEXICAL, UNARY, Rules
+from latentstruct.tasks.parsing.arrays import Rules
 
 Unknown = Literal["suffix", "class", "one"]
 Token = str | tuple[str, str]
