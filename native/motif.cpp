@@ -423,27 +423,40 @@ double flank_counts(Layout layout, Tables tables, Index width, Indices rows, Ind
   return add_flanks(layout, tables, width, rows.data(), rows.shape(0), margin, counts.data());
 }
 
+// Count the words of one sequence, see `word_counts`; `seen` has the last sequence with each word.
+template <bool BOTH, bool ONCE>
+void count_words(const std::uint8_t *letter, const std::uint8_t *end, Index length, Index sequence, Index *seen, Index *counts) {
+  const std::uint64_t mask = (std::uint64_t(1) << (2 * length)) - 1;
+  const int top = static_cast<int>(2 * (length - 1));
+  std::uint64_t code = 0, mirror = 0;
+  Index known = 0;
+  for (; letter < end; ++letter) {
+    const std::uint64_t base = *letter;
+    if (base >= UNKNOWN) {
+      known = 0;
+      continue;
+    }
+    code = code * 4 + base;
+    if constexpr (BOTH) mirror = mirror >> 2 | (3 - base) << top;
+    if (++known < length) continue;
+    const std::uint64_t word = BOTH ? std::min(code & mask, mirror) : code & mask;
+    if constexpr (ONCE)
+      if (std::exchange(seen[word], sequence) == sequence) continue;
+    ++counts[word];
+  }
+}
+
 // Count the words of a length: all of them, or each once a sequence; with `both`, together with their mirror.
 //
 // A word and its mirror image on the other strand are counted at the smaller of their two numbers.
 void word_counts(Letters bases, Indices offsets, Indices rows, Index length, bool both, bool once, Out<Index, 1> counts) {
-  const Index size = Index(1) << (2 * length);
-  require_length(size, counts);
-  std::vector<Index> seen(once ? size : 0, -1);
+  require_length(std::size_t(1) << (2 * length), counts);
+  std::vector<Index> seen(once ? counts.shape(0) : 0, -1);
+  const auto count = both ? (once ? count_words<true, true> : count_words<true, false>)
+                          : (once ? count_words<false, true> : count_words<false, false>);
   for (std::size_t k = 0; k < rows.shape(0); ++k) {
-    Index code = 0, mirror = 0, known = 0, *count = counts.data();
-    const std::uint8_t *letter = bases.data() + offsets(rows(k)), *end = bases.data() + offsets(rows(k) + 1);
-    for (; letter < end; ++letter) {
-      // A word has no UNKNOWN, which is taken for 0 and leaves code and mirror before one is counted.
-      const Index base = *letter & 3;
-      known = *letter < UNKNOWN ? known + 1 : 0;
-      code = (code << 2 | base) & (size - 1);
-      mirror = mirror >> 2 | (3 - base) << (2 * (length - 1));
-      if (known < length) continue;
-      const Index word = both ? std::min(code, mirror) : code;
-      if (once && std::exchange(seen[word], static_cast<Index>(k)) == static_cast<Index>(k)) continue;
-      ++count[word];
-    }
+    const std::uint8_t *begin = bases.data() + offsets(rows(k)), *end = bases.data() + offsets(rows(k) + 1);
+    count(begin, end, length, static_cast<Index>(k), seen.data(), counts.data());
   }
 }
 
