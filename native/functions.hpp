@@ -18,11 +18,12 @@
 // that is not inlined exists once, for the oldest processors.
 #define LATENTSTRUCT_INLINE inline __attribute__((always_inline))
 
-// In front of loops whose iterations touch different entries, which compilers cannot know of pointers.
+// In front of loops whose iterations touch different entries, which compilers cannot know of pointers. GCC would unroll
+// those of constant length before it looks for vectors.
 #if defined(__clang__)
 #define LATENTSTRUCT_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
-#define LATENTSTRUCT_INDEPENDENT _Pragma("GCC ivdep")
+#define LATENTSTRUCT_INDEPENDENT _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
 #endif
 
 namespace latentstruct {
