@@ -28,3 +28,14 @@ def pool_renyi(
     /,
 ) -> None:
     """Pool latents by Rényi entropy of order α: values[i] = smax_{ε_y} over y of losses (one per group) + G_α(y)."""
+
+def best_candidates(
+    scores: NDArray[np.float64],
+    labels: Indices,
+    extra: NDArray[np.float64],
+    truth: Indices,
+    winners: Indices,
+    values: Vector,
+    /,
+) -> None:
+    """values[i] = max_c scores[c, i] + extra[truth[i], labels[c]]; winners[i] is the first c that reaches it."""

@@ -1,35 +1,8 @@
-"""Planes as lists of atoms: their scores and sums.
-
-A plane is a list of *atoms* (row, column, value). An atom with row r ≥ 0 stands for `value · x_r` placed at
-the weights `column + place`, where x_r is a sparse row of the inputs; an atom with row −1 stands
-for `value` at the weight `column`. g_p is the slope of plane p.
-"""
-
-from typing import NamedTuple
+"""Products of CSR rows with vectors, for kernels that are not compiled ahead of time."""
 
 import numpy as np
 
-from latentstruct.kernels.jit import inlined, njit
-
-
-class Rows(NamedTuple):
-    """Input rows shared by planes: CSR with `places` = stride · feature; no `data` means that all values are 1.
-
-    One-hot inputs are the rule in text, and need no second array.
-    """
-
-    indptr: np.ndarray
-    places: np.ndarray
-    data: np.ndarray
-
-
-class Atoms(NamedTuple):
-    """Flat atoms of many planes."""
-
-    row: np.ndarray
-    column: np.ndarray
-    value: np.ndarray
-
+from latentstruct.kernels.jit import inlined
 
 # Inner loops run over unsigned positions: a signed index costs a check for negative values at each access.
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
@@ -80,55 +53,3 @@ def row_add(indptr, places, data, row, column, coefficient, vector):
     while k < last:
         vector[shift + places[k]] += coefficient * data[k]
         k += ONE
-
-
-@njit
-def atoms_dot(rows, atoms, start, stop, vector):
-    """Return g · vector for the plane made of atoms start … stop."""
-    total = 0.0
-    for a in range(start, stop):
-        if atoms.row[a] < 0:
-            total += atoms.value[a] * vector[atoms.column[a]]
-        else:
-            total += atoms.value[a] * row_dot(
-                rows.indptr, rows.places, rows.data, atoms.row[a], atoms.column[a], vector
-            )
-    return total
-
-
-@njit
-def atoms_add(rows, atoms, start, stop, coefficient, vector):
-    """Add coefficient · g to `vector` for the plane made of atoms start … stop."""
-    for a in range(start, stop):
-        step = coefficient * atoms.value[a]
-        if atoms.row[a] < 0:
-            vector[atoms.column[a]] += step
-        else:
-            row_add(rows.indptr, rows.places, rows.data, atoms.row[a], atoms.column[a], step, vector)
-
-
-@njit
-def atoms_clear(rows, atoms, start, stop, vector):
-    """Set `vector` to exact zero wherever the plane made of atoms start … stop may be non-zero."""
-    for a in range(start, stop):
-        row, column = atoms.row[a], atoms.column[a]
-        if row < 0:
-            vector[column] = 0.0
-        else:
-            for k in range(rows.indptr[row], rows.indptr[row + 1]):
-                vector[column + rows.places[k]] = 0.0
-
-
-@njit
-def planes_dot(rows, atoms, pointers, vector, out):
-    """out[p] = g_p · vector for all planes; pointers is (k + 1,)."""
-    for p in range(out.shape[0]):
-        out[p] = atoms_dot(rows, atoms, pointers[p], pointers[p + 1], vector)
-
-
-@njit
-def planes_add(rows, atoms, pointers, coefficients, vector):
-    """Vector += Σ_p coefficients[p] g_p; pointers is (k + 1,)."""
-    for p in range(coefficients.shape[0]):
-        if coefficients[p] != 0.0:
-            atoms_add(rows, atoms, pointers[p], pointers[p + 1], coefficients[p], vector)

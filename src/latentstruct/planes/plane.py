@@ -12,15 +12,37 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct._native.planes import planes_add, planes_dot
 from latentstruct.core.formatting import short_repr
 from latentstruct.core.types import Indices, Vector, Weights, joined_offsets, positions
 from latentstruct.core.validation import check_sparse
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import planes as kernels
-from latentstruct.kernels.planes import Atoms, Rows
 
 ARRAY_TYPES = ("int64", "int64", "uint32", "float64", "int32", "int32", "float64")
 """Types of the pointers, rows and atoms of planes that kernels are compiled for."""
+
+
+class Rows(NamedTuple):
+    """Input rows shared by planes: CSR with `places` = stride · feature; no `data` means that all values are 1.
+
+    One-hot inputs are the rule in text, and need no second array.
+    """
+
+    indptr: np.ndarray  # int64
+    places: np.ndarray  # uint32
+    data: np.ndarray  # float64
+
+
+class Atoms(NamedTuple):
+    """Flat atoms of many planes, arrays of equal length.
+
+    An atom with row r ≥ 0 stands for `value · x_r` placed at the weights `column + place`, where x_r is a sparse row
+    of the inputs; an atom with row −1 stands for `value` at the weight `column`.
+    """
+
+    row: np.ndarray  # int32
+    column: np.ndarray  # int32
+    value: np.ndarray  # float64
 
 
 def no_rows() -> Rows:
@@ -62,7 +84,7 @@ class Slopes(NamedTuple):
     def dot(self, w: Vector) -> Vector:
         """Return the products g_p·w, shape (k,)."""
         out = np.empty(len(self.pointers) - 1)
-        kernels.planes_dot(self.rows, self.atoms, self.pointers, w, out)
+        planes_dot(self.rows, self.atoms, self.pointers, w, out)
         return out
 
 
@@ -231,7 +253,7 @@ class Planes:
 
     def add_to(self, w: Vector, coefficients: Vector) -> None:
         """Add Σ_p coefficients[p] g_p to `w` in place."""
-        kernels.planes_add(self.rows, self.atoms, self.pointers, coefficients, w)
+        planes_add(self.rows, self.atoms, self.pointers, coefficients, w)
 
     def total(self, weights: Vector) -> Plane:
         """Return the weighted sum of the planes as one dense plane."""

@@ -17,9 +17,8 @@ from latentstruct.kernels import clustering as clustering_kernels
 from latentstruct.kernels import forest as kernels
 from latentstruct.kernels import pairs as pair_kernels
 from latentstruct.kernels.modes import MODES
-from latentstruct.kernels.planes import Atoms
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters, wrong_pairs
-from latentstruct.planes.plane import Planes, Slopes, empty_atoms
+from latentstruct.planes.plane import Atoms, Planes, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.inputs import InputRows, compress, is_finite_number
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays

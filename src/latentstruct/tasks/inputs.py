@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct._native.rows import add_rows_transposed, rows_dot, rows_times_weights
 from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices
 from latentstruct.core.validation import as_reals, check_sparse
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Rows
-from latentstruct.kernels.sparse import add_rows_transposed, rows_dot, rows_times_weights
+from latentstruct.planes.plane import Rows
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, all_finite
 
 # Share of non-zeros below which adding up sparse rows is faster than a dense product (measured with 5375 rows).

@@ -16,10 +16,9 @@ from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTag
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, split
 from latentstruct.core.validation import as_reals, check_flag, check_integer
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Atoms
 from latentstruct.kernels.ranking import select_first, violated_pairs
 from latentstruct.metrics.ranking import precision_at_k
-from latentstruct.planes.plane import Planes, Slopes
+from latentstruct.planes.plane import Atoms, Planes, Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.inputs import InputRows, tamed
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays

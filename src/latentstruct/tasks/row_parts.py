@@ -13,8 +13,7 @@ from latentstruct.core.protocols import Batch, Prediction, Query, TaskTags, Temp
 from latentstruct.core.types import Indices, Vector, joined_offsets, offsets_from_lengths, positions
 from latentstruct.core.validation import can_be_stacked
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Slopes
+from latentstruct.planes.plane import Atoms, Slopes
 from latentstruct.tasks.base import BaseTask, by_rows, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import SPARSE_BELOW, Compressed, InputRows, check_matrix, compress, share_of_nonzeros
 from latentstruct.tasks.rows import check_rows

@@ -19,8 +19,7 @@ from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.data.sequences import Matches, SequenceTracks
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.alignment import Numbering, Pairs
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Slopes, empty_atoms, no_rows
+from latentstruct.planes.plane import Atoms, Slopes, empty_atoms, no_rows
 
 Codes = NDArray[np.int64]
 SequencePairs = Sequence[tuple[SequenceTracks, SequenceTracks]]

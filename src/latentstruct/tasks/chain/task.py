@@ -21,8 +21,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels import chain as kernels
 from latentstruct.kernels.half_chain import BY_SEQUENCE, BY_TOKEN, TOGETHER
 from latentstruct.kernels.modes import MODES
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Slopes, empty_atoms
+from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.chain.batch import ChainBatch, ChainSums, Selection, pool
 from latentstruct.tasks.inputs import InputRows, as_slice, check_matrix

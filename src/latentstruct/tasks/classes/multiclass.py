@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Slopes
+from latentstruct.planes.plane import Atoms, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix, require_width
 from latentstruct.tasks.labels import LabelSet, distinct_labels, label_list

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct._native.candidates import best_candidates
 from latentstruct.core.protocols import Prediction, Query
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.states import best_candidates
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.classes.multiclass import MulticlassBatch
 from latentstruct.tasks.inputs import as_slice, check_matrix

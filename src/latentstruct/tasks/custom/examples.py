@@ -12,8 +12,7 @@ from latentstruct.core.protocols import Pooled, Prediction, Query
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import is_ordered
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Planes, Slopes, no_rows
+from latentstruct.planes.plane import Atoms, Planes, Slopes, no_rows
 from latentstruct.tasks.base import by_rows, check_examples, require_hard_max, require_labels, require_methods
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.row_parts import ExampleBatch, RowStack, WrittenTask, checked_losses, require_latents

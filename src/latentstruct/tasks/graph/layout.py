@@ -12,7 +12,7 @@ from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Rows
+from latentstruct.planes.plane import Rows
 from latentstruct.tasks import item_labels
 from latentstruct.tasks.graph.inputs import StackedGraphs, TypeName
 from latentstruct.tasks.labels import LabelSet

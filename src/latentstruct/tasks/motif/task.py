@@ -16,8 +16,7 @@ from latentstruct.core.validation import check_integer
 from latentstruct.exceptions import InputError
 from latentstruct.kernels import motif as kernels
 from latentstruct.kernels.motif import Layout, Tables
-from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.planes.plane import Planes, Slopes, no_rows
+from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, no_rows
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.labels import as_list
 from latentstruct.tasks.motif.starts import refined_motifs
