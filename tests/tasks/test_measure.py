@@ -20,11 +20,11 @@ from measure_reference import (
 from scipy import sparse
 
 import reference
+from latentstruct._native.measures import best_f_table
 from latentstruct import (
     StructuralSVM,
 )
 from latentstruct.core.protocols import Prediction
-from latentstruct.kernels.measures import best_f_table
 from latentstruct.tasks.measure.set_losses import TableLoss, TwoClasses
 from latentstruct.tasks.measure.task import MEASURES, Measure
 from latentstruct.testing import check_task
