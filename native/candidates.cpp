@@ -11,7 +11,7 @@
 using namespace latentstruct;
 
 // Pool the values of each example's groups and multiply the shares of candidates by those of their groups.
-static inline void pool_groups(const double *group_values, const Index *groups, const Index *examples,
+LATENTSTRUCT_INLINE static void pool_groups(const double *group_values, const Index *groups, const Index *examples,
                                std::size_t n_examples, double temperature, double *values, double *shares) {
   std::vector<double> group_shares(examples[n_examples]);
   for (std::size_t i = 0; i < n_examples; ++i) {

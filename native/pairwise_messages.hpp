@@ -362,13 +362,14 @@ private:
   // Store `out` as a distribution; return the largest change.
   LATENTSTRUCT_INLINE double take_shares(const Record &target, const Variable &u, double damping) {
     const double scale = (1.0 - damping) / sum_states(out.data(), u.padded, u.n);
-    double *message = &linear[target.at];
-    const double change = extreme<true>(u.padded, [&](std::size_t z) {
-      const double old = message[z], changed = scale * out[z] + damping * old;
+    double *message = &linear[target.at], *changes = belief.data();
+    const double *sent = out.data();
+    for_states(u.padded, [=](std::size_t z) {
+      const double old = message[z], changed = scale * sent[z] + damping * old;
       message[z] = changed;
-      return std::abs(changed - old);
+      changes[z] = std::abs(changed - old);
     });
-    return change;
+    return extreme<true>(u.padded, [=](std::size_t z) { return changes[z]; });
   }
 
   // Store positive numbers `out`, largest 1; return the largest change of a logarithm if it is known already. Without

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native import clustering as kernels
 from latentstruct._native.pairs import distinct_rows
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import clustering as clustering_kernels
-from latentstruct.kernels import forest as kernels
 from latentstruct.kernels.modes import MODES
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters, wrong_pairs
 from latentstruct.planes.plane import Atoms, Planes, Slopes, empty_atoms
@@ -379,16 +378,16 @@ class CorrelationClustering(PairTask):
         """Return the labels of the documents' items, one after the other, with values and losses."""
         sizes = batch.n_items(query.examples(batch))
         labels, (values, losses) = np.empty(int(sizes.sum()), dtype=np.int64), np.empty((2, len(sizes)))
-        clustering_kernels.clusterings(*batch.problem(query), labels, values, losses)
+        kernels.clusterings(*batch.problem(query), labels, values, losses)
         return labels, values, losses
 
     def _slopes(self, batch: PairBatch, documents: Indices, labels: NDArray[np.int64]) -> Slopes:
         """Return the features of clusterings."""
         counts, pointers = np.empty(len(documents), dtype=np.int64), np.empty(len(documents) + 1, dtype=np.int64)
-        clustering_kernels.inside_pairs(documents, batch.offsets, labels, counts)
+        kernels.inside_pairs(documents, batch.offsets, labels, counts)
         atoms = empty_atoms(int(np.minimum(counts, self.n_features).sum()))
         layout = batch.inputs.rows, batch.row_of, documents, batch.pairs, batch.offsets
-        clustering_kernels.partition_atoms(*layout, labels, counts, self.n_features, pointers, atoms)
+        kernels.partition_atoms(*layout, labels, counts, self.n_features, pointers, atoms)
         return Slopes(batch.inputs.rows, pointers, Atoms(*(part[: pointers[-1]] for part in atoms)))
 
     def pool_batch(self, batch: PairBatch, query: Query) -> Pooled:
@@ -398,7 +397,7 @@ class CorrelationClustering(PairTask):
             slopes = self._slopes(batch, documents, batch.truth[positions(batch.offsets, documents)[0]])
             return Pooled(slopes.dot(query.w), slopes, np.zeros(len(documents)))
         labels, values, losses = self._clusterings(batch, query)
-        exact = batch.n_items(documents) <= clustering_kernels.EXACT_ITEMS
+        exact = batch.n_items(documents) <= kernels.EXACT_ITEMS
         return Pooled(values, self._slopes(batch, documents, labels), losses, exact=exact)
 
     def decode(self, batch: PairBatch, w: Vector, temperature: Temperature) -> list[Prediction]:

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning as NotConverged
 
+from latentstruct._native.measures import select_first, violated_pairs
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, split
 from latentstruct.core.validation import as_reals, check_flag, check_integer
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.ranking import select_first, violated_pairs
 from latentstruct.metrics.ranking import precision_at_k
 from latentstruct.planes.plane import Atoms, Planes, Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct._native.measures import add_selected_rows
 from latentstruct._native.rows import add_rows_transposed
 from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.measures import add_selected_rows
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.chosen_loss import ChosenLossTask
