@@ -16,8 +16,8 @@ from latentstruct.cli.common import check_folder, list_labels
 from latentstruct.cli.kinds.chain.command import ChainKind
 from latentstruct.cli.options import SolverName
 from latentstruct.cli.registry import KINDS
-from latentstruct.estimators import SOLVERS
 from latentstruct.persistence import models as persistence
+from latentstruct.solvers.selection import SOLVERS
 
 NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["sees", "hears", "likes"]
 

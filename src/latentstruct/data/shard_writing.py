@@ -109,9 +109,9 @@ def packing_tasks() -> list[str]:
 
 def is_own(task: BaseTask) -> bool:
     """Tell whether a task is the user's own, so that no file can name it."""
-    from latentstruct.persistence.models import PARTS
+    from latentstruct.persistence.models import in_library
 
-    return PARTS.get(type(task).__name__) is not type(task)
+    return not in_library(task)
 
 
 def has_learned(task: BaseTask) -> bool:

@@ -113,6 +113,8 @@ class BaseTask(Parametrized, Generic[B]):
 
     tags: ClassVar[TaskTags] = TaskTags()
     """What tasks of this class can do. Tags for optional methods follow from the methods that a class defines."""
+    state_type: ClassVar[Any] = dict
+    """Type that `state` is checked against when a model is loaded."""
     latent: bool = False
     n_features: int
     n_inputs_: int = 0

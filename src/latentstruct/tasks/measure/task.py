@@ -186,6 +186,7 @@ class Measure(ChosenLossTask):
     True
     """
 
+    state_type = MeasureState
     tags = TaskTags(classifier=True, binary=True, single_example=True)
 
     def __init__(

@@ -102,6 +102,7 @@ class Parsing(ChosenLossTask):
     4
     """
 
+    state_type = ParsingState
     tags = TaskTags(latent="possible", soft=True, exact=False, above_truth=True, threaded_decoding=True)
 
     def __init__(
