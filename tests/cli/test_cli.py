@@ -564,7 +564,7 @@ def test_interrupted_training_is_saved(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "module", ["latentstruct.cli.commands", "typer", "numpy", "numpy._core.multiarray", "numba", "sklearn.base"]
+    "module", ["latentstruct.cli.commands", "typer", "numpy", "numpy._core.multiarray", "numba", "msgspec"]
 )
 def test_interrupted_while_modules_are_loaded(module, tmp_path):
     """Ctrl-C at the moment a module is looked for, as an import may turn it into something else."""
