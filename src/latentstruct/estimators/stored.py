@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -15,6 +14,7 @@ from latentstruct.data.sharded import ShardedData
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.shards import LocalShards
 from latentstruct.parallel.threads import effective_jobs, thread_map
+from latentstruct.persistence.fingerprint import digest
 from latentstruct.tasks.base import BaseTask
 
 
@@ -123,7 +123,7 @@ def adopt(task: BaseTask, data: ShardedData) -> None:
 
 def _alike(one: Any, other: Any) -> bool:
     """Tell whether two values of a parameter mean the same, whether lists or tuples, plain numbers or numpy's."""
-    if joblib.hash(one) == joblib.hash(other):
+    if digest(one) == digest(other):
         return True
     from latentstruct.persistence.models import encode
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct._native.planes import planes_add, planes_dot
 from latentstruct.core.formatting import short_repr
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices, Vector, Weights, joined_offsets, positions
 from latentstruct.core.validation import check_sparse
 from latentstruct.exceptions import InputError
@@ -73,9 +73,9 @@ class Slopes(NamedTuple):
     atoms: Atoms
 
     @classmethod
-    def from_matrix(cls, slopes: NDArray[np.float64] | sparse.csr_array) -> "Slopes":
+    def from_matrix(cls, slopes: "NDArray[np.float64] | sparse.csr_array") -> "Slopes":
         """Return the rows of a dense or sparse matrix (k, d)."""
-        if sparse.issparse(slopes):
+        if issparse(slopes):
             check_sparse(slopes, "slopes")
         matrix = sparse.csr_array(slopes, dtype=np.float64)
         atoms = Atoms(np.full(matrix.nnz, -1, dtype=np.int32), matrix.indices.astype(np.int32), np.array(matrix.data))
@@ -189,7 +189,7 @@ class Planes:
     @classmethod
     def from_matrix(
         cls,
-        slopes: NDArray[np.float64] | sparse.csr_array,
+        slopes: "NDArray[np.float64] | sparse.csr_array",
         offsets: Vector,
         values: Vector,
         exact: bool | NDArray[np.bool_] = True,
@@ -261,7 +261,7 @@ class Planes:
         self.add_to(slope, weights)
         return Plane(slope, float(weights @ self.offsets), exact=self.all_exact, below=self.below)
 
-    def slopes(self) -> sparse.csr_array:
+    def slopes(self) -> "sparse.csr_array":
         """Return the slopes as a CSR matrix (k, d): for inspection and tests, not for training."""
         lines = []
         for p in range(len(self)):

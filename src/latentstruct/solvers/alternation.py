@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize as minimize_smooth
-from sklearn.base import clone
 
 from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.lazy import optimize
 from latentstruct.core.objective import Objective
+from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import Result, Round, Starts
 from latentstruct.core.types import Array, Vector, Weights
 from latentstruct.exceptions import InputError
@@ -293,7 +293,7 @@ def first_theta(objective: DissimilarityObjective, w: Vector) -> Vector:
 def descend_by_lbfgs(search: Search, precision: float) -> None:
     """Go down by L-BFGS until a step lowers the function by less than the precision."""
     options = {"maxiter": LATENT_STEPS, "ftol": precision, "gtol": 1e-9}
-    minimize_smooth(search, search.theta, jac=True, method="L-BFGS-B", options=options)
+    optimize.minimize(search, search.theta, jac=True, method="L-BFGS-B", options=options)
 
 
 def descend_by_subgradient(

@@ -146,6 +146,7 @@ class Alignment(BaseTask):
     [0.0, 0.0]
     """
 
+    state_type = AlignmentState
     tags = TaskTags(latent="possible", soft=True, threaded_decoding=True)
 
     def __init__(

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct._native import chain as kernels
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.memory import WEIGHT_COPIES, require_label_pairs
 from latentstruct.core.pooling import pool_known, require_labels
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
@@ -186,11 +186,11 @@ class Chain(ItemLabels):
 
     def _stack(self, X: Any) -> tuple[Any, Indices]:
         """Return all tokens as one checked matrix and the sequences' offsets."""
-        plain = (type(x) is np.ndarray or sparse.issparse(x) for x in X)
+        plain = (type(x) is np.ndarray or issparse(x) for x in X)
         matrices = [x if kept else check_matrix(x, f"X[{k}]") for k, (x, kept) in enumerate(zip(X, plain, strict=True))]
         if not all(map(can_be_stacked, matrices)):
             for k, x in enumerate(matrices):
-                if sparse.issparse(x):
+                if issparse(x):
                     check_sparse(x, f"X[{k}]")
         shapes = [x.shape for x in matrices]
         for k, shape in enumerate(shapes):
