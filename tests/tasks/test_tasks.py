@@ -705,8 +705,9 @@ class RefusesHard(Multiclass):
 
 
 class PoorSlack(Multiclass):
-    def slack(self, batch, query):
-        return self.pool_batch(batch, replace(query, mode="clamped"))
+    def loss_levels(self, batch, query):
+        levels = super().loss_levels(batch, query)
+        return replace(levels, scores=np.where(levels.losses > 0, -np.inf, levels.scores))
 
 
 class FewPredictions(Multiclass):
@@ -743,7 +744,7 @@ class Unlabelled(Multiclass):
         (WrongShape, "must return 7 planes"),
         (NotFinite, "value nan"),
         (RefusesHard, "was refused: not today"),
-        (PoorSlack, "slack.. reaches"),
+        (PoorSlack, "loss_levels.. reaches"),
         (FewPredictions, "6 predictions for 7 examples"),
         (ScalarLoss, "shape .., expected .7,."),
         (Unlabelled, "not labelled"),

@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from latentstruct.core.formatting import show
+from latentstruct.core.levels import LossLevels
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
 from latentstruct.core.protocols import B, Batch, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
@@ -82,7 +83,7 @@ def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
 OPTIONAL = {
     **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores")},
     "storable": "unpack",
-    "exact_slack": "slack",
+    "exact_slack": "loss_levels",
     "renyi": "renyi_pool",
     "latent_loss": "with_expected_loss",
 }
@@ -167,8 +168,11 @@ class BaseTask(BaseEstimator, Generic[B]):
         """Pool the outputs and latents of the examples of a query."""
         raise TypeError(f"{type(self).__name__} does not define pool_batch()")
 
-    def slack(self, batch: B, query: Query) -> Pooled | None:
-        """Return the maximizers of Δ·(1 + s − s_i); None if they are searched among answers for scaled losses."""
+    def loss_levels(self, batch: B, query: Query) -> LossLevels | None:
+        """Return the best outputs of each loss, by scores without losses, for exact slack rescaling.
+
+        None, as here, means that they are not known: slack rescaling then searches answers for scaled losses.
+        """
         return None
 
     def planes(self, batch: B, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None) -> Planes:

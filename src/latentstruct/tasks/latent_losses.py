@@ -12,26 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
+from latentstruct.core.levels import highest
 from latentstruct.core.pooling import require_labels
 from latentstruct.core.protocols import LatentSites, Query
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import as_reals
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.candidates import pool_candidates
 from latentstruct.tasks.labels import require_costs
 
 PlaneLosses = Callable[[Indices, Indices, Indices], Vector]
 """Losses (p,) of candidates, by the examples and by the rows and columns of the first atoms of their planes."""
-
-
-def highest(scores: Vector, offsets: Indices) -> tuple[Vector, Indices]:
-    """Return the highest score of each item, and its place; −1 where all are −∞."""
-    n = len(offsets) - 1
-    values, shares, places = np.empty(n), np.empty(len(scores)), np.full(n, -1)
-    pool_candidates(scores, offsets, np.arange(n + 1), 0.0, 0.0, values, shares)
-    found = np.flatnonzero(shares)
-    places[np.searchsorted(offsets, found, side="right") - 1] = found
-    return values, places
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import as_planes
-from latentstruct.core.protocols import Mode, Query, Task, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Query, Task, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane, Planes
@@ -554,20 +554,20 @@ class TaskCheck:
             return
         for k, w in enumerate(self.points):
             query = Query(w, "augmented")
-            answer = self.task.slack(self.batch, query)
-            if answer is None:
+            levels = self.task.loss_levels(self.batch, query)
+            if levels is None:
                 return
-            found = as_planes(self.task, self.batch, query, answer, "slack")
             true_scores = self.hard["clamped"].planes[k].values
+            found = as_planes(self.task, self.batch, query, Pooled(*levels.best(true_scores)), "loss_levels")
             rival = self.hard["augmented"].planes[k]
             reached, expected = (p.offsets * (1.0 + p.dot(w) - true_scores) for p in (found, rival))
             i = first_beyond(np.maximum(expected, 0.0) - reached, rounding(reached, expected))
             if i is not None:
                 fail(
                     self.task,
-                    f"slack() reaches Δ·(1 + s − s_i) = {reached[i]:.10g} for example {i}, but the "
+                    f"loss_levels() reaches Δ·(1 + s − s_i) = {reached[i]:.10g} for example {i}, but the "
                     f"augmented mode finds {expected[i]:.10g} and the true output gives 0 (point {k})",
-                    "slack(): slopes φ(ŷ) and offsets Δ(ŷ) of the maximiser",
+                    "loss_levels(): losses, scores and slopes of the best outputs",
                 )
 
     def _check_completions(self) -> None:

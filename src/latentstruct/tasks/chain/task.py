@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from latentstruct.core.formatting import show
+from latentstruct.core.levels import LossLevels
 from latentstruct.core.memory import WEIGHT_COPIES, require_label_pairs
 from latentstruct.core.pooling import pool_known, require_labels
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
@@ -334,14 +335,15 @@ class Chain(ItemLabels):
         hard = self._effective(batch, mode, temperature) == HARD
         return (0.3 * n * n + products if hard else 0.5 * n * n + 10.0 * n + 2.0 * products) * np.diff(batch.offsets)
 
-    def slack(self, batch: ChainBatch, query: Query) -> Pooled | None:
-        """Return the labelings that maximize Δ·(1 + s − s_i) for the Hamming loss; others are searched."""
+    def loss_levels(self, batch: ChainBatch, query: Query) -> LossLevels | None:
+        """Return the labelings that maximize Δ·(1 + s − s_i), for the Hamming loss."""
         if not np.array_equal(self.costs_, 1.0 - np.eye(len(self.labels_))):
             return None
         chosen, transitions = self._select(batch, replace(query, mode="free")), self._transitions(query.w)
         labels, (values, losses) = np.empty(len(chosen.scores), dtype=np.int64), np.empty((2, len(chosen.rows)))
         kernels.viterbi_by_errors(chosen.scores, chosen.offsets, transitions, chosen.truth, labels, values, losses)
-        return Pooled(values, self._labeling_slopes(batch, labels, chosen.rows), losses)
+        slopes = self._labeling_slopes(batch, labels, chosen.rows)
+        return LossLevels(np.arange(len(losses) + 1), losses, slopes.dot(query.w), lambda places: slopes)
 
     def _best(self, batch: ChainBatch, query: Query) -> tuple[Indices, Vector]:
         chosen = self._select(batch, query)
