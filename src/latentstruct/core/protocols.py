@@ -4,7 +4,7 @@ A *task* knows one structure and no solver; a *solver* knows objectives and plan
 only composes them. `latentstruct.testing` checks these contracts for people who write their own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -220,6 +220,9 @@ class TaskTags:
         Whether `prepare` and `decode` release the interpreter lock.
     refit_parameters : tuple of str
         Parameters that stored batches do not depend on, so that they may be changed later.
+    reasons : mapping of str to str
+        Why the structure does not support a method, or only by a search, by the names of
+        `latentstruct.core.capabilities`. Reasons that hold for all structures need not be given.
     """
 
     latent: Literal["never", "possible", "always"] = "never"
@@ -241,6 +244,7 @@ class TaskTags:
     storable: bool = False
     threaded_decoding: bool = False
     refit_parameters: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 B = TypeVar("B", bound=Batch)

@@ -8,7 +8,7 @@ import numpy as np
 
 from latentstruct._native.forests import best_by_loss, trace_losses
 from latentstruct.core.levels import LossLevels, loss_steps
-from latentstruct.core.types import Indices, Vector, joined_offsets, members, offsets_from_lengths, positions
+from latentstruct.core.types import Indices, Vector, joined_offsets, members, offsets_from_lengths, positions, sums_by
 from latentstruct.inference.elimination import elimination_order
 from latentstruct.inference.structure import FactorGraphs
 from latentstruct.planes.plane import Slopes
@@ -68,7 +68,7 @@ class Forests(NamedTuple):
             trace_losses(self, rows, scores, places - offsets[:-1], used)
             return slopes(used)
 
-        return LossLevels(offsets, unit * members(offsets)[1], values, chosen_slopes)
+        return LossLevels(offsets, unit * members(offsets)[1].astype(np.float64), values, chosen_slopes)
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ class EdgeEntries:
     def sums(self, rows: Indices, potentials: Vector, entry_at: Indices, edge_at: Indices) -> Vector:
         """Return the sum of each edge's potentials."""
         edges, entries = self._of(rows, entry_at, edge_at)
-        return np.bincount(edges, potentials[entries], edge_at[-1])
+        return sums_by(edges, potentials[entries], edge_at[-1])
 
     def counts(self, rows: Indices, used: Vector, entry_at: Indices, edge_at: Indices) -> Vector:
         """Return how many of the edges that are used have each entry."""
         edges, entries = self._of(rows, entry_at, edge_at)
-        return np.bincount(entries, used[edges], entry_at[-1])
+        return sums_by(entries, used[edges], entry_at[-1])
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class GraphForests:
             parts.append(_eliminated(structure, g, steps[1], max_entries))
             if parts[-1] is None:
                 return None
-        forests, unary, tables, n_levels = zip(*parts, strict=True)  # type: ignore[arg-type]
+        forests, unary, tables, n_levels = zip(*parts, strict=True)
         entries = EdgeEntries.of(unary), EdgeEntries.of(tables)
         return cls(structure, Forests.joined(forests), entries, np.array(n_levels), steps[0])
 

@@ -87,13 +87,14 @@ OPTIONAL = {
     "renyi": "renyi_pool",
     "latent_loss": "with_expected_loss",
 }
-"""Tags that follow from a method that a class defines."""
+"""Tags that follow from a method that a class defines, unless its kind of tasks says otherwise."""
 
 
 MISSING = (
     *("learn_blocks", "pack", "unpack", "true_outputs", "scores", "marginals", "pair_marginals", "confidence"),
     *("complete", "completion_planes", "renyi_pool", "renyi_scores", "renyi_decode", "latent_sites", "latent_scores"),
     *("latent_pull_back", "with_expected_loss", "diversity", "worst_losses", "latent_losses", "point_distribution"),
+    "outputs",
 )
 """Optional methods without a default: `BaseTask` has them only to raise TypeError."""
 
@@ -122,6 +123,8 @@ class BaseTask(BaseEstimator, Generic[B]):
 
     tags: ClassVar[TaskTags] = TaskTags()
     """What tasks of this class can do. Tags for optional methods follow from the methods that a class defines."""
+    tag_methods: ClassVar[dict[str, str]] = OPTIONAL
+    """The methods that these tags follow from."""
     latent: bool = False
     n_features: int
     n_inputs_: int = 0
@@ -132,7 +135,8 @@ class BaseTask(BaseEstimator, Generic[B]):
         for name in ("planes", "total"):
             if name in vars(cls):
                 raise TypeError(f"{cls.__name__} defines {name}(), which follows from pool_batch(): define that")
-        found: Any = {tag: getattr(cls, method) is not getattr(BaseTask, method) for tag, method in OPTIONAL.items()}
+        methods = cls.tag_methods.items()
+        found: Any = {tag: getattr(cls, method) is not getattr(BaseTask, method) for tag, method in methods}
         cls.tags = replace(cls.tags, **found)
 
     def learn(self, X: Any, Y: Any) -> None:

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.protocols import Temperature
-from latentstruct.core.types import Indices, Vector, positions
+from latentstruct.core.types import Indices, Vector, members, offsets_from_lengths, positions
 from latentstruct.core.unknown import UNKNOWN
+from latentstruct.inference.elimination import Elimination
+from latentstruct.inference.structure import pairwise_graphs
 from latentstruct.kernels import chain as kernels
 from latentstruct.kernels import half_chain
 from latentstruct.planes.plane import Slopes
@@ -37,6 +39,16 @@ class ChainBatch:
     def tables(self) -> list[NDArray[np.float64]]:
         """Three tables (N, S) that every sum over sequences overwrites: new memory costs as much as the work on it."""
         return [np.empty((self.inputs.shape[0], self.inputs.n_labels)) for _ in range(3)]
+
+    @cached_property
+    def elimination(self) -> Elimination:
+        """Elimination of the unknown tokens of a labeled batch, then of the others."""
+        owner, place = members(self.offsets)
+        second = np.flatnonzero(place > 0)
+        pairs_at = offsets_from_lengths(np.bincount(owner[second], minlength=self.n_examples))
+        edges = np.column_stack([second - 1, second])
+        structure = pairwise_graphs(np.full(len(owner), self.cards), edges, self.offsets, pairs_at)
+        return Elimination(structure, self.known(None) == UNKNOWN, max_entries=self.cards**3)
 
     def known(self, rows: Indices | None) -> NDArray[np.int64]:
         """Return the true labels of some sequences of a labeled batch, None for all."""

@@ -321,6 +321,25 @@ class Chain(ItemLabels):
         weights = np.ones(len(chosen.rows)) if query.weights is None else query.weights
         return chosen, pool(chosen, self._transitions(query.w), temperature, weights, by)
 
+    def renyi_pool(self, batch: ChainBatch, query: Query, order: float) -> Pooled:
+        """Pool the labels of unknown tokens by Rényi entropy of order α ≠ 1 and the others at ε_y: tangents only."""
+        chosen, transitions = self._select(batch, query), self._transitions(query.w)
+        n, lengths = len(self.labels_), np.diff(chosen.offsets)
+        tables = np.tile(transitions.ravel(), int(np.maximum(lengths - 1, 0).sum()))
+        found = batch.elimination.run_renyi(chosen.scores.ravel(), tables, order, query.temperature.output, chosen.rows)
+        owner = np.repeat(np.arange(len(lengths)), np.maximum(lengths - 1, 0))
+        pairs = np.zeros((len(lengths), n, n))
+        np.add.at(pairs, owner, found.tables.reshape(-1, n, n))
+        sums = ChainSums(found.values, found.unary.reshape(-1, n), pairs)
+        losses = np.zeros(len(lengths))
+        if query.augmented:
+            kernels.expected_costs(sums.marginals, chosen.truth, chosen.offsets, self.costs_or_nothing_, losses)
+        return Pooled(sums.values, self._expected_slopes(batch, chosen, sums), losses, soft=True, exact=False)
+
+    def renyi_decode(self, batch: ChainBatch, w: Vector, order: float) -> list[Prediction]:
+        """Return the best labeling of each sequence: all tokens are outputs, so that no latents are left."""
+        return self.decode(batch, w, HARD)
+
     def chunked(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> bool:
         """Return whether all labels are maximized over, which is split by `Query.chunks`."""
         known = mode == "clamped" and not batch.half_labelled

@@ -263,7 +263,7 @@ class Graph(ItemLabels):
         return pool_linear(batch, batch, query, pool)
 
     def loss_levels(self, batch: GraphBatch, query: Query) -> LossLevels | None:
-        """Return the best assignments of each loss, for graphs that are narrow and costs that are multiples of a unit."""
+        """Return the best assignments of each loss, for narrow graphs and costs that are multiples of a unit."""
         rows, forests = batch.graphs(query), batch.forests()
         if forests is None:
             return None

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +68,9 @@ def segment_edges(n_tokens: int, n: int, longest: int) -> SegmentEdges:
     )
     segments, neighbors = (np.flatnonzero(kind == wanted) for wanted in (1, 2))
     return SegmentEdges(
-        forest, (segments, *(part[segments] for part in meaning)), (neighbors, *(part[neighbors] for part in meaning[1:]))
+        forest,
+        (segments, *(part[segments] for part in meaning)),
+        (neighbors, *(part[neighbors] for part in meaning[1:])),
     )
 
 
@@ -84,8 +87,9 @@ class SegmentForests:
         return cls(offsets, [segment_edges(length, n_labels, longest) for length in np.diff(offsets).tolist()])
 
     def _values(self, parts: SegmentScores) -> Vector:
-        tokens = zip(self.edges, *(split(part, self.offsets) for part in parts[:3]), strict=True)
-        return np.concatenate([edges.values(SegmentScores(*own, *parts[3:])) for edges, *own in tokens])
+        token, begin, inside = (split(part, self.offsets) for part in parts[:3])
+        each = map(SegmentScores, token, begin, inside, repeat(parts.transition), repeat(parts.length))
+        return np.concatenate([edges.values(own) for edges, own in zip(self.edges, each, strict=True)])
 
     def levels(
         self, scores: SegmentScores, losses: SegmentScores, unit: float, slopes: Callable[[Vector], Slopes]

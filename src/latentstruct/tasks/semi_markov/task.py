@@ -175,7 +175,16 @@ class SemiMarkov(BaseTask):
     [[(0, 3, 'a'), (3, 5, 'b')]]
     """
 
-    tags = TaskTags(latent="possible", soft=True, threaded_decoding=True)
+    tags = TaskTags(
+        latent="possible",
+        soft=True,
+        threaded_decoding=True,
+        reasons=dict.fromkeys(
+            ("MarginalSSVM", "MinEntropySSVM"),
+            "boundaries between segments of unknown label are outputs of a hidden Markov model, whose most probable "
+            "sequence is NP-hard to find",
+        ),
+    )
 
     def __init__(
         self, labels: Sequence[Hashable] | None = None, max_length: int | None = None, costs: Any = None
