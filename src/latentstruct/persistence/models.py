@@ -31,7 +31,7 @@ from latentstruct.persistence.atomic_files import (
     replace_files,
 )
 from latentstruct.tasks.alignment.task import AlignmentState
-from latentstruct.tasks.base import defines
+from latentstruct.tasks.base import BaseTask, defines
 from latentstruct.tasks.graph.layout import GraphState
 from latentstruct.tasks.measure.task import MeasureState
 from latentstruct.tasks.motif.task import MotifState
@@ -489,7 +489,7 @@ MOST_LABELS, MOST_CELLS = 2**14, 2**20
 2 GiB then; more states have more weights than are numbered."""
 
 
-def check_state(state: Any, n_weights: int, task: Any) -> None:
+def check_state(state: Any, n_weights: int, task: BaseTask) -> None:
     """Raise ValueError unless the numbers that a task of the library is restored from suit its weights.
 
     Kernels trust them, and arrays are made by them.
@@ -526,7 +526,7 @@ def check_tables(state: Any) -> None:
         )
 
 
-def _rebuild(file: ModelFile, task: Any, n_weights: int) -> Any:
+def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
     """Return the estimator of a model file without its weights; raise errors of many kinds if it is none."""
     if file.estimator not in ESTIMATORS:
         raise ValueError(f"unknown estimator {show(file.estimator)}")
@@ -544,7 +544,7 @@ def _rebuild(file: ModelFile, task: Any, n_weights: int) -> Any:
     return estimator
 
 
-def load(path: str | Path, task: Any = None) -> Any:
+def load(path: str | Path, task: BaseTask | None = None) -> Any:
     """Read a model that `save` wrote. Nothing in the files is executed.
 
     Parameters
@@ -563,7 +563,7 @@ def load(path: str | Path, task: Any = None) -> Any:
     return restore_model(read_files(path), task)
 
 
-def restore_model(files: ModelFiles, task: Any = None) -> Any:
+def restore_model(files: ModelFiles, task: BaseTask | None = None) -> Any:
     """Return the estimator that was saved (see `load`)."""
     folder, file, vectors = files.folder, files.settings, files.vectors
     weights = vectors["coef"]

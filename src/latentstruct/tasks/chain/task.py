@@ -34,7 +34,7 @@ from latentstruct.tasks.packing import Arrays, PackedArrays
 NO_LABELS = np.zeros(0, dtype=np.int64)
 
 
-class Chain(ItemLabels):
+class Chain(ItemLabels[ChainBatch]):
     """Sequence labeling: s(y) = Σ_t w_{y_t}·x_t + Σ_t A[y_{t−1}, y_t] [+ start + end + bias].
 
     Parameters

@@ -76,7 +76,7 @@ def one_each(chosen: Sequence[int] | Indices, n: int) -> Vector:
     return counts
 
 
-class CandidateTask(ListedLatentLosses, WrittenTask):
+class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBatch]):
     """A structure whose candidates (y, h) can be listed for each example: everything is then exact.
 
     Subclasses define `candidates` and, unless the 0/1 loss will do, `output_loss`. With one candidate for each y

@@ -49,7 +49,7 @@ def direct_slopes(inputs: InputRows) -> Slopes:
     return Slopes(no_rows(), pointers, Atoms(np.full(len(columns), -1, dtype=np.int32), columns, values))
 
 
-class ExampleTask(WrittenTask):
+class ExampleTask(WrittenTask[ExampleBatch]):
     """A structure given by the four functions of the structural SVM paper, one example at a time.
 
     Subclasses define `joint_feature`, `output_loss`, `argmax` and `loss_augmented_argmax`, or the method of a whole

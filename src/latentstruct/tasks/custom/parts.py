@@ -130,7 +130,7 @@ class ListedOutputs:
         return sums_by(self.places, np.repeat(shares, np.diff(self.offsets)) * counts, n_parts)
 
 
-class PartsTask(WrittenTask):
+class PartsTask(WrittenTask[PartsBatch]):
     """A structure whose outputs are made of parts that are scored one by one, such as edges, links or cells.
 
     An example x has P parts with features F (P, d), and an output has counts u(x, y) of parts, mostly 0 or 1. Then

@@ -46,7 +46,7 @@ class GraphMarginals(NamedTuple):
     edges: Any
 
 
-class Graph(ItemLabels):
+class Graph(ItemLabels[GraphBatch]):
     """Labels on graphs: s(y, h) = Σ_v w_{type(v), x_v}·f_v + Σ_e w_{type(e), x_p, x_q}·f_e, x = (y, h).
 
     f_v are the features of node v, f_e those of edge e = (p, q), a constant 1 if none are given.

@@ -134,7 +134,7 @@ def sums_between(values: Vector, offsets: Indices) -> Vector:
     return np.diff(np.append(0.0, np.cumsum(values))[offsets])
 
 
-class SemiMarkov(BaseTask):
+class SemiMarkov(BaseTask[SegmentBatch]):
     """Segmentation of sequences: s(y) = Σ_segments [Σ_t w_label·x_t + l(label, length)] + Σ A[label before, label].
 
     Parameters
