@@ -24,7 +24,7 @@ def require_hard_max(task: Task, temperature: Temperature) -> None:
     if temperature != HARD:
         raise InputError(
             f"{type(task).__name__} knows the hard max only, but the temperature is {tuple(temperature)}: use "
-            "StructuralSVM or LatentSSVM, or write the structure as a CandidateTask"
+            "StructuralSVM or LatentSSVM, define pool() of a PartsTask, or write the structure as a CandidateTask"
         )
 
 

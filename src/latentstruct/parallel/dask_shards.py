@@ -120,9 +120,7 @@ class DaskShards:
             shares = Held([()] * len(block) if own is None else list(own[start : start + length]))
             batches = [self._batches[k] for k in block]
             blocks.append(
-                self._submit(
-                    self._homes[block[0]], collect, function, size, self._sent, question, shares, *batches
-                )
+                self._submit(self._homes[block[0]], collect, function, size, self._sent, question, shares, *batches)
             )
         return blocks
 

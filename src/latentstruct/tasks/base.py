@@ -1,7 +1,8 @@
 """What all tasks share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar, Generic
 
 import numpy as np
@@ -60,11 +61,33 @@ def by_rows(X: Any) -> Any:
     return X.tocsr() if issparse(X) else X
 
 
-def require_methods(task: "BaseTask", kind: type, *names: str) -> None:
-    """Raise TypeError for the first of the named methods of `kind` that its subclass does not define."""
+def require_methods(task: "BaseTask", kind: type, *names: str, optional: Sequence[str] = ()) -> None:
+    """Raise TypeError for the first named method of `kind` that its subclass does not define, or not as it is called.
+
+    Methods in `optional` need not be defined.
+    """
+    own = type(task)
     for name in names:
-        if getattr(type(task), name) is getattr(kind, name):
-            raise TypeError(f"{type(task).__name__} does not define {name}(), which every {kind.__name__} needs")
+        if getattr(own, name) is getattr(kind, name):
+            raise TypeError(f"{own.__name__} does not define {name}(), which every {kind.__name__} needs")
+    for name in (*names, *optional):
+        if getattr(own, name) is not getattr(kind, name):
+            _require_arguments(getattr(task, name), f"{own.__name__}.{name}", getattr(kind, name), task.latent)
+
+
+def _require_arguments(method: Callable[..., Any], title: str, base: Callable[..., Any], latent: bool) -> None:
+    """Raise TypeError unless a method can be called as the one of its base class, in the same order of arguments."""
+    _, *parameters = signature(base).parameters.values()
+    # An argument after * is for latents.
+    wanted = [one.name for one in parameters if latent or one.kind != one.VAR_POSITIONAL]
+    found = list(signature(method).parameters)
+    fault = "has them in another order" if sorted(found) == sorted(wanted) and found != wanted else ""
+    try:
+        signature(method).bind(*wanted)
+    except TypeError as error:
+        fault = str(error)
+    if fault:
+        raise TypeError(f"{title}({', '.join(found)}) must take the arguments ({', '.join(wanted)}): {fault}")
 
 
 def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:

@@ -138,7 +138,7 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         return self.output_loss(y, y_hat, h_hat)
 
     def _first_features(self, X: Any, Y: Any) -> Any:
-        require_methods(self, CandidateTask, "candidates")
+        require_methods(self, CandidateTask, "candidates", optional=("output_loss", "pair_loss"))
         _, latents, features = self._listed(X[0], 0)
         self.latent = latents is not None
         return features

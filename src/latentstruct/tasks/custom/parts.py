@@ -75,7 +75,7 @@ class _Returned:
                 try:
                     one = as_reals(one)
                 except (TypeError, ValueError) as error:
-                    raise self._error(f"{show(one)} ({error})", f"{end - begin} numbers", k) from error
+                    raise self._error(show(one), f"{end - begin} numbers", k) from error
             if one.shape != (end - begin,):
                 wanted = f"shape ({end - begin},), one number for each part"
                 raise self._error(show(one) if one.ndim == 0 else f"shape {one.shape}", wanted, k)
@@ -192,6 +192,10 @@ class PartsTask(WrittenTask[PartsBatch]):
 
     feature_method = "parts"
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.tags = replace(cls.tags, soft=cls.pool is not PartsTask.pool)
+
     def parts(self, x: Any) -> Any:
         """Return the features of the parts of one example: an array or sparse array of shape (P, d)."""
         raise TypeError(f"{type(self).__name__} does not define parts()")
@@ -218,9 +222,7 @@ class PartsTask(WrittenTask[PartsBatch]):
 
     def pool(self, x: Any, scores: Vector, temperature: float) -> tuple[float, Any]:
         """Return ε log Σ_y exp(Σ_p u_p s_p / ε) and the expected counts (P,) under this distribution."""
-        raise InputError(
-            f"{type(self).__name__} defines no pool(), so it knows the hard max only: define it, or use StructuralSVM"
-        )
+        raise TypeError(f"{type(self).__name__} does not define pool()")
 
     def pool_completion(self, x: Any, y: Any, scores: Vector, temperature: float) -> tuple[float, Any]:
         """Return ε log Σ_h exp(Σ_p u_p s_p / ε) over the latents of the known y, and the expected counts (P,)."""
@@ -232,7 +234,7 @@ class PartsTask(WrittenTask[PartsBatch]):
     def _first_features(self, X: Any, Y: Any) -> Any:
         hidden = ("best_completion", "random_latent") if self.latent else ()
         written = ("parts", "counts", "best", "output", "output_loss", "part_losses", *hidden)
-        require_methods(self, PartsTask, *written)
+        require_methods(self, PartsTask, *written, optional=("pool", "pool_completion"))
         return self.parts(X[0])
 
     def prepare(self, X: Any, Y: Any = None) -> PartsBatch:
