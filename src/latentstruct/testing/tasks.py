@@ -55,14 +55,14 @@ def check_task(
     Checked are, in this order: the true outputs have no loss; planes are well formed, the same when asked twice, and
     leave w as it was; each is tight (value = offset + slope·w) and, where the task calls itself exact, below the
     function at all other weights; soft maxima scale with the temperature; a task without latents has a linear clamped
-    side; clamped ≤ free ≤ augmented, and no
-    output of the augmented mode scores above the free value; the planes of some rows are those of the full call;
-    `total` is their weighted sum, its slope agrees with finite differences where the function is smooth, and without
-    its entropy it is below the hard function; `decode` reaches the free value; losses are ≥ 0, zero between equal
-    outputs, and part of the augmented value, with equality where `decode_augmented` returns the answers of the
-    augmented mode; no output that was found elsewhere has a larger sum of score and loss; `loss_levels`, if they are
-    known, have an output that is at least as good for slack rescaling as the answers of the augmented mode; with
-    latents, `complete` reaches the clamped value, and the completions of random and initial latents are below it.
+    side; clamped ≤ free ≤ augmented, and no output of the augmented mode scores above the free value; the planes of
+    some rows are those of the full call; `total` is their weighted sum, its slope agrees with finite differences where
+    the function is smooth, and without its entropy it is below the hard function; `decode` reaches the free value;
+    losses are ≥ 0, zero between equal outputs, and part of the augmented value, with equality where `decode_augmented`
+    returns the answers of the augmented mode; no output that was found elsewhere has a larger sum of score and loss;
+    `loss_levels`, if they are known, have an output that is at least as good for slack rescaling as the answers of the
+    augmented mode; with latents, `complete` reaches the clamped value, and the completions of random and initial
+    latents are below it.
 
     Examples
     --------
