@@ -385,7 +385,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         self, layout: RowLayout, given: FitInputs
     ) -> tuple[KernelTask, Objective, Callable[[Vector], KernelTask]]:
         """Return the task, its objective as a function of all scores, and what makes the task out of final scores."""
-        task, Y, H = copied(self.task), given.Y, given.H
+        task, Y, H = cast(KernelTask, copied(self.task)), given.Y, given.H
         task.learn(given.X, Y)
         batch = task.prepare(given.X, Y)
         unit = sparse.eye_array(layout.matrix.shape[0], format="csr")

@@ -249,7 +249,7 @@ def _solver(solver: Any) -> Any:
     return solver if isinstance(solver, str) else clone(solver)
 
 
-def _check_settings(task: Any, C: Any, groups: Any, solver: Any, callback: Any, max_seconds: Any) -> None:
+def _check_settings(task: object, C: Any, groups: Any, solver: Any, callback: Any, max_seconds: Any) -> None:
     if not isinstance(task, LatentMulticlass) or task.weights != "state":
         raise InputError(
             f"task must be LatentMulticlass(weights='state'), whose states have weights, found {show(task)}: use this "

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save
 from latentstruct import estimators, solvers, tasks
 from latentstruct.core import regularizers
 from latentstruct.core.formatting import show
-from latentstruct.core.protocols import ROUND_COLUMNS, Round
+from latentstruct.core.protocols import ROUND_COLUMNS, Round, StateWeights
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.persistence.atomic_files import (
     PREFIX,
@@ -30,7 +30,7 @@ from latentstruct.persistence.atomic_files import (
     remove_left_over,
     replace_files,
 )
-from latentstruct.tasks.base import defines
+from latentstruct.tasks.base import BaseTask, defines
 
 FORMAT, VERSION = "latentstruct-model", 2
 READ_VERSIONS = (1, VERSION)
@@ -487,7 +487,7 @@ MOST_LABELS, MOST_CELLS = 2**14, 2**20
 2 GiB then; more states have more weights than are numbered."""
 
 
-def check_state(state: Any, n_weights: int, task: Any) -> None:
+def check_state(state: Any, n_weights: int, task: BaseTask) -> None:
     """Raise ValueError unless the numbers that a task of the library is restored from suit its weights.
 
     Kernels trust them, and arrays are made by them.
@@ -507,7 +507,7 @@ def check_state(state: Any, n_weights: int, task: Any) -> None:
         raise ValueError(f"the labels are {show(labels)} and there are {n_weights} weights")
     n_states = state.get("n_states") or 0
     # A table of states that is given is as large as the file that holds it, and compared with these numbers.
-    pruned = task.tags.state_weights and task.states is not None
+    pruned = task.tags.state_weights and cast(StateWeights, task).states is not None
     if not pruned and len(labels) * n_states > max(n_weights, HARMLESS):
         raise ValueError(f"{len(labels)} labels with {n_states} states and {n_weights} weights do not belong together")
 
@@ -524,7 +524,7 @@ def check_tables(state: Any) -> None:
         )
 
 
-def _rebuild(file: ModelFile, task: Any, n_weights: int) -> Any:
+def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
     """Return the estimator of a model file without its weights; raise errors of many kinds if it is none."""
     if file.estimator not in ESTIMATORS:
         raise ValueError(f"unknown estimator {show(file.estimator)}")
@@ -542,7 +542,7 @@ def _rebuild(file: ModelFile, task: Any, n_weights: int) -> Any:
     return estimator
 
 
-def load(path: str | Path, task: Any = None) -> Any:
+def load(path: str | Path, task: BaseTask | None = None) -> Any:
     """Read a model that `save` wrote. Nothing in the files is executed.
 
     Parameters
@@ -561,7 +561,7 @@ def load(path: str | Path, task: Any = None) -> Any:
     return restore_model(read_files(path), task)
 
 
-def restore_model(files: ModelFiles, task: Any = None) -> Any:
+def restore_model(files: ModelFiles, task: BaseTask | None = None) -> Any:
     """Return the estimator that was saved (see `load`)."""
     folder, file, vectors = files.folder, files.settings, files.vectors
     weights = vectors["coef"]

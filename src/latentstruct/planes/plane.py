@@ -6,7 +6,7 @@ know how a slope is represented.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -324,7 +324,13 @@ def atom_fault(atoms: Atoms, rows: Rows, n_features: int) -> str:
     return ""
 
 
-def checked_planes(planes: Planes, task: Any, method: str, n_planes: int) -> Planes:
+class Weighted(Protocol):
+    """What planes belong to: a task, of which only the number of weights is read."""
+
+    n_features: int
+
+
+def checked_planes(planes: Planes, task: Weighted, method: str, n_planes: int) -> Planes:
     """Return planes that a method of a task gave; raise InputError if they refer to rows or weights that do not exist.
 
     Kernels do not check indices. Methods of the library are trusted.

@@ -507,6 +507,10 @@ class BaseSolver(Parametrized):
         return "gap" if "convex" in objective.properties else "", self.tol, 1
 
     def check(self, objective: Objective) -> None:
+        """Raise unless objective and parameters fit."""
+        self.check_needs(objective)
+
+    def check_needs(self, objective: Problem) -> None:
         """Raise unless the objective has what this solver needs and the parameters make sense."""
         missing = sorted(self.needs - objective.properties)
         if missing:

@@ -1,13 +1,15 @@
 """What all tasks share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar, Generic
 
 import numpy as np
 
 from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse
+from latentstruct.core.levels import LossLevels
 from latentstruct.core.parameters import Parametrized
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
 from latentstruct.core.protocols import B, Batch, Mode, Pooled, Prediction, Query, TaskTags, Temperature
@@ -59,11 +61,33 @@ def by_rows(X: Any) -> Any:
     return X.tocsr() if issparse(X) else X
 
 
-def require_methods(task: "BaseTask", kind: type, *names: str) -> None:
-    """Raise TypeError for the first of the named methods of `kind` that its subclass does not define."""
+def require_methods(task: "BaseTask", kind: type, *names: str, optional: Sequence[str] = ()) -> None:
+    """Raise TypeError for the first named method of `kind` that its subclass does not define, or not as it is called.
+
+    Methods in `optional` need not be defined.
+    """
+    own = type(task)
     for name in names:
-        if getattr(type(task), name) is getattr(kind, name):
-            raise TypeError(f"{type(task).__name__} does not define {name}(), which every {kind.__name__} needs")
+        if getattr(own, name) is getattr(kind, name):
+            raise TypeError(f"{own.__name__} does not define {name}(), which every {kind.__name__} needs")
+    for name in (*names, *optional):
+        if getattr(own, name) is not getattr(kind, name):
+            _require_arguments(getattr(task, name), f"{own.__name__}.{name}", getattr(kind, name), task.latent)
+
+
+def _require_arguments(method: Callable[..., Any], title: str, base: Callable[..., Any], latent: bool) -> None:
+    """Raise TypeError unless a method can be called as the one of its base class, in the same order of arguments."""
+    _, *parameters = signature(base).parameters.values()
+    # An argument after * is for latents.
+    wanted = [one.name for one in parameters if latent or one.kind != one.VAR_POSITIONAL]
+    found = list(signature(method).parameters)
+    fault = "has them in another order" if sorted(found) == sorted(wanted) and found != wanted else ""
+    try:
+        signature(method).bind(*wanted)
+    except TypeError as error:
+        fault = str(error)
+    if fault:
+        raise TypeError(f"{title}({', '.join(found)}) must take the arguments ({', '.join(wanted)}): {fault}")
 
 
 def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
@@ -82,11 +106,11 @@ def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
 OPTIONAL = {
     **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores")},
     "storable": "unpack",
-    "exact_slack": "slack",
+    "exact_slack": "loss_levels",
     "renyi": "renyi_pool",
     "latent_loss": "with_expected_loss",
 }
-"""Tags that follow from a method that a class defines."""
+"""Tags that follow from a method that a class defines, unless its kind of tasks says otherwise."""
 
 
 def defines(task: "BaseTask", method: str) -> bool:
@@ -115,6 +139,8 @@ class BaseTask(Parametrized, Generic[B]):
     """What tasks of this class can do. Tags for optional methods follow from the methods that a class defines."""
     state_type: ClassVar[Any] = dict
     """Type that `state` is checked against when a model is loaded."""
+    tag_methods: ClassVar[dict[str, str]] = OPTIONAL
+    """The methods that these tags follow from."""
     latent: bool = False
     n_features: int
     n_inputs_: int = 0
@@ -143,13 +169,15 @@ class BaseTask(Parametrized, Generic[B]):
     worst_losses: Any = _missing("worst_losses")
     latent_losses: Any = _missing("latent_losses")
     point_distribution: Any = _missing("point_distribution")
+    outputs: Any = _missing("outputs")
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         for name in ("planes", "total"):
             if name in vars(cls):
                 raise TypeError(f"{cls.__name__} defines {name}(), which follows from pool_batch(): define that")
-        found: Any = {tag: getattr(cls, method) is not getattr(BaseTask, method) for tag, method in OPTIONAL.items()}
+        methods = cls.tag_methods.items()
+        found: Any = {tag: getattr(cls, method) is not getattr(BaseTask, method) for tag, method in methods}
         cls.tags = replace(cls.tags, **found)
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -185,8 +213,11 @@ class BaseTask(Parametrized, Generic[B]):
         """Pool the outputs and latents of the examples of a query."""
         raise TypeError(f"{type(self).__name__} does not define pool_batch()")
 
-    def slack(self, batch: B, query: Query) -> Pooled | None:
-        """Return the maximizers of Δ·(1 + s − s_i); None if they are searched among answers for scaled losses."""
+    def loss_levels(self, batch: B, query: Query) -> LossLevels | None:
+        """Return the best outputs of each loss, by scores without losses, for exact slack rescaling.
+
+        None, as here, means that they are not known: slack rescaling then searches answers for scaled losses.
+        """
         return None
 
     def planes(self, batch: B, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None) -> Planes:

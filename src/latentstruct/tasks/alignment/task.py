@@ -147,7 +147,18 @@ class Alignment(BaseTask):
     """
 
     state_type = AlignmentState
-    tags = TaskTags(latent="possible", soft=True, threaded_decoding=True)
+    tags = TaskTags(
+        latent="possible",
+        soft=True,
+        threaded_decoding=True,
+        reasons={
+            "StructuralSVM, slack rescaling": "tables of paths by their number of hits would be larger by a factor |y|",
+            **dict.fromkeys(
+                ("MarginalSSVM", "MinEntropySSVM"),
+                "which matches are sure is known of the true output only, so that other alignments have no latents",
+            ),
+        },
+    )
 
     def __init__(
         self,

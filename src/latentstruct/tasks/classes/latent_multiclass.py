@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sklearn
+from latentstruct.core.levels import highest
 from latentstruct.core.pooling import PooledParts, pool_linear
 from latentstruct.core.protocols import HARD, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, positions
@@ -35,7 +36,7 @@ from latentstruct.tasks.classes.states import (
 )
 from latentstruct.tasks.inputs import InputRows, check_matrix, require_width, tamed
 from latentstruct.tasks.labels import LabelSet, label_list
-from latentstruct.tasks.latent_losses import StateLatentLosses, highest
+from latentstruct.tasks.latent_losses import StateLatentLosses
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, optional
 
 # More than any list of states, and few enough to be laid out.

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from latentstruct._native.candidates import best_candidates
 from latentstruct.core.lazy import issparse, sparse
+from latentstruct.core.levels import highest
 from latentstruct.core.protocols import Prediction, Query
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.classes.multiclass import MulticlassBatch
 from latentstruct.tasks.inputs import as_slice, check_matrix
-from latentstruct.tasks.latent_losses import TrueCandidates, highest
+from latentstruct.tasks.latent_losses import TrueCandidates
 
 if TYPE_CHECKING:
     from latentstruct.tasks.classes.latent_multiclass import LatentMulticlass

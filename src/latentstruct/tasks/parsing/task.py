@@ -103,7 +103,20 @@ class Parsing(ChosenLossTask):
     """
 
     state_type = ParsingState
-    tags = TaskTags(latent="possible", soft=True, exact=False, above_truth=True, threaded_decoding=True)
+    tags = TaskTags(
+        latent="possible",
+        soft=True,
+        exact=False,
+        above_truth=True,
+        threaded_decoding=True,
+        reasons={
+            "StructuralSVM, slack rescaling": "charts by numbers of wrong constituents take time O(n⁵) per rule",
+            **dict.fromkeys(
+                ("MarginalSSVM", "MinEntropySSVM"),
+                "the tree with the largest sum over its sub-symbols, or over its derivations, is NP-hard to find",
+            ),
+        },
+    )
 
     def __init__(
         self,
