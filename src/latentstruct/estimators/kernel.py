@@ -11,7 +11,7 @@ from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import available_if, clone
-from latentstruct.core.protocols import Batch, Callback, Temperature
+from latentstruct.core.protocols import Batch, Callback, LatentTask, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_choice, copied
 from latentstruct.estimators.base import BaseStructuredEstimator, FitInputs
@@ -387,9 +387,10 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         """Return the task, its objective as a function of all scores, and what makes the task out of final scores."""
         task, Y, H = cast(KernelTask, copied(self.task)), given.Y, given.H
         task.learn(given.X, Y)
-        batch = task.prepare(given.X, Y)
+        batch: Any = task.prepare(given.X, Y)
         unit = sparse.eye_array(layout.matrix.shape[0], format="csr")
         by_scores = with_inputs(task, unit.shape[0], bias=0.0)
+        scored: Any
         if task.latent:
             scored = replace(batch, inputs=InputRows(unit, n_vectors(by_scores)))
         else:
@@ -397,7 +398,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         objective = self._objective(by_scores, scored, self._weights(batch.n_examples, given.sample_weight))
         if task.latent:
             check_choice(self.init, ("task", "random"), "init")
-            latents = LatentStarts(task, batch, self.init, H, self.random_state)
+            latents = LatentStarts(cast(LatentTask, task), batch, self.init, H, self.random_state)
             objective = replace(objective, starts=ScoreStarts(latents, by_scores, scored))
         elif H is not None:
             raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
