@@ -97,7 +97,31 @@ static void best_candidates(In<double, 2> scores, In<Index, 1> labels, In<double
             winners.data(), values.data());
 }
 
+// values[i] = max_y scores[i, y] + extra[lines[i], y]; best[i] is the first y that reaches it, and losses[i] what was added
+// to it. A value that is no number is the highest. Lines were numbered by the task.
+static void best_classes(In<double, 2> scores, In<double, 2> extra, In<Index, 1> lines, Out<Index, 1> best,
+                         Out<double, 1> values, Out<double, 1> losses) {
+  const std::size_t n = scores.shape(0), n_classes = scores.shape(1);
+  require_length(n, lines, best, values, losses);
+  require(n_classes > 0 && extra.shape(1) == n_classes, "extra must have one column per class");
+  for (std::size_t i = 0; i < n; ++i) {
+    const double *score = scores.data() + i * n_classes, *added = extra.data() + lines(i) * n_classes;
+    std::size_t found = 0;
+    double highest = score[0] + added[0];
+    for (std::size_t y = 1; y < n_classes; ++y) {
+      const double height = score[y] + added[y];
+      const bool better = (height > highest) | ((height != height) & (highest == highest));
+      found = better ? y : found;
+      highest = better ? height : highest;
+    }
+    best(i) = static_cast<Index>(found);
+    values(i) = highest;
+    losses(i) = added[found];
+  }
+}
+
 NB_MODULE(candidates, m) {
+  bind(m, "best_classes", best_classes);
   bind(m, "best_candidates", best_candidates);
   bind(m, "pool_candidates", pool_candidates);
   bind(m, "pool_renyi", pool_renyi);

@@ -109,6 +109,7 @@ struct Block {
   double weight;
   double *alpha, *heights;
   const double *gram;
+  Index best = 0, worst = -1;
 
   const double *gram_row(Index p) const { return gram + p * side; }
 
@@ -118,13 +119,11 @@ struct Block {
     return sum;
   }
 
-  // max_p s_p - Σ_p α_p s_p, the duality gap over the kept planes per unit weight.
-  double gap() const { return *std::max_element(heights, heights + count) - mean(); }
-
-  // The highest plane, and the lowest one that has weight; -1 if heights are not numbers.
-  LATENTSTRUCT_INLINE std::pair<Index, Index> best_and_worst() const {
-    Index best = 0, worst = -1;
+  // Find the highest plane, and the lowest one that has weight; -1 if heights are not numbers.
+  LATENTSTRUCT_INLINE void find_best_and_worst() {
     double highest = heights[0], lowest = INFINITE;
+    best = 0;
+    worst = -1;
     for (Index p = 0; p < count; ++p) {
       const double height = heights[p];
       // No branch: which planes these are cannot be predicted.
@@ -134,20 +133,19 @@ struct Block {
       worst = lower ? p : worst;
       lowest = lower ? height : lowest;
     }
-    return {best, worst};
   }
 
-  // Move the best part of the dual mass of plane `source` to `target`; return the gain.
-  LATENTSTRUCT_INLINE double move_mass(Index source, Index target) {
-    const double slope = heights[target] - heights[source], limit = alpha[source];
-    const double *to_target = gram_row(target), *to_source = gram_row(source);
-    const double curvature = weight * (to_target[target] - 2.0 * to_target[source] + to_source[source]);
+  // Move the best part of the dual mass of the worst plane to the best one; return the gain.
+  LATENTSTRUCT_INLINE double move_mass() {
+    const double slope = heights[best] - heights[worst], limit = alpha[worst];
+    const double *to_target = gram_row(best), *to_source = gram_row(worst);
+    const double curvature = weight * (to_target[best] - 2.0 * to_target[worst] + to_source[worst]);
     // Two planes of equal slope: the higher one takes all.
     const double moved = slope >= curvature * limit ? limit : slope / curvature;
     if (moved <= 0.0) return 0.0;
     // Exact zeros matter: a plane without weight may be dropped.
-    alpha[source] = moved < limit ? limit - moved : 0.0;
-    alpha[target] += moved;
+    alpha[worst] = moved < limit ? limit - moved : 0.0;
+    alpha[best] += moved;
     const double step = weight * moved;
     LATENTSTRUCT_INDEPENDENT
     for (Index p = 0; p < count; ++p) heights[p] -= step * (to_target[p] - to_source[p]);
@@ -155,14 +153,14 @@ struct Block {
   }
 
   // Frank-Wolfe step with exact line search toward a plane, or away from it; return the gain. Heights are not updated.
-  double toward_vertex(Index vertex, bool away) {
+  double toward_vertex(Index vertex, bool away, double mean) {
     double cross = 0.0, square = 0.0;
     for (Index p = 0; p < count; ++p) {
       if (alpha[p] == 0.0) continue;
       cross += alpha[p] * gram_row(vertex)[p];
       for (Index q = 0; q < count; ++q) square += alpha[p] * alpha[q] * gram_row(p)[q];
     }
-    const double sign = away ? -1.0 : 1.0, slope = sign * (heights[vertex] - mean());
+    const double sign = away ? -1.0 : 1.0, slope = sign * (heights[vertex] - mean);
     const double limit = !away ? 1.0 : alpha[vertex] < 1.0 ? alpha[vertex] / (1.0 - alpha[vertex]) : 0.0;
     const double curvature = weight * (gram_row(vertex)[vertex] - 2.0 * cross + square);
     const double step = slope >= curvature * limit ? limit : slope / curvature;
@@ -179,27 +177,24 @@ struct Block {
 
   LATENTSTRUCT_INLINE double smo(Index steps) {
     double first = 0.0, total = 0.0;
-    for (Index step = 0; step < steps; ++step) {
-      const auto [best, worst] = best_and_worst();
-      if (worst < 0 || heights[best] <= heights[worst]) break;
-      const double gain = move_mass(worst, best);
+    for (Index step = 0; step < steps && worst >= 0 && !(heights[best] <= heights[worst]); ++step) {
+      const double gain = move_mass();
       total += gain;
       if (step == 0) first = gain;
       // More precision on planes that will soon be joined by better ones is wasted.
       else if (gain < 0.1 * first) break;
+      find_best_and_worst();
     }
     return total;
   }
 
-  // Raise the dual by the given rule; return the gain.
-  LATENTSTRUCT_INLINE double update(Index rule, Index steps) {
+  // Raise the dual by the given rule, once the best and the worst plane are found; return the gain.
+  LATENTSTRUCT_INLINE double update(Index rule, Index steps, double mean) {
     if (rule == SMO) return smo(steps);
     if (rule == PAIRWISE) return smo(1);
-    const auto [best, worst] = best_and_worst();
     if (worst < 0) return 0.0;
-    const double middle = mean();
-    const bool away = rule == AWAY && middle - heights[worst] > heights[best] - middle;
-    return toward_vertex(away ? worst : best, away);
+    const bool away = rule == AWAY && mean - heights[worst] > heights[best] - mean;
+    return toward_vertex(away ? worst : best, away, mean);
   }
 };
 
@@ -222,9 +217,11 @@ std::pair<double, double> ascend(Store store, Index rule, Index steps, Indices e
       before[p] = kept.alpha[p];
     }
     Block block{kept.count, kept.side, weight, kept.alpha, heights.data(), kept.gram};
-    gaps(k) = weight * block.gap();
+    block.find_best_and_worst();
+    const double mean = block.mean();
+    gaps(k) = weight * (heights[block.best] - mean);
     if (gaps(k) <= 0.0) continue;
-    gain += block.update(rule, steps);
+    gain += block.update(rule, steps, mean);
     bool moved = false;
     for (Index p = 0; p < kept.count; ++p) {
       if (kept.alpha[p] > 0.0) kept.used[p] = *store.clock;

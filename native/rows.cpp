@@ -2,6 +2,10 @@
 // values are 1. Row pointers and features were checked when the inputs were prepared.
 #include "atoms.hpp"
 
+#include <nanobind/stl/tuple.h>
+
+#include <memory>
+
 using namespace latentstruct;
 
 namespace {
@@ -87,9 +91,34 @@ void rows_dot(Rows rows, Indices selected, Vector vector, Out<double, 1> out) {
   }
 }
 
+// Row pointers, features and values of the entries of a dense matrix that are not zero; no values if all are 1.
+auto compress_matrix(In<double, 2> matrix) {
+  const std::size_t n = matrix.shape(0), width = matrix.shape(1);
+  std::size_t size = 0;
+  bool unit = true;
+  for (std::size_t k = 0; k < n * width; ++k) size += matrix.data()[k] != 0.0;
+  auto indptr = std::make_unique<Index[]>(n + 1);
+  // One entry more than is kept: zeros are written too, and overwritten by what follows.
+  auto features = std::make_unique<std::int32_t[]>(size + 1);
+  auto data = std::make_unique<double[]>(size + 1);
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double *row = matrix.data() + i * width;
+    for (std::size_t j = 0; j < width; ++j) {
+      features[end] = static_cast<std::int32_t>(j);
+      data[end] = row[j];
+      unit &= (row[j] == 0.0) | (row[j] == 1.0);
+      end += row[j] != 0.0;
+    }
+    indptr[i + 1] = static_cast<Index>(end);
+  }
+  return std::tuple(owned(indptr.release(), {n + 1}), owned(features.release(), {size}), owned(data.release(), {unit ? 0 : size}));
+}
+
 } // namespace
 
 NB_MODULE(rows, m) {
+  m.def("compress_matrix", compress_matrix, nb::arg().noconvert());
   bind(m, "rows_times_weights", rows_times_weights);
   bind(m, "add_rows_transposed", add_rows_transposed);
   bind(m, "rows_dot", rows_dot);

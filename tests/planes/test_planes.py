@@ -722,3 +722,23 @@ def fits(first, most_bytes):
     except InputError:
         return False
     return True
+
+
+def test_kernels_refuse_examples_that_do_not_exist():
+    planes = Planes.from_matrix(np.eye(3), np.zeros(3), np.zeros(3))
+    store = PlaneStore(planes, np.ones(3))
+    for example in (-1, 3):
+        with pytest.raises(ValueError, match="kept examples"):
+            store.ascend(np.array([example]), np.zeros(3))
+    with pytest.raises(ValueError, match="lengths"):
+        store.ascend(np.arange(3), np.zeros(2))
+
+
+@pytest.mark.parametrize("rule", ["plain", "away", "pairwise", "smo"])
+def test_weights_that_are_no_numbers_move_no_mass(rule):
+    store = PlaneStore(Planes.from_matrix(np.eye(3), np.zeros(3), np.zeros(3)), np.ones(3))
+    store.append(np.arange(3), Planes.from_matrix(2.0 * np.eye(3), np.ones(3), np.zeros(3)), np.zeros(3))
+    gaps, _, gain = store.ascend(np.arange(3), np.full(3, np.nan), rule)
+    assert np.isnan(gaps).all()
+    assert gain == 0.0
+    assert store.slots.alpha[:, 0].tolist() == [1.0, 1.0, 1.0]

@@ -39,3 +39,17 @@ def best_candidates(
     /,
 ) -> None:
     """values[i] = max_c scores[c, i] + extra[truth[i], labels[c]]; winners[i] is the first c that reaches it."""
+
+def best_classes(
+    scores: NDArray[np.float64],
+    extra: NDArray[np.float64],
+    lines: Indices,
+    best: Indices,
+    values: Vector,
+    losses: Vector,
+    /,
+) -> None:
+    """values[i] = max_y scores[i, y] + extra[lines[i], y]; best[i] is the first y that reaches it.
+
+    losses[i] is what was added to it. A value that is no number is the highest.
+    """

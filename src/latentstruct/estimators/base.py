@@ -28,7 +28,7 @@ from latentstruct.estimators.reports import RoundPrinter, begin_callback, warn_a
 from latentstruct.estimators.states import StateSelection
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.shards import Shards
-from latentstruct.parallel.threads import effective_jobs
+from latentstruct.parallel.threads import effective_jobs, one_blas_thread
 from latentstruct.persistence.checkpoints import open_checkpoint
 from latentstruct.persistence.fingerprint import digest
 from latentstruct.solvers.base import BaseSolver
@@ -244,7 +244,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
     def _fit(self, given: FitInputs, compose: Compose) -> Self:
         """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
         n_jobs, task = self._check_fit(given)
-        with data_placement(self, task, given) as data:
+        with one_blas_thread(), data_placement(self, task, given) as data:
             weights = self._weights(data.batch.n_examples, given.sample_weight)
             objective = compose(task, data.batch, weights).in_threads(n_jobs)
             if data.cuts is not None:

@@ -1,11 +1,11 @@
 """What trained estimators answer: predictions, latents, probabilities, losses and scores."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import chain
 from typing import Any, cast
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from latentstruct.core.parameters import available_if, check_is_fitted
 from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Prediction, Temperature
@@ -13,7 +13,7 @@ from latentstruct.core.types import Vector
 from latentstruct.data.sharded import ShardedData
 from latentstruct.estimators.stored import StoredExamples, StoredPart, by_parts, joined, require_outputs
 from latentstruct.exceptions import InputError
-from latentstruct.parallel.threads import effective_jobs, thread_map
+from latentstruct.parallel.threads import effective_jobs, one_blas_thread, thread_map
 from latentstruct.progress.heartbeat import each
 from latentstruct.tasks.base import BaseTask, check_examples
 
@@ -64,7 +64,7 @@ class Predicting(StoredExamples):
         parts = (blocks[start : start + together] for start in range(0, len(blocks), together))
         decoded = chain.from_iterable(thread_map(self._decode_block, part, n_jobs) for part in parts)
         try:
-            with threadpool_limits(limits=1 if threaded else None, user_api="blas"):
+            with one_blas_thread() if threaded else nullcontext():
                 found = list(each(decoded, len(X), "examples decoded", DECODED_TOGETHER))
         except InputError:
             # With all examples in one batch, the error names the example by its place in X.

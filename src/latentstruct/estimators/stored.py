@@ -1,11 +1,11 @@
 """Estimators on examples that are stored in files: opened part by part, never all at once."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Batch, StateWeights
@@ -13,7 +13,7 @@ from latentstruct.core.validation import copied
 from latentstruct.data.sharded import ShardedData
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.shards import LocalShards
-from latentstruct.parallel.threads import effective_jobs, thread_map
+from latentstruct.parallel.threads import effective_jobs, one_blas_thread, thread_map
 from latentstruct.persistence.fingerprint import digest
 from latentstruct.tasks.base import BaseTask
 
@@ -56,7 +56,7 @@ class StoredExamples:
         """Return what a function that decodes answers for each part; threads share the parts where that serves."""
         batches, threaded = self._stored_batches(data), self.task_.tags.threaded_decoding
         n_jobs = effective_jobs(self.n_jobs) if threaded else 1
-        with threadpool_limits(limits=1 if threaded else None, user_api="blas"):
+        with one_blas_thread() if threaded else nullcontext():
             return thread_map(lambda number: answer(StoredPart(batches[number])), range(len(batches)), n_jobs)
 
     def _stored_outputs(self, data: ShardedData, Y: Any) -> Any:

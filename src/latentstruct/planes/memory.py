@@ -204,8 +204,8 @@ def without_repeats(examples: Indices) -> list[Indices]:
 def compact(slots: Slots, tables: Tables) -> None:
     """Leave no gap between tables, nor between planes."""
     examples, places = kept_places(slots)
-    order = np.argsort(slots.start[examples, places], kind="stable")
-    kernels.compact(tables, slots, np.argsort(tables.start, kind="stable"), examples[order], places[order])
+    order = np.argsort(slots.start[examples, places])
+    kernels.compact(tables, slots, np.argsort(tables.start), examples[order], places[order])
 
 
 def resize(tables: Tables, n_atoms: int, n_numbers: int) -> None:

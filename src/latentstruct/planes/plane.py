@@ -1,8 +1,8 @@
 """Supporting planes of convex functions: f(v) ≥ offset + slope·v for all v.
 
 `Plane` is one plane with a dense slope, usually the weighted sum over all examples. `Planes` are many compact
-ones, one for each example that was asked. This module and `plane_store`, which keeps them, are the only ones that
-know how a slope is represented.
+ones, one for each example that was asked. This module, `store`, which keeps them, and their kernels are the only ones
+that know how a slope is represented.
 """
 
 from dataclasses import dataclass, replace
@@ -176,7 +176,7 @@ class Planes:
     @property
     def all_exact(self) -> bool:
         """Whether all planes are tight."""
-        return bool(np.all(self.exact))
+        return self.exact if isinstance(self.exact, bool) else bool(self.exact.all())
 
     @property
     def each_exact(self) -> NDArray[np.bool_]:

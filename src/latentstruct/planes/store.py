@@ -157,6 +157,8 @@ class PlaneStore:
         """Give examples all of whose slots are in use more of them; those that have as many as allowed merge two."""
         slots, most = self.slots, self.budget.slots
         full = examples[slots.count[examples] == slots.side[examples]]
+        if not len(full):
+            return
         idle = (slots.alpha[full] == 0.0) & (slots.used[full] < self.scratch.clock[0] - self.idle)
         full = full[~(idle & (np.arange(slots.start.shape[1]) < slots.side[full, None])).any(axis=1)]
         growing = full[slots.side[full] < most]
@@ -229,7 +231,9 @@ class PlaneStore:
         of Σ c_i α_ip b_ip is returned.
         """
         self.below = self.below and planes.below
-        if len(np.unique(examples)) == len(examples):
+        listed = np.zeros(self.n_examples, dtype=np.bool_)
+        listed[examples] = True
+        if np.count_nonzero(listed) == len(examples):
             return self._append(examples, planes, w)
         # Space is made for one plane per example.
         return sum(self._append(examples[chosen], planes.take(chosen), w) for chosen in without_repeats(examples))

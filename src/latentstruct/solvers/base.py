@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
@@ -17,6 +16,7 @@ from latentstruct.core.protocols import Callback, Checkpointer, Problem, Result,
 from latentstruct.core.types import Vector, Weights
 from latentstruct.core.validation import check_choice, check_flag, is_real
 from latentstruct.exceptions import InputError
+from latentstruct.parallel.threads import one_blas_thread
 from latentstruct.persistence.checkpoints import restoring
 from latentstruct.persistence.state_trees import (
     CONTEXT,
@@ -392,8 +392,7 @@ def least_scale(weights: Vector) -> float:
 @contextmanager
 def solving() -> Iterator[None]:
     """Keep BLAS to one thread, and leave it to `Monitor.offer` to report overflows."""
-    # BLAS threads wait for each other by spinning: on busy cores, twelve times slower than one thread.
-    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         yield
 
 

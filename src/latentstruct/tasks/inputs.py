@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct._native.rows import add_rows_transposed, rows_dot, rows_times_weights
+from latentstruct._native.rows import add_rows_transposed, compress_matrix, rows_dot, rows_times_weights
 from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices
@@ -92,14 +92,9 @@ def with_own_indices(matrix: Any) -> Any:
 
 def compress(matrix: Any) -> Compressed:
     """Return copies of row pointers, features and values of the CSR form; no values if all are 1."""
-    if issparse(matrix):
-        pointers, features, data = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.copy()
-    else:
-        values, n_features = np.ravel(matrix), matrix.shape[1]
-        # NumPy is three times as fast on flags.
-        places = np.flatnonzero(values != 0.0)
-        pointers = np.searchsorted(places, n_features * np.arange(len(matrix) + 1))
-        features, data = (places % max(1, n_features)).astype(np.int32), values[places]
+    if not issparse(matrix):
+        return compress_matrix(matrix)
+    pointers, features, data = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.copy()
     return pointers, features, np.zeros(0) if (data == 1.0).all() else data
 
 
