@@ -44,7 +44,5 @@ def search_to_the_end(
 ) -> None:
     """Replace `chosen` (k,) by the best choice of a query; Ctrl-C is noticed every `portion` nodes."""
 
-def choice_features(
-    coverage: Coverage, queries: Indices, chosen: Indices, slopes: Vector, covered: Vector, /
-) -> None:
+def choice_features(coverage: Coverage, queries: Indices, chosen: Indices, slopes: Vector, covered: Vector, /) -> None:
     """Write Ψ(x, y) of each choice into slopes (m, d), and the weight of its subtopics into covered (m,)."""

@@ -30,17 +30,13 @@ def label_highest(
     scores is (n,), rows (m,) lists the rows of one class, descending (m,) their scores in order.
     """
 
-def count_swapped(
-    positives: Vector, negatives: Vector, margin: float, before: Indices, after: Indices, /
-) -> int:
+def count_swapped(positives: Vector, negatives: Vector, margin: float, before: Indices, after: Indices, /) -> int:
     """before[i] = negatives, after[j] = positives with which i or j makes a pair p_i − q_j < margin; return their sum.
 
     Both lists of scores descend.
     """
 
-def best_places(
-    positives: Vector, negatives: Vector, harmonic: Vector, loss_weight: float, places: Indices, /
-) -> None:
+def best_places(positives: Vector, negatives: Vector, harmonic: Vector, loss_weight: float, places: Indices, /) -> None:
     """places[j] = number of positives before the negative j in the ranking of the highest loss and score.
 
     Both lists of scores descend, harmonic (p + q + 1,) holds 0, 1, 1 + 1/2, …; loss_weight is 1/p, or 0 for the score
@@ -53,9 +49,7 @@ def count_placed(places: Indices, before: Indices, /) -> float:
 def add_selected_rows(matrix: Vector, rows: Indices, coefficients: Vector, out: Vector, /) -> None:
     """Out += Σ coefficients[r]·matrix[r] over the listed rows r; matrix is (n, d), coefficients (n,)."""
 
-def select_first(
-    scores: Vector, preferred: NDArray[np.bool_], offsets: Indices, chosen: Indices, /
-) -> None:
+def select_first(scores: Vector, preferred: NDArray[np.bool_], offsets: Indices, chosen: Indices, /) -> None:
     """chosen[i] = the first documents of query i in their order, as flat positions; −1 behind a short list.
 
     Query i holds the documents offsets[i] … offsets[i+1]. Preferred documents come before all others, then the higher

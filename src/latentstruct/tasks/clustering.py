@@ -17,7 +17,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.kernels import pairs as pair_kernels
 from latentstruct.kernels.modes import MODES
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters, wrong_pairs
-from latentstruct.planes.plane import Atoms, Planes, Slopes, empty_atoms
+from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.inputs import InputRows, compress, is_finite_number
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
@@ -37,7 +37,9 @@ class PairBatch(FlatBatch):
     row_of: NDArray[np.int32]
     pairs: Indices
 
-    def problem(self, query: Query) -> tuple[Any, ...]:
+    def problem(
+        self, query: Query
+    ) -> tuple[Rows, NDArray[np.int32], Vector, Vector, Indices, Indices, Indices, Indices, int]:
         """Return the pairs, weights, documents and mode of a query as kernels take them.
 
         The scores of all distinct rows are among them, or none if the documents have fewer pairs.
