@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import reference
-from latentstruct._native import clustering
 from latentstruct import LatentSSVM, StructuralSVM
+from latentstruct._native import clustering
 from latentstruct.core.protocols import Temperature
 from latentstruct.data.documents import Document, Mention
 from latentstruct.exceptions import InputError

@@ -20,10 +20,10 @@ from measure_reference import (
 from scipy import sparse
 
 import reference
-from latentstruct._native.measures import best_f_table
 from latentstruct import (
     StructuralSVM,
 )
+from latentstruct._native.measures import best_f_table
 from latentstruct.core.protocols import Prediction
 from latentstruct.tasks.measure.set_losses import TableLoss, TwoClasses
 from latentstruct.tasks.measure.task import MEASURES, Measure
