@@ -52,7 +52,7 @@ using AtomTable = AtomsOf<Column, double>;
 // out[g] = x_row · vector at the weights of columns[g]. Four sums at a time: one alone would wait for each addition to
 // finish before the next. Entries of the row are read once for all G columns.
 template <int G, bool UNIT>
-LATENTSTRUCT_INLINE void row_dots(const Rows &rows, Index row, const Column *columns, const double *vector, double *out) {
+LATENTSTRUCT_INLINE void dot_columns(const Rows &rows, Index row, const Column *columns, const double *vector, double *out) {
   Index k = rows.indptr[row];
   const Index last = rows.indptr[row + 1];
   double lanes[G][4] = {};
@@ -72,28 +72,18 @@ LATENTSTRUCT_INLINE void row_dots(const Rows &rows, Index row, const Column *col
   for (int g = 0; g < G; ++g) out[g] = (lanes[g][0] + lanes[g][1]) + (lanes[g][2] + lanes[g][3]);
 }
 
-template <int G>
-LATENTSTRUCT_INLINE void row_dots(const Rows &rows, Index row, const Column *columns, const double *vector, double *out) {
-  if (rows.data) row_dots<G, false>(rows, row, columns, vector, out);
-  else row_dots<G, true>(rows, row, columns, vector, out);
-}
-
-// x_row · vector at the weights of `column`.
-LATENTSTRUCT_INLINE double row_dot(const Rows &rows, Index row, Column column, const double *vector) {
-  double product;
-  row_dots<1>(rows, row, &column, vector, &product);
-  return product;
-}
-
-// vector += coefficient · x_row at the weights of `column`.
-LATENTSTRUCT_INLINE void row_add(const Rows &rows, Index row, Column column, double coefficient, double *vector) {
-  double *shifted = vector + column;
-  const std::uint32_t *places = rows.places;
-  const double *data = rows.data;
+// vector += coefficients[g] · x_row at the weights of columns[g], for G columns.
+template <int G, bool UNIT>
+LATENTSTRUCT_INLINE void add_columns(const Rows &rows, Index row, const Column *columns, const double *coefficients,
+                                     double *vector) {
   Index k = rows.indptr[row];
   const Index last = rows.indptr[row + 1];
+  double *at[G];
+  for (int g = 0; g < G; ++g) at[g] = vector + columns[g];
   const auto step = [&](Index entry) __attribute__((always_inline)) {
-    shifted[places[entry]] += data ? coefficient * data[entry] : coefficient;
+    const std::size_t place = rows.places[entry];
+    const double value = UNIT ? 1.0 : rows.data[entry];
+    for (int g = 0; g < G; ++g) at[g][place] += UNIT ? coefficients[g] : coefficients[g] * value;
   };
   for (; k + 4 <= last; k += 4) {
     step(k);
@@ -104,21 +94,44 @@ LATENTSTRUCT_INLINE void row_add(const Rows &rows, Index row, Column column, dou
   for (; k < last; ++k) step(k);
 }
 
-// products[a] = atom a · vector for n atoms. Neighbors often share their row, as those of the classes of an example do.
+// The same for n columns.
+LATENTSTRUCT_INLINE void dot_row(const Rows &rows, Index row, const Column *columns, Index n, const double *vector, double *out) {
+  const auto all = [&](auto unit) __attribute__((always_inline)) {
+    Index g = 0;
+    for (; g + 4 <= n; g += 4) dot_columns<4, unit>(rows, row, columns + g, vector, out + g);
+    for (; g + 2 <= n; g += 2) dot_columns<2, unit>(rows, row, columns + g, vector, out + g);
+    if (g < n) dot_columns<1, unit>(rows, row, columns + g, vector, out + g);
+  };
+  if (rows.data) all(std::false_type());
+  else all(std::true_type());
+}
+
+LATENTSTRUCT_INLINE void add_row(const Rows &rows, Index row, const Column *columns, Index n, const double *coefficients,
+                                 double *vector) {
+  const auto all = [&](auto unit) __attribute__((always_inline)) {
+    Index g = 0;
+    for (; g + 2 <= n; g += 2) add_columns<2, unit>(rows, row, columns + g, coefficients + g, vector);
+    if (g < n) add_columns<1, unit>(rows, row, columns + g, coefficients + g, vector);
+  };
+  if (rows.data) all(std::false_type());
+  else all(std::true_type());
+}
+
+// Where the run of atoms from `a` with the same row ends, at most at n.
+template <typename A> LATENTSTRUCT_INLINE Index end_of_row(const A &atoms, Index a, Index n) {
+  const Column row = atoms.row[a];
+  while (++a < n && atoms.row[a] == row) {}
+  return a;
+}
+
+// products[a] = atom a · vector for n atoms. It is faster if those of one row are neighbors.
 template <typename A>
 LATENTSTRUCT_INLINE void atom_products(const Rows &rows, const A &atoms, Index n, const double *vector, double *products) {
-  for (Index a = 0; a < n;) {
-    const Column row = atoms.row[a];
-    if (row < 0) {
-      products[a] = vector[atoms.column[a]];
-      ++a;
-    } else if (a + 1 < n && atoms.row[a + 1] == row) {
-      row_dots<2>(rows, row, atoms.column + a, vector, products + a);
-      a += 2;
-    } else {
-      row_dots<1>(rows, row, atoms.column + a, vector, products + a);
-      ++a;
-    }
+  for (Index a = 0, end; a < n; a = end) {
+    end = end_of_row(atoms, a, n);
+    if (atoms.row[a] < 0)
+      for (Index b = a; b < end; ++b) products[b] = vector[atoms.column[b]];
+    else dot_row(rows, atoms.row[a], atoms.column + a, end - a, vector, products + a);
   }
   for (Index a = 0; a < n; ++a) products[a] *= atoms.value[a];
 }
@@ -129,7 +142,10 @@ LATENTSTRUCT_INLINE double plane_dot(const Rows &rows, const A &atoms, Index n, 
   double total = 0.0;
   for (Index a = 0; a < n; ++a) {
     const Column row = atoms.row[a], column = atoms.column[a];
-    total += atoms.value[a] * (row < 0 ? vector[column] : row_dot(rows, row, column, vector));
+    double product;
+    if (row < 0) product = vector[column];
+    else dot_row(rows, row, &column, 1, vector, &product);
+    total += atoms.value[a] * product;
   }
   return total;
 }
@@ -140,7 +156,7 @@ LATENTSTRUCT_INLINE void plane_add(const Rows &rows, const A &atoms, Index n, do
   for (Index a = 0; a < n; ++a) {
     const double step = coefficient * atoms.value[a];
     if (atoms.row[a] < 0) vector[atoms.column[a]] += step;
-    else row_add(rows, atoms.row[a], atoms.column[a], step, vector);
+    else add_row(rows, atoms.row[a], atoms.column + a, 1, &step, vector);
   }
 }
 

@@ -115,9 +115,22 @@ struct Kept {
       const Number *first = numbers + start[p], *last = first + length[p] - (n_atoms - n);
       for (const Number *k = first; k < last; ++k) memo[*k] += coefficients[p];
     }
-    for (Index a = 0; a < n; ++a) {
-      // Coefficients that sum to zero leave rounding errors on shared atoms, not worth a pass over a row.
-      if (std::abs(memo[a]) > 1e-14 * scale) plane_add(rows, table.from(a), 1, memo[a], vector);
+    // Atoms of one row with a coefficient. Coefficients that sum to zero leave rounding errors on shared atoms, not worth a
+    // pass over a row.
+    constexpr Index MOST = 16;
+    Column columns[MOST];
+    double steps[MOST];
+    for (Index a = 0, end; a < n; a = end) {
+      end = end_of_row(table, a, std::min(n, a + MOST));
+      Index found = 0;
+      for (Index b = a; b < end; ++b) {
+        columns[found] = table.column[b];
+        steps[found] = memo[b] * table.value[b];
+        found += std::abs(memo[b]) > 1e-14 * scale;
+      }
+      if (table.row[a] >= 0) add_row(rows, table.row[a], columns, found, steps, vector);
+      else
+        for (Index j = 0; j < found; ++j) vector[columns[j]] += steps[j];
     }
   }
 };

@@ -274,7 +274,7 @@ struct Workspace {
   Places places;
   std::vector<std::int32_t> users, last_user, owner, found;
   std::vector<Column> rows, columns;
-  std::vector<Number> common;
+  std::vector<Number> order, common, spare;
   Doubles values, shares;
 };
 
@@ -301,8 +301,19 @@ Index take_numbers(Index n, const Tables &tables) {
   return start;
 }
 
-// Take atoms that no kept plane uses out of the example's table, and put common ones last. The first atom of a plane stays
-// first, because callers know planes by it; it does not count as common. All else stays in order.
+// Order numbers of atoms by row, equal ones as they are; mostly a few new ones follow many that are in order.
+void sort_by_row(std::vector<Number> &numbers, std::vector<Number> &spare, const Column *rows) {
+  const auto less = [&](Number a, Number b) { return rows[a] < rows[b]; };
+  const auto middle = std::is_sorted_until(numbers.begin(), numbers.end(), less);
+  if (middle == numbers.end()) return;
+  if (!std::is_sorted(middle, numbers.end(), less)) std::stable_sort(middle, numbers.end(), less);
+  spare.resize(numbers.size());
+  std::merge(numbers.begin(), middle, middle, numbers.end(), spare.begin(), less);
+  numbers.swap(spare);
+}
+
+// Take atoms that no kept plane uses out of the example's table, put common ones last, and order both kinds by row. The first
+// atom of a plane stays first, because callers know planes by it; it does not count as common. All else stays in order.
 void sort_table(Index example, const Tables &tables, const Slots &slots, Workspace &work) {
   const Kept kept(tables, slots, example);
   const Index length = kept.n_atoms, count = kept.count;
@@ -318,27 +329,26 @@ void sort_table(Index example, const Tables &tables, const Slots &slots, Workspa
       last_user[a] = static_cast<std::int32_t>(p);
     }
   }
-  const auto is_common = [&](Index a) { return users[a] == count; };
-  Index varied = 0, size = 0;
-  for (Index a = 0; a < length; ++a) {
-    varied += users[a] > 0 && !is_common(a);
-    size += users[a] > 0;
-  }
+  work.order.clear();
+  work.common.clear();
+  for (Index a = 0; a < length; ++a)
+    if (users[a] > 0) (users[a] == count ? work.common : work.order).push_back(static_cast<Number>(a));
+  const Index varied = work.order.size();
+  sort_by_row(work.order, work.spare, kept.table.row);
+  sort_by_row(work.common, work.spare, kept.table.row);
+  work.order.insert(work.order.end(), work.common.begin(), work.common.end());
   work.rows.assign(kept.table.row, kept.table.row + length);
   work.columns.assign(kept.table.column, kept.table.column + length);
   work.values.assign(kept.table.value, kept.table.value + length);
-  Index next_varied = 0, next_common = varied;
-  for (Index a = 0; a < length; ++a) {
-    if (users[a] == 0) continue;
-    const Index number = is_common(a) ? next_common++ : next_varied++;
+  for (std::size_t number = 0; number < work.order.size(); ++number) {
+    const Number a = work.order[number];
     kept.table.row[number] = work.rows[a];
     kept.table.column[number] = work.columns[a];
     kept.table.value[number] = work.values[a];
     users[a] = static_cast<std::int32_t>(number);
   }
-  tables.length[example] = size;
+  tables.length[example] = work.order.size();
   tables.varied[example] = varied;
-  work.common.resize(size - varied);
   for (Index p = 0; p < count; ++p) {
     Number *const first = kept.numbers + kept.start[p], *const last = first + kept.length[p], *end = first;
     Number *common = work.common.data();

@@ -82,7 +82,8 @@ void rows_dot(Rows rows, Indices selected, Vector vector, Out<double, 1> out) {
   require_length(selected.shape(0), out);
   for (std::size_t k = 0; k < selected.shape(0); ++k) {
     require(static_cast<std::size_t>(selected(k)) < rows.n, "selected rows must exist");
-    out(k) = row_dot(rows, selected(k), 0, vector.data());
+    const Column column = 0;
+    dot_row(rows, selected(k), &column, 1, vector.data(), &out(k));
   }
 }
 

@@ -74,8 +74,8 @@ def test_machine_code_is_made_anew_where_a_called_kernel_has_changed(tmp_path):
 
 
 def test_digest_follows_imports(tmp_path):
-    (tmp_path / "own.py").write_text("from latentstruct.kernels.chain import viterbi\n")
+    (tmp_path / "own.py").write_text("from latentstruct.kernels.forest import forests\n")
     (tmp_path / "alone.py").write_text("import numpy\n")
     digests = [jit.sources_digest(str(tmp_path / name)) for name in ("own.py", "alone.py", "none.py")]
     assert len(set(digests)) == 3
-    assert jit.IMPORTED.findall((jit.HERE / "half_chain.py").read_text()) == ["chain", "jit"]
+    assert jit.IMPORTED.findall((jit.HERE / "sparse.py").read_text()) == ["jit", "planes"]

@@ -11,10 +11,10 @@ from scipy import sparse
 import reference
 from latentstruct import LatentSSVM, StructuralSVM
 from latentstruct._native import clustering
+from latentstruct._native.pairs import distinct_rows
 from latentstruct.core.protocols import Temperature
 from latentstruct.data.documents import Document, Mention
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.pairs import distinct_rows
 from latentstruct.tasks import Coreference, CorrelationClustering
 from latentstruct.testing import check_task
 from latentstruct_papers import lssvm_coref

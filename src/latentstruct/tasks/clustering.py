@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import clustering as kernels
+from latentstruct._native.pairs import distinct_rows
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import latent_planes
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import pairs as pair_kernels
-from latentstruct.kernels.modes import MODES
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters, wrong_pairs
 from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
@@ -46,8 +45,7 @@ class PairBatch(FlatBatch):
         """
         documents, w, rows = query.examples(self), np.ascontiguousarray(query.w), self.inputs.rows
         n_rows, n_pairs = self.inputs.shape[0], int((self.pairs[documents + 1] - self.pairs[documents]).sum())
-        scores = np.empty(n_rows if n_rows <= n_pairs else 0)
-        pair_kernels.score_rows(rows, w, scores)
+        scores = self.inputs.times(w[:, None])[:, 0] if n_rows <= n_pairs else np.zeros(0)
         labels = self.truth if self.labelled else np.zeros(0, dtype=np.int64)
         return rows, self.row_of, scores, w, documents, self.pairs, self.offsets, labels, MODES[query.mode]
 
@@ -160,7 +158,7 @@ def merge_rows(inputs: InputRows) -> tuple[InputRows, NDArray[np.int32]]:
     """Return the distinct rows and the number of each row among them."""
     row_of, first = np.empty((2, inputs.shape[0]), dtype=np.int32)
     indptr, features, data = inputs.compressed
-    n_distinct = pair_kernels.distinct_rows(indptr, features.view(np.uint32), data.view(np.uint64), row_of, first)
+    n_distinct = distinct_rows(indptr, features.view(np.uint32), data.view(np.uint64), row_of, first)
     entries, pointers = positions(indptr, first[:n_distinct].astype(np.int64))
     merged = pointers, features[entries], data[entries] if len(data) else data
     return InputRows.of_compressed(merged, inputs.shape[1], 1), row_of

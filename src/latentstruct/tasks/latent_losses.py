@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.candidates import pool_candidates
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import require_labels
 from latentstruct.core.protocols import LatentSites, Query
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import as_reals
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.candidates import pool_candidates
 from latentstruct.tasks.labels import require_costs
 
 PlaneLosses = Callable[[Indices, Indices, Indices], Vector]

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from latentstruct._native.candidates import pool_candidates, pool_renyi
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import PooledParts, pool_linear
 from latentstruct.core.protocols import HARD, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, positions
 from latentstruct.core.validation import check_choice, check_integer
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.planes.plane import Planes
 from latentstruct.tasks.base import check_examples, require_one_latent_each
 from latentstruct.tasks.classes.multiclass import ClassTask

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from latentstruct._native import motif as kernels
 from latentstruct.core.types import Indices, Vector
-from latentstruct.kernels import motif as kernels
-from latentstruct.kernels.motif import Layout
+from latentstruct.tasks.motif.layout import Layout
 
 if TYPE_CHECKING:
     from latentstruct.tasks.motif.task import Motif, MotifBatch

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from latentstruct._native.parsing import BINARY, LEXICAL, UNARY
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import require_labels
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
@@ -17,11 +18,10 @@ from latentstruct.core.validation import is_ordered
 from latentstruct.data.trees import Constituent, Tree, check_tree, constituents, debinarise, is_plain, tagged_words
 from latentstruct.data.trees import without_unary_cycles as without_cycles
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.annotations import GoldTrees
-from latentstruct.kernels.parsing import BINARY, LEXICAL, UNARY, Derivations, Sentences, Spans
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.base import check_examples
-from latentstruct.tasks.parsing.grammar import Grammar, Layout, Token, weight_layout
+from latentstruct.tasks.parsing.arrays import Derivations, Sentences, Spans
+from latentstruct.tasks.parsing.grammar import GoldTrees, Grammar, Layout, Token, weight_layout
 
 ROUNDS = 4
 """Linearizations of F1 at the best tree so far, after the first three."""
