@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp, softmax
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import Line
@@ -26,7 +27,9 @@ from latentstruct import (
     LatentSSVM,
     Motif,
     Parsing,
+    PartsTask,
     PrecisionAtK,
+    SemiMarkov,
 )
 from latentstruct.core.protocols import Round
 from latentstruct.data.trees import Tree, words
@@ -100,6 +103,67 @@ def graph(share: float) -> Callable[[Rng], Problem]:
         return Problem(Graph(), X, [np.where(rng.random(16) < share, -1, y.ravel()) for y in Y], C=0.1)
 
     return make
+
+
+def segments(rng: Rng) -> Problem:
+    X, Y = [], []
+    for _ in range(40):
+        sizes = rng.integers(1, 5, 5)
+        ends = np.cumsum(sizes).tolist()
+        labels = rng.integers(0, 3, 5)
+        X.append(np.eye(3)[np.repeat(labels, sizes)] + rng.normal(size=(ends[-1], 3)))
+        whole = list(zip([0, *ends[:-1]], ends, labels.tolist(), strict=True))
+        Y.append([one for one in whole if rng.random() < 0.5])
+    return Problem(SemiMarkov([0, 1, 2], max_length=4), X, Y, C=0.3)
+
+
+class Items(PartsTask):
+    """Which items are taken; one of several rows of an item, which is not known, tells."""
+
+    latent = True
+
+    def parts(self, x: Any) -> Any:
+        return x.reshape(-1, x.shape[2])
+
+    def counts(self, x: Any, y: Any, *h: Any) -> Any:
+        return (np.eye(x.shape[1])[list(h[0])] * np.array(y)[:, None]).ravel()
+
+    def best(self, x: Any, scores: Any) -> Any:
+        table = scores.reshape(x.shape[:2])
+        return self.counts(x, table.max(axis=1) > 0, table.argmax(axis=1))
+
+    def best_completion(self, x: Any, y: Any, scores: Any) -> Any:
+        return self.counts(x, y, scores.reshape(x.shape[:2]).argmax(axis=1))
+
+    def output(self, x: Any, counts: Any) -> Any:
+        table = np.asarray(counts).reshape(x.shape[:2])
+        return tuple(table.sum(axis=1).astype(int).tolist()), tuple(table.argmax(axis=1).tolist())
+
+    def output_loss(self, y: Any, y_hat: Any, *h_hat: Any) -> float:
+        return float(np.sum(np.array(y) != np.array(y_hat)))
+
+    def part_losses(self, x: Any, y: Any) -> Any:
+        return float(sum(y)), np.repeat(1.0 - 2.0 * np.array(y), x.shape[1])
+
+    def random_latent(self, x: Any, y: Any, rng: Rng) -> Any:
+        return tuple(rng.integers(0, x.shape[1], len(y)).tolist())
+
+    def pool(self, x: Any, scores: Any, temperature: float) -> Any:
+        heights = np.hstack([np.zeros((len(x), 1)), scores.reshape(x.shape[:2])]) / temperature
+        return temperature * logsumexp(heights, axis=1).sum(), softmax(heights, axis=1)[:, 1:].ravel()
+
+    def pool_completion(self, x: Any, y: Any, scores: Any, temperature: float) -> Any:
+        heights, taken = scores.reshape(x.shape[:2]) / temperature, np.array(y)
+        return temperature * (logsumexp(heights, axis=1) @ taken), (softmax(heights, axis=1) * taken[:, None]).ravel()
+
+
+def parts(rng: Rng) -> Problem:
+    X, Y = [], []
+    for _ in range(40):
+        x, y = rows_with_signal(rng, 4, 5, 1.0)
+        X.append(np.concatenate([x, np.ones((4, 5, 1))], axis=2))
+        Y.append(tuple(y.tolist()))
+    return Problem(Items(), X, Y, C=0.3)
 
 
 def motif(length: int, width: int) -> Callable[[Rng], Problem]:
@@ -177,6 +241,8 @@ PROBLEMS: dict[str, Callable[[Rng], Problem]] = {
     "chain, 80 % unlabelled": chain(0.8),
     "grid, 40 % unlabelled": graph(0.4),
     "grid, 80 % unlabelled": graph(0.8),
+    "segments, half unknown": segments,
+    "parts": parts,
     "motif of 6 in 60": motif(60, 6),
     "motif of 10 in 100": motif(100, 10),
     "partial alignment": alignment,

@@ -16,6 +16,15 @@ using namespace latentstruct;
 
 namespace {
 
+// Weights of pairs are one block.
+constexpr Column FIRST = 0;
+
+double row_score(const Rows &rows, Index row, const double *w) {
+  double score;
+  dot_row(rows, row, &FIRST, 1, w, &score);
+  return score;
+}
+
 using Indices = In<Index, 1>;
 using Vector = In<double, 1>;
 using Numbers = Out<Index, 1>;
@@ -26,13 +35,6 @@ enum Mode : Index { FREE, AUGMENTED, CLAMPED };
 
 // Up to this many items, partitions are found by dynamic programming over subsets, above by merging and moving items.
 constexpr Index EXACT_ITEMS = 10, MOST_SWEEPS = 100;
-
-double row_dot(const Rows &rows, Index row, const double *w) {
-  const Column column = 0;
-  double product;
-  dot_row(rows, row, &column, 1, w, &product);
-  return product;
-}
 
 Index pair_number(Index i, Index j, Index n_items) { return i * n_items - i * (i + 1) / 2 + j - i - 1; }
 
@@ -89,7 +91,7 @@ struct Problem {
         scores[p] = -INFINITE;
         return;
       }
-      scores[p] = known ? known[row[p]] : row_dot(rows, row[p], w);
+      scores[p] = known ? known[row[p]] : row_score(rows, row[p], w);
       if (mode == AUGMENTED) scores[p] += inside ? -1.0 : penalty;
     });
   }
@@ -162,7 +164,7 @@ void forests(Rows rows, In<std::int32_t, 1> row_of, Vector known, Vector w, Indi
     pointers(k + 1) = pointers(k) + (end - found);
     losses(k) = mode == AUGMENTED ? forest_loss(found, end - found, first, n_items, problem.labels(k), penalty) : 0.0;
     values(k) = losses(k);
-    for (; found < end; ++found) values(k) += row_dot(rows, row_of(*found), w.data());
+    for (; found < end; ++found) values(k) += row_score(rows, row_of(*found), w.data());
   }
 }
 
@@ -431,7 +433,6 @@ void partition_atoms(Rows rows, In<std::int32_t, 1> row_of, Indices documents, I
     atoms.row[end] = static_cast<Column>(row), atoms.column[end] = static_cast<Column>(column), atoms.value[end++] = value;
   };
   Scores slope(n_features);
-  const Column first_column = 0;
   const Index *label = labels.data();
   pointers(0) = 0;
   for (std::size_t k = 0; k < documents.shape(0); ++k) {
@@ -441,7 +442,7 @@ void partition_atoms(Rows rows, In<std::int32_t, 1> row_of, Indices documents, I
     const bool by_weights = counts(k) > n_features;
     each_pair(n_items, [&](Index p, Index i, Index j) {
       if (label[i] != label[j]) return;
-      if (by_weights) add_row(rows, row[p], &first_column, 1, &share, slope.data());
+      if (by_weights) add_row(rows, row[p], &FIRST, 1, &share, slope.data());
       else put(row[p], 0, share);
     });
     if (by_weights) {

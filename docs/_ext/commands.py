@@ -67,17 +67,20 @@ def kind_lines() -> Iterator[str]:
 
 def matrix_lines() -> Iterator[str]:
     """Yield the table of structures and estimators, and the reasons for its gaps."""
-    from latentstruct.core.capabilities import CAPABILITIES, capability_matrix
+    from latentstruct.core.capabilities import CAPABILITIES, capabilities, shared_reasons, task_tags
 
     yield from [".. list-table::", "   :header-rows: 1", "   :stub-columns: 1", ""]
     rows = [["structure", *(one.name for one in CAPABILITIES)]]
-    rows += [
-        [f"`{name}`", *(support or "–" for support in found.values())] for name, found in capability_matrix().items()
-    ]
+    for name, tags in task_tags().items():
+        rows.append([f"`{name}`", *(support or "–" for support in capabilities(tags).values())])
     for row in rows:
         yield from (f"   {'* -' if k == 0 else '  -'} {cell}" for k, cell in enumerate(row))
-    yield from ["", "A dash has one of these reasons:", ""]
-    yield from (f"- {one.name}: {one.reason}." for one in CAPABILITIES)
+    yield from ["", "Reasons for a dash or a search:", ""]
+    for method, found in shared_reasons().items():
+        yield from (
+            f"- {method}, {', '.join(f'`{name}`' for name in names)}: {plain(reason)}."
+            for reason, names in found.items()
+        )
     yield ""
 
 

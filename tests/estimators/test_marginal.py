@@ -24,13 +24,13 @@ from latentstruct import (
     MinEntropySSVM,
     Motif,
     Multiclass,
+    SemiMarkov,
     StructuralSVM,
     StructuredEstimator,
     Subgradient,
     load,
 )
 from latentstruct.core.protocols import Temperature
-from latentstruct.tasks.chain.task import UNKNOWN
 
 
 def views(seed=0, n=40, states=4, d=5):
@@ -160,8 +160,8 @@ def test_min_entropy_refuses_what_it_cannot_do():
     X, y = views()
     with pytest.raises(InputError, match="alpha must be a finite number above 0, found 0"):
         MinEntropySSVM(LatentMulticlass(), alpha=0).fit(X, y)
-    with pytest.raises(InputError, match="Chain cannot pool latents by Rényi entropy"):
-        MinEntropySSVM(Chain()).fit([np.eye(2), np.eye(2)], [[0, UNKNOWN], [0, 1]])
+    with pytest.raises(InputError, match=r"SemiMarkov cannot pool latents by Rényi entropy.*NP-hard"):
+        MinEntropySSVM(SemiMarkov()).fit([np.eye(2), np.eye(2)], [[(0, 1, 0)], [(0, 2, 1)]])
     with pytest.raises(InputError, match="CCCP needs a difference of convex functions"):
         MinEntropySSVM(LatentMulticlass(), solver=CCCP()).fit(X, y)
 

@@ -413,11 +413,6 @@ class SwappedBatches(Batches):
         return COSTS[Y_hat, Y]
 
 
-class SwappedLatent(Listed):
-    def output_loss(self, y, h_hat, y_hat):
-        return float(y != y_hat)
-
-
 class OffsetListed(Listed):
     def output_loss(self, y, y_hat, h_hat):
         return 1.0 + COSTS[y, y_hat]
@@ -437,7 +432,6 @@ class OffsetListed(Listed):
         DoubleExamples,
         SwappedExamples,
         SwappedBatches,
-        SwappedLatent,
         OffsetListed,
     ],
 )
@@ -491,7 +485,7 @@ SLIPS = [
     (Parts, "part_losses", lambda self, x, y: (0.0, [[1.0] * 3]), r"part_losses of example 0 returned shape \(1, 3\)"),
     (Parts, "output", nothing, "Slip.output of example 0 returned None; expected an output"),
     (Parts, "output_loss", nothing, "output_loss of example 0 must return a finite number ≥ 0, got None"),
-    (Examples, "joint_feature", nothing, r"joint_feature of example 0 must be a numeric matrix \(None\)"),
+    (Examples, "joint_feature", nothing, "joint_feature of example 0 returned None; expected a vector"),
     (Examples, "joint_feature", lambda self, x, y: np.ones((2, 6)), r"joint_feature of example 0 .*shape \(2, 6\)"),
     (Examples, "joint_feature", lambda self, x, y: [[1.0], [2.0, 3.0]], "joint_feature of example 0 must be a numeric"),
     (Examples, "joint_feature", lambda self, x, y: 1.0, "joint_feature of example 0 must have two dimensions"),
@@ -559,3 +553,50 @@ def test_latents_need_more_methods(base, name):
     task = type("Slip", (kind,), {"latent": True, other: lambda self, *args: None})()
     with pytest.raises(TypeError, match=rf"Slip does not define {name}\(\)"):
         task.learn(*data())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "method", "message"),
+    [
+        (Examples, "argmax", lambda self, x: 0, r"Slip.argmax\(x\) must take the arguments \(x, w\): too many"),
+        (Examples, "joint_feature", lambda self, x, y, h: x, r"must take the arguments \(x, y\): missing .*'h'"),
+        (
+            Examples,
+            "output_loss",
+            lambda self, y_hat, y: 0.0,
+            r"must take the arguments \(y, y_hat\): has them in another",
+        ),
+        (
+            Parts,
+            "pool",
+            lambda self, scores, x, temperature: 0.0,
+            r"\(x, scores, temperature\): has them in another order",
+        ),
+        (Listed, "output_loss", lambda self, y, h_hat, y_hat: 0.0, r"\(y, y_hat, h_hat\): has them in another order"),
+        (Listed, "output_loss", lambda self, y, y_hat: 0.0, r"must take the arguments \(y, y_hat, h_hat\): too many"),
+    ],
+)
+def test_wrong_arguments_of_methods_are_named_before_training(kind, name, method, message):
+    with pytest.raises(TypeError, match=message):
+        StructuralSVM(type("Slip", (kind,), {name: method})()).fit(*data())
+
+
+@pytest.mark.parametrize(
+    ("kind", "methods", "message"),
+    [
+        (Examples, {"argmax": lambda self, x, w: (0, None)}, r"returned the pair \(0, None\) for example"),
+        (Parts, {"pool": lambda self, x, scores, temperature: 1.0}, r"was refused: pool of example 0 returned 1.0"),
+    ],
+)
+def test_slips_that_training_may_not_see_are_found_by_check_task(kind, methods, message):
+    with pytest.raises(AssertionError, match=message):
+        check_task(type("Slip", (kind,), methods)(), *data())
+
+
+def test_a_pool_at_another_temperature_is_found():
+    class Warm(Parts):
+        def pool(self, x, scores, temperature):
+            return super().pool(x, scores, 1.0)
+
+    with pytest.raises(AssertionError, match="the use of the temperature"):
+        check_task(Warm(), *data())

@@ -10,7 +10,17 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp, softmax
 
-from latentstruct import CRF, CandidateTask, HiddenCRF, LatentSSVM, PartsTask, StructuralSVM, load
+from latentstruct import (
+    CRF,
+    CandidateTask,
+    HiddenCRF,
+    LatentSSVM,
+    MarginalSSVM,
+    MinEntropySSVM,
+    PartsTask,
+    StructuralSVM,
+    load,
+)
 from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
 from latentstruct.testing import check_task
@@ -101,6 +111,17 @@ class Sides(PartsTask):
         return temperature * (logsumexp(heights, axis=1) @ taken), shares.ravel()
 
 
+class ListedSides(Sides):
+    def outputs(self, x):
+        return list(itertools.product((0, 1), repeat=len(x)))
+
+
+def side_data(seed, sizes=(3, 1, 4, 2)):
+    rng = np.random.default_rng(seed)
+    Y = [tuple(rng.integers(0, 2, n).tolist()) for n in sizes]
+    return rng, [rng.normal(size=(len(y), 2, 3)) for y in Y], Y
+
+
 def matchings(n_examples, seed, d=4):
     rng = np.random.default_rng(seed)
     Y = [tuple(rng.permutation(rng.integers(1, 5)).tolist()) for _ in range(n_examples)]
@@ -171,7 +192,7 @@ def test_soft_maxima_are_refused_where_there_are_none():
         pool = PartsTask.pool
 
     X, Y = matchings(3, 0)
-    with pytest.raises(InputError, match=r"HardMatching defines no pool\(\).*StructuralSVM"):
+    with pytest.raises(InputError, match=r"HardMatching knows the hard max only.*StructuralSVM.*pool\(\)"):
         CRF(HardMatching()).fit(X, Y)
     check_task(HardMatching(), X, Y)
     task = Sides()
@@ -226,3 +247,53 @@ def test_a_latent_output_must_be_a_pair():
     X, Y = [rng.normal(size=(2, 2, 3)) for _ in range(2)], [(1, 0), (0, 1)]
     with pytest.raises(InputError, match=r"Alone.output of example 0 returned 1; expected a pair \(y, h\)"):
         LatentSSVM(Alone()).fit(X, Y).predict(X)
+
+
+def test_listed_outputs_keep_the_contract_of_tasks():
+    _, X, Y = side_data(1)
+    check_task(ListedSides(), X, Y)
+
+
+def test_predictions_with_listed_outputs_sum_latents_out_first():
+    rng, X, Y = side_data(3)
+    task = ListedSides()
+    task.learn(X, Y)
+    batch, w, order = task.prepare(X), rng.normal(size=3), 2.0
+    marginal, entropy = task.decode(batch, w, Temperature(0.0, 1.0)), task.renyi_decode(batch, w, order)
+    for x, ours, other in zip(X, marginal, entropy, strict=True):
+        sides = x @ w
+        sums = {y: logsumexp(sides, axis=1) @ np.array(y) for y in task.outputs(x)}
+        sharp = {y: (logsumexp(order * sides, axis=1) @ np.array(y) - sums[y]) / (order - 1.0) for y in sums}
+        for found, values in ((ours, sums), (other, sharp)):
+            assert found.y == max(values, key=values.get)
+            assert found.score == pytest.approx(max(values.values()))
+            assert found.h == tuple((sides.argmax(axis=1) * np.array(found.y)).tolist())
+
+
+def test_training_with_listed_outputs():
+    rng = np.random.default_rng(2)
+    Y = [tuple(rng.integers(0, 2, 3).tolist()) for _ in range(30)]
+    X = [rng.normal(size=(3, 2, 3)) for _ in Y]
+    for x, y in zip(X, Y, strict=True):
+        x[np.arange(3), rng.integers(0, 2, 3), 0] += np.where(y, 5.0, -5.0)
+        x[:, :, 2] = 1.0
+    for make in (MarginalSSVM, MinEntropySSVM):
+        assert make(ListedSides(), C=1.0).fit(X, Y).score(X, Y) > 0.5
+    with pytest.raises(InputError, match="alpha is 1"):
+        MinEntropySSVM(ListedSides(), alpha=1.0).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        (lambda self, x: None, r"Wrong.outputs of example 0 must return a list of hashable outputs, got None"),
+        (lambda self, x: [[0]], r"must return a list of hashable outputs"),
+        (lambda self, x: [], "must return each output once and at least one"),
+        (lambda self, x: [(0,) * len(x)] * 2, "must return each output once"),
+        (lambda self, x: [(9,)], r"must contain the known output"),
+    ],
+)
+def test_wrong_lists_of_outputs_are_named(outputs, message):
+    _, X, Y = side_data(5)
+    with pytest.raises(InputError, match=message):
+        MarginalSSVM(type("Wrong", (Sides,), {"outputs": outputs})()).fit(X, Y)

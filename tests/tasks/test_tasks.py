@@ -1,10 +1,12 @@
 """Tasks against brute-force enumeration, and the public check of tasks against sound and broken ones."""
 
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import test_semi_markov
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -14,8 +16,9 @@ from latentstruct.core.oracles import RenyiOracle, SlackOracle
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.data.trees import Tree
 from latentstruct.exceptions import InputError
-from latentstruct.tasks import Alignment, CandidateTask, Chain, ExampleTask, Graph, Multiclass, Parsing
+from latentstruct.tasks import Alignment, CandidateTask, Chain, ExampleTask, Graph, Multiclass, Parsing, SemiMarkov
 from latentstruct.tasks.chain import batch as chain_batch
+from latentstruct.tasks.graph.inputs import GraphInput
 from latentstruct.testing import check_task
 
 MODES = ("free", "augmented", "clamped")
@@ -494,7 +497,45 @@ def slack_candidates():
     return rng, task, learned(task, table, truth), list_candidates(table, truth)
 
 
-@pytest.mark.parametrize("case", [slack_classes, slack_chain, slack_candidates])
+MULTIPLES = np.array([[0.0, 1.5, 0.5], [1.0, 0.0, 0.5], [2.0, 0.5, 0.0]])
+SEGMENT_COSTS = np.array([[0.0, 2.0], [1.5, 0.0]])
+
+
+def slack_graph():
+    rng = np.random.default_rng(9)
+    square = np.array([(0, 1), (1, 2), (2, 3), (3, 0)])
+    graphs = [GraphInput(rng.normal(size=(4, 2)), square), GraphInput(rng.normal(size=(2, 2)), square[:1])] * 2
+    truth = [rng.integers(0, 3, len(graph.features)) for graph in graphs]
+    task = Graph(labels=[0, 1, 2], costs=MULTIPLES)
+    batch = learned(task, graphs, truth)
+    listed = []
+    for graph, y in zip(graphs, truth, strict=True):
+        items = list(product(range(3), repeat=len(y)))
+        phi = np.zeros((len(items), task.n_features))
+        numbers = np.arange(task.n_features)
+        nodes, edges = task.node_weights(numbers), task.edge_weights(numbers)[0]
+        for row, x in zip(phi, items, strict=True):
+            for v, s in enumerate(x):
+                row[nodes[:, s]] += graph.features[v]
+            for a, b in graph.edges:
+                row[edges[x[a], x[b]]] += 1.0
+        losses = [sum(MULTIPLES[a, b] for a, b in zip(y, x, strict=True)) for x in items]
+        listed.append(
+            reference.Listed(phi, np.array(losses), np.arange(len(items)), items.index(tuple(y.tolist())), items)
+        )
+    return rng, task, batch, listed
+
+
+def slack_segments():
+    rng, X, Y = test_semi_markov.data(11, latent=False)
+    task = SemiMarkov(test_semi_markov.LABELS, max_length=3, costs=SEGMENT_COSTS)
+    batch = learned(task, X, Y)
+    pairs = zip(X, Y, strict=True)
+    listed = [test_semi_markov.listed(x, test_semi_markov.numbered(y), 3, SEGMENT_COSTS) for x, y in pairs]
+    return rng, task, batch, listed
+
+
+@pytest.mark.parametrize("case", [slack_classes, slack_chain, slack_candidates, slack_graph, slack_segments])
 def test_slack_rescaling_is_the_enumeration(case):
     rng, task, batch, listed = case()
     weights = np.linspace(0.5, 2.0, len(listed))
@@ -704,8 +745,9 @@ class RefusesHard(Multiclass):
 
 
 class PoorSlack(Multiclass):
-    def slack(self, batch, query):
-        return self.pool_batch(batch, replace(query, mode="clamped"))
+    def loss_levels(self, batch, query):
+        levels = super().loss_levels(batch, query)
+        return replace(levels, scores=np.where(levels.losses > 0, -np.inf, levels.scores))
 
 
 class FewPredictions(Multiclass):
@@ -742,7 +784,7 @@ class Unlabelled(Multiclass):
         (WrongShape, "must return 7 planes"),
         (NotFinite, "value nan"),
         (RefusesHard, "was refused: not today"),
-        (PoorSlack, "slack.. reaches"),
+        (PoorSlack, "loss_levels.. reaches"),
         (FewPredictions, "6 predictions for 7 examples"),
         (ScalarLoss, "shape .., expected .7,."),
         (Unlabelled, "not labelled"),

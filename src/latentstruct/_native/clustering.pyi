@@ -39,7 +39,7 @@ def forests(
     """
 
 def spanning_tree(scores: Vector, link: Indices, height: Vector, /) -> None:
-    """Grow a maximum spanning tree: v hangs on link[v], or on nothing (−1), by an edge of score height[v]."""
+    """Grow a maximum spanning tree from item 0: v is linked to link[v], or to nothing (−1), by a score height[v]."""
 
 def component_labels(edges: Indices, labels: Indices, /) -> int:
     """Number the components of the graph with the given edges (E, 2) by first appearance.

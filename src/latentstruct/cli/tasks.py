@@ -136,11 +136,11 @@ def tasks(
 
 def show_matrix(json: bool) -> None:
     """Print which structures support which estimators."""
-    from latentstruct.core.capabilities import CAPABILITIES, capability_matrix
+    from latentstruct.core.capabilities import CAPABILITIES, capabilities, reasons, shared_reasons, task_tags
 
-    rows = capability_matrix()
+    rows = {name: capabilities(tags) for name, tags in task_tags().items()}
     if json:
-        print_json({"structures": rows, "reasons": {one.name: one.reason for one in CAPABILITIES}})
+        print_json({"structures": rows, "reasons": {name: reasons(tags) for name, tags in task_tags().items()}})
         return
     width = max(map(len, rows))
     for number, one in enumerate(CAPABILITIES, 1):
@@ -148,9 +148,11 @@ def show_matrix(json: bool) -> None:
     print("\n" + " " * width + "".join(f"  {number:<9}" for number in range(1, len(CAPABILITIES) + 1)).rstrip())
     for name, supported in rows.items():
         print((f"{name:<{width}}" + "".join(f"  {support or '-':<9}" for support in supported.values())).rstrip())
-    print("\n- because")
-    for number, one in enumerate(CAPABILITIES, 1):
-        print(f"{number}  {one.reason}")
+    width = max(shutil.get_terminal_size().columns, 60)
+    for number, found in enumerate(shared_reasons().values(), 1):
+        for reason, names in found.items():
+            text = f"{', '.join(names)}: {reason}"
+            print("\n" + textwrap.fill(text, width, initial_indent=f"{number}  ", subsequent_indent="   "))
 
 
 def show_all(guides: Sequence[TaskGuide], json: bool) -> None:

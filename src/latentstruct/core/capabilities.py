@@ -1,9 +1,14 @@
-"""Which methods a structure supports, from its tags."""
+"""Which methods a structure supports, from its tags, and why it does not support the others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from latentstruct.core.protocols import TaskTags
+
+ALWAYS_LATENT = "something is always hidden when the output is known"
+NO_LATENTS = "nothing is hidden when the output is known"
+NO_SUMS = "only the best output is computed, not sums over all outputs"
+SEARCH = "search"
 
 
 @dataclass(frozen=True)
@@ -14,59 +19,74 @@ class Capability:
     ----------
     name : str
         The estimator, and its variant.
+    conditions : tuple of (callable, str)
+        Conditions on tags that all must hold, each with the reason that a structure without it has. Structures may give
+        a reason of their own for the last one, `TaskTags.reasons`.
     support : callable
-        Returns how tags support it, "" if they do not.
-    reason : str
-        Why a structure does not support it.
+        Returns how the method is supported where the conditions hold. "search" is in want of a reason too.
     """
 
     name: str
-    support: Callable[[TaskTags], str]
-    reason: str
+    conditions: tuple[tuple[Callable[[TaskTags], bool], str], ...]
+    support: Callable[[TaskTags], str] = lambda tags: "yes"
+
+    def of(self, tags: TaskTags) -> tuple[str, str]:
+        """Return how tags support the method, "" if they do not, and why not or only by a search, "" if they do."""
+        for holds, reason in self.conditions[:-1]:
+            if not holds(tags):
+                return "", reason
+        holds, reason = self.conditions[-1]
+        support = self.support(tags) if holds(tags) else ""
+        return support, tags.reasons.get(self.name, reason) if support in ("", SEARCH) else ""
 
 
-NO_LATENTS = "nothing is hidden when the output is known"
-NO_SUMS = "only the best output is computed, not sums over all outputs"
+LATENT = (lambda tags: tags.latent != "never", NO_LATENTS)
+OBSERVED = (lambda tags: tags.latent != "always", ALWAYS_LATENT)
+SOFT = (lambda tags: tags.soft, NO_SUMS)
 CAPABILITIES = (
-    Capability("StructuralSVM", lambda tags: "" if tags.latent == "always" else "yes", "the task always has latents"),
+    Capability("StructuralSVM", (OBSERVED,)),
     Capability(
         "StructuralSVM, slack rescaling",
-        lambda tags: "" if tags.latent == "always" else "exact" if tags.exact_slack else "search",
-        "slack rescaling is defined without latents",
+        (OBSERVED, (lambda tags: True, "the best output of each loss is not known")),
+        lambda tags: "exact" if tags.exact_slack else SEARCH,
     ),
-    Capability("CRF", lambda tags: "yes" if tags.soft and tags.latent != "always" else "", NO_SUMS),
-    Capability("LatentSSVM", lambda tags: "yes" if tags.latent != "never" else "", NO_LATENTS),
+    Capability("CRF", (OBSERVED, SOFT)),
+    Capability("LatentSSVM", (LATENT,)),
     Capability(
         "MarginalSSVM",
-        lambda tags: "yes" if tags.soft and tags.two_temperatures and tags.latent != "never" else "",
-        f"{NO_LATENTS}, {NO_SUMS}, or latents cannot be summed out before outputs are maximized",
+        (LATENT, SOFT, (lambda tags: tags.two_temperatures, "latents are pooled together with outputs, not before")),
     ),
-    Capability(
-        "HiddenCRF",
-        lambda tags: "yes" if tags.soft and tags.latent != "never" else "",
-        f"{NO_LATENTS}, or {NO_SUMS}",
-    ),
-    Capability(
-        "StructuredEstimator, soft",
-        lambda tags: "" if not tags.soft else "any ε" if tags.two_temperatures else "ε_y = ε_h",
-        NO_SUMS,
-    ),
+    Capability("HiddenCRF", (LATENT, SOFT)),
+    Capability("StructuredEstimator, soft", (SOFT,), lambda tags: "any ε" if tags.two_temperatures else "ε_y = ε_h"),
     Capability(
         "MinEntropySSVM",
-        lambda tags: "yes" if tags.renyi else "",
-        "the entropy of the latents of each output needs outputs that can be listed or eliminated last",
+        (LATENT, SOFT, (lambda tags: tags.renyi, "the entropy of the latents of each output is not computed")),
     ),
-    Capability("ModLat", lambda tags: "yes" if tags.latent_loss else "", "no loss between latents is defined"),
+    Capability("ModLat", (LATENT, (lambda tags: tags.latent_loss, "no loss between latents is defined"))),
 )
 
 
 def capabilities(tags: TaskTags) -> dict[str, str]:
     """Return how a structure with these tags supports each method, "" where it does not."""
-    return {one.name: one.support(tags) for one in CAPABILITIES}
+    return {one.name: one.of(tags)[0] for one in CAPABILITIES}
 
 
-def capability_matrix() -> dict[str, dict[str, str]]:
-    """Return how each structure of the library supports each method."""
+def reasons(tags: TaskTags) -> dict[str, str]:
+    """Return why a structure with these tags does not support a method, or only by a search."""
+    return {one.name: one.of(tags)[1] for one in CAPABILITIES if one.of(tags)[1]}
+
+
+def task_tags() -> dict[str, TaskTags]:
+    """Return the tags of each structure of the library."""
     from latentstruct import tasks
 
-    return {name: capabilities(getattr(tasks, name).tags) for name in tasks.__all__}
+    return {name: getattr(tasks, name).tags for name in tasks.__all__}
+
+
+def shared_reasons() -> dict[str, dict[str, list[str]]]:
+    """Return for each method the reasons why it is not supported, or only by a search, each with its structures."""
+    found: dict[str, dict[str, list[str]]] = {one.name: {} for one in CAPABILITIES}
+    for name, tags in task_tags().items():
+        for method, reason in reasons(tags).items():
+            found[method].setdefault(reason, []).append(name)
+    return found

@@ -16,6 +16,7 @@ from latentstruct.core.protocols import (
     ApproximateBatch,
     Batch,
     Mode,
+    Pooled,
     Query,
     RememberingBatch,
     RenyiTask,
@@ -281,10 +282,10 @@ class RenyiOracle(TaskOracle):
 class SlackOracle(TaskOracle):
     """The augmented side with slack rescaling: f_i(w) = max_y Δ_i(y)·(1 + s(y) − s(y_i)) ≥ 0.
 
-    A plane of f_i is Δ·(1 + (φ(y) − φ(y_i))·w). A task may find the maximizer ŷ itself, see `BaseTask.slack`.
-    Otherwise it is searched among the answers of the margin oracle for scaled losses, argmax_y s(y) + λΔ(y). These
-    cover only the convex hull of the pairs (Δ, s), so the answers are then marked inexact: their planes are below f_i,
-    but may not be tight.
+    A plane of f_i is Δ·(1 + (φ(y) − φ(y_i))·w). The maximizer is among the best outputs of each loss, where a task
+    knows these (`Task.loss_levels`). Otherwise it is searched among the answers of the margin oracle for scaled losses,
+    argmax_y s(y) + λΔ(y). These cover only the convex hull of the pairs (Δ, s), so the answers are then marked inexact:
+    their planes are below f_i, but may not be tight.
     """
 
     mode: Mode = "augmented"
@@ -302,12 +303,12 @@ class SlackOracle(TaskOracle):
 
     def _argmax(self, w: Vector, rows: Indices) -> Planes:
         query = Query(w, "augmented", rows=rows)
-        direct = self.task.slack(self.batch, query)
-        if direct is not None:
-            return as_planes(self.task, self.batch, query, direct, "slack")
+        levels = self.task.loss_levels(self.batch, query)
         # The true output, whose product is 0, is always among those that are compared.
         best, best_product = self.truth.take(rows), np.zeros(len(rows))
         true_score = best.dot(w)
+        if levels is not None:
+            return as_planes(self.task, self.batch, query, Pooled(*levels.best(true_score)), "loss_levels")
         for scale in self.scales:
             found = planes_of(self.task, self.batch, Query(w / scale, "augmented", rows=rows))
             product = found.offsets * (1.0 + found.dot(w) - true_score)

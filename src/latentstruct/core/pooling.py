@@ -24,7 +24,7 @@ def require_hard_max(task: Task, temperature: Temperature) -> None:
     if temperature != HARD:
         raise InputError(
             f"{type(task).__name__} knows the hard max only, but the temperature is {tuple(temperature)}: use "
-            "StructuralSVM or LatentSSVM, or write the structure as a CandidateTask"
+            "StructuralSVM or LatentSSVM, define pool() of a PartsTask, or write the structure as a CandidateTask"
         )
 
 
@@ -35,9 +35,10 @@ def check_query(task: Task, batch: Batch, query: Query) -> None:
     if not tags.soft:
         require_hard_max(task, temperature)
     elif task.latent and not tags.two_temperatures and temperature.output != temperature.latent:
+        reason = tags.reasons.get("MarginalSSVM", "")
         raise InputError(
             f"{type(task).__name__} pools outputs and latents at one temperature, but temperature is "
-            f"{tuple(temperature)}: use LatentSSVM or HiddenCRF"
+            f"{tuple(temperature)}: use LatentSSVM or HiddenCRF" + (f" ({reason})" if reason else "")
         )
 
 

@@ -4,7 +4,7 @@ A *task* knows one structure and no solver; a *solver* knows objectives and plan
 only composes them. `latentstruct.testing` checks these contracts for people who write their own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import short_repr
+from latentstruct.core.levels import LossLevels
 from latentstruct.core.types import Indices, Vector, Weights
 from latentstruct.parallel.threads import Chunks
 from latentstruct.planes.plane import Plane, Planes, Slopes
@@ -202,7 +203,7 @@ class TaskTags:
     above_truth : bool
         Whether inexact answers are never below those of the true output; else the oracle takes the larger of both.
     exact_slack : bool
-        Whether `slack` finds the maximizer of the slack-rescaled loss; see `BaseTask.slack`.
+        Whether `loss_levels` finds outputs by their loss, so that slack rescaling is exact.
     renyi : bool
         Whether `renyi_pool` pools latents by Rényi entropy, as `MinEntropySSVM` needs.
     latent_loss : bool
@@ -221,6 +222,9 @@ class TaskTags:
         Whether `prepare` and `decode` release the interpreter lock.
     refit_parameters : tuple of str
         Parameters that stored batches do not depend on, so that they may be changed later.
+    reasons : mapping of str to str
+        Why the structure does not support a method, or only by a search, by the names of
+        `latentstruct.core.capabilities`. Reasons that hold for all structures need not be given.
     """
 
     latent: Literal["never", "possible", "always"] = "never"
@@ -242,6 +246,7 @@ class TaskTags:
     storable: bool = False
     threaded_decoding: bool = False
     refit_parameters: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 B = TypeVar("B", bound=Batch)
@@ -273,8 +278,8 @@ class Task(Protocol[B]):
     def pool_batch(self, batch: B, query: Query) -> Pooled:
         """Pool the outputs and latents of the examples of a query."""
 
-    def slack(self, batch: B, query: Query) -> Pooled | None:
-        """Return the maximizers of Δ·(1 + s − s_i), or None if they have to be searched."""
+    def loss_levels(self, batch: B, query: Query) -> LossLevels | None:
+        """Return the best outputs of each loss, by scores without losses; None if they are not known."""
 
     def plane_losses(self, batch: B) -> Any:
         """Return the losses that planes found with other losses have now; None if they are not known."""

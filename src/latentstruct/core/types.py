@@ -64,3 +64,9 @@ def locate(offsets: Indices, position: int) -> tuple[int, int]:
 def split(flat: NDArray, offsets: Indices) -> list[NDArray]:
     """Return the part of each item of a flat array, not copied."""
     return [flat[start:end] for start, end in pairwise(offsets.tolist())]
+
+
+def sums_by(items: Indices, values: Vector, n: int) -> Vector:
+    """Return the sum of the values of each of n items."""
+    # The sums of no values at all would be integers.
+    return np.bincount(items, values, n).astype(np.float64, copy=False)

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping, Sequence, Set
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn.base import clone
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse
+from latentstruct.core.parameters import clone
 from latentstruct.exceptions import InputError
+
+T = TypeVar("T")
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
@@ -46,7 +48,7 @@ def is_ordered(values: Any) -> bool:
     return counted and not isinstance(values, Mapping | Set)
 
 
-def copied(task: Any) -> Any:
+def copied(task: T) -> T:
     """Return a task or solver of its own with the same parameters, or raise if one of them cannot be copied."""
     try:
         return clone(task)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
 from latentstruct.core.memory import require
+from latentstruct.core.protocols import Batch
 from latentstruct.core.validation import copied
 from latentstruct.data.shard_files import (
     CURE,
@@ -46,6 +47,9 @@ from latentstruct.data.shard_writing import (
     write_shards,
 )
 from latentstruct.exceptions import FormatError, InputError
+
+if TYPE_CHECKING:
+    from latentstruct.tasks.base import BaseTask
 
 __all__ = ["ShardedData"]
 
@@ -140,7 +144,7 @@ class ShardedData:
     (150, True)
     """
 
-    def __init__(self, folder: str | PathLike[str], task: Any = None, open_mb: float = 32.0) -> None:
+    def __init__(self, folder: str | PathLike[str], task: "BaseTask | None" = None, open_mb: float = 32.0) -> None:
         # Workers of a cluster have other working folders.
         self.folder, self.open_mb = checked_folder(folder).absolute(), open_mb
         check_megabytes(open_mb, "open_mb", least=0.0)
@@ -168,7 +172,7 @@ class ShardedData:
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (type(self), self.folder, self._own_task, self.open_mb, self.digest)
 
-    def open(self, number: int, task: Any = None) -> Any:
+    def open(self, number: int, task: "BaseTask | None" = None) -> Batch:
         """Return one batch of prepared examples, freshly read and checked.
 
         Parameters
@@ -195,7 +199,7 @@ class ShardedData:
             raise FormatError(f"{path}: {error}") from error
         return batch
 
-    def batches_for(self, task: Any) -> LazyBatches:
+    def batches_for(self, task: "BaseTask") -> LazyBatches:
         """Return the batches as another task sees them, which must have learned the same.
 
         Parameters
@@ -240,7 +244,7 @@ class ShardedData:
     def write(
         cls,
         folder: str | PathLike[str],
-        task: Any,
+        task: "BaseTask",
         blocks: Blocks | Callable[[], Blocks],
         shard_mb: float = 16.0,
         extra: Any = None,
@@ -287,7 +291,9 @@ class ShardedData:
         return cls(path, task if is_own(task) else None)
 
 
-def _reopened(cls: type[ShardedData], folder: Path, task: Any, open_mb: float, digest: str) -> ShardedData:
+def _reopened(
+    cls: type[ShardedData], folder: Path, task: "BaseTask | None", open_mb: float, digest: str
+) -> ShardedData:
     """Open data that were sent here by their name, if they are still the same."""
     data = cls(folder, task, open_mb)
     if data.digest != digest:
@@ -308,7 +314,7 @@ def _files_in_use(folder: Path) -> set[str]:
         return {entry.name for entry in folder.iterdir()}
 
 
-def _restored_task(folder: Path, manifest: Manifest, task: Any) -> Any:
+def _restored_task(folder: Path, manifest: Manifest, task: "BaseTask | None") -> "BaseTask":
     """Return the task the examples were prepared with."""
     from latentstruct.persistence.models import MOST_STATES, check_state, check_tables, decode
 

@@ -3,14 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from latentstruct.core.capabilities import reasons
 from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import RenyiOracle
-from latentstruct.core.protocols import Batch, Mode, Prediction
+from latentstruct.core.protocols import Batch, Mode, Prediction, RenyiTask
 from latentstruct.core.regularizers import L2
 from latentstruct.core.types import Vector
 from latentstruct.estimators.latent import LatentEstimator
@@ -31,11 +32,12 @@ class MinEntropySSVM(LatentEstimator):
     Parameters
     ----------
     task : Task
-        `Graph` with exact inference, `LatentMulticlass`, `Motif` or a `CandidateTask`.
+        `Graph` with exact inference, `Chain`, `LatentMulticlass`, `Motif`, a `CandidateTask`, or a `PartsTask` with
+        `outputs`.
     C : float, default=1.0
         Weight of each example (there is no 1/n).
     alpha : float, default=2.0
-        Order of the entropy, above 0; for `Graph` not 1.
+        Order of the entropy, above 0; for `Graph`, `Chain` and `PartsTask` not 1.
     init, restarts, random_state
         Where training begins; see `LatentSSVM`.
     solver : "auto", name or solver, default="auto"
@@ -82,11 +84,13 @@ class MinEntropySSVM(LatentEstimator):
         if not task.latent:
             return super()._objective(task, batch, weights)
         if not task.tags.renyi:
+            reason = reasons(task.tags).get("MinEntropySSVM", "")
             raise InputError(
-                f"{type(task).__name__} cannot pool latents by Rényi entropy: use MarginalSSVM, or write the structure "
-                "as a CandidateTask"
+                f"{type(task).__name__} cannot pool latents by Rényi entropy ({reason}): use LatentSSVM, or write the "
+                "structure as a CandidateTask"
             )
-        plus, minus = (RenyiOracle(task, batch, weights, mode, order=order) for mode in SIDES)
+        pooled = cast(RenyiTask, task)
+        plus, minus = (RenyiOracle(pooled, batch, weights, mode, order=order) for mode in SIDES)
         return Objective(L2(), plus, minus)
 
     def _scores(self, batch: Batch) -> Any:

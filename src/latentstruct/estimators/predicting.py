@@ -5,11 +5,9 @@ from itertools import chain
 from typing import Any, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from latentstruct.core.parameters import available_if, check_is_fitted
 from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Prediction, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.data.sharded import ShardedData
@@ -31,7 +29,7 @@ def _has(name: str) -> Any:
     return available_if(lambda self: getattr(getattr(self, "task_", self.task).tags, name))
 
 
-def check_weights(estimator: BaseEstimator) -> None:
+def check_weights(estimator: Any) -> None:
     """Raise unless an estimator is fitted and its weights, which users may set, suit its task."""
     check_is_fitted(estimator, "coef_")
     found = np.shape(estimator.coef_)

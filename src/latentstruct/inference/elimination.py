@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from latentstruct._native import elimination as kernels
 from latentstruct.core.protocols import Temperature
-from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.exceptions import InputError
 from latentstruct.inference import program_columns as columns
 from latentstruct.inference.structure import MOST_ENTRIES, Beliefs, FactorGraphs, as_indices
@@ -446,6 +446,19 @@ def _best_order(
                 bound = best[6]
     assert best is not None
     return best
+
+
+def elimination_order(structure: FactorGraphs, g: int, max_entries: int) -> list[tuple[int, list[int]]] | None:
+    """Return the variables of a graph in a good order of elimination, each with those that remain in its table.
+
+    Variables are counted from the first one of the graph. None if a table would have more than `max_entries` entries.
+    """
+    cards, hidden, scope_at, scopes = _relative_parts(structure, np.zeros(len(structure.cards), dtype=np.bool_), g)
+    order, separator_at, separators, done, *_ = _best_order(cards, hidden, scope_at, scopes, max_entries, False)
+    if done < len(cards):
+        return None
+    around = split(separators, separator_at)
+    return [(v, list(some)) for v, some in zip(order.tolist(), (part.tolist() for part in around), strict=True)]
 
 
 def _join(built: list[_Program]) -> tuple[Indices, Indices, Indices, NDArray[np.uint32], Indices, Indices]:

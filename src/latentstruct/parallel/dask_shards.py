@@ -11,6 +11,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from latentstruct.core.formatting import show
+from latentstruct.core.protocols import Task
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.dask_transport import Held, StoredRecipe
 from latentstruct.parallel.shards import Function, block_length, places_of_blocks
@@ -51,12 +52,12 @@ class DaskShards:
 
     labelled = True
 
-    def __init__(self, client: Any, task: Any, recipes: Sequence[Any]) -> None:
+    def __init__(self, client: Any, task: Task, recipes: Sequence[Any]) -> None:
         self.client, self.task, self.recipes = client, task, recipes
         self.sizes = [int(recipe.n_examples) for recipe in recipes]
         self.n_examples = sum(self.sizes)
         self.divided = any(isinstance(recipe, StoredRecipe) for recipe in recipes)
-        self._task: Any = None
+        self._sent: Any = None
         self._batches: list[Any] = [None] * len(recipes)
         self._workers: list[str] = []
         self._homes: list[str | None] = [None] * len(recipes)
@@ -66,7 +67,7 @@ class DaskShards:
 
     def close(self) -> None:
         """Let the workers forget the shards."""
-        self._task, self._batches = None, [None] * len(self.recipes)
+        self._sent, self._batches = None, [None] * len(self.recipes)
 
     def map(
         self,
@@ -119,7 +120,7 @@ class DaskShards:
             shares = Held([()] * len(block) if own is None else list(own[start : start + length]))
             batches = [self._batches[k] for k in block]
             blocks.append(
-                self._submit(self._homes[block[0]], collect, function, size, self._task, question, shares, *batches)
+                self._submit(self._homes[block[0]], collect, function, size, self._sent, question, shares, *batches)
             )
         return blocks
 
@@ -128,11 +129,11 @@ class DaskShards:
         from latentstruct import __version__
 
         self._find_homes()
-        if _is_lost(self._task):
-            self._task = self._submit(self._homes[0], _same, Held(self.task))
+        if _is_lost(self._sent):
+            self._sent = self._submit(self._homes[0], _same, Held(self.task))
         for k, recipe in enumerate(self.recipes):
             if _is_lost(self._batches[k]):
-                self._batches[k] = self._submit(self._homes[k], _built, Held(recipe), self._task, __version__)
+                self._batches[k] = self._submit(self._homes[k], _built, Held(recipe), self._sent, __version__)
 
     def _find_homes(self) -> None:
         """Spread the shards over the workers there are, consecutive ones together; few move when a worker dies."""

@@ -7,8 +7,8 @@ from math import log2
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from scipy.sparse import issparse
 
+from latentstruct.core.lazy import issparse
 from latentstruct.core.oracles import HARD, BaseOracle, FixedTotal, TaskOracle
 from latentstruct.core.protocols import Batch, LatentTask, Mode, Task, Temperature
 from latentstruct.core.types import Indices, Vector
@@ -49,7 +49,7 @@ class Shards(Protocol):
         asked as a whole: then sums are those of a batch that is cut at the same bounds, to the last bit.
     """
 
-    task: Any
+    task: Task
     sizes: list[int]
     n_examples: int
     divided: bool
@@ -95,7 +95,7 @@ class LocalShards:
 
     def __init__(
         self,
-        task: Any,
+        task: Task,
         batches: Sequence[Any],
         sizes: Sequence[int] | None = None,
         divided: bool = False,
@@ -217,7 +217,7 @@ class DataRecipe:
     Y: Any
     n_examples: int
 
-    def __call__(self, task: Any) -> Any:
+    def __call__(self, task: Task) -> Batch:
         """Return the batch."""
         return task.prepare(self.X, self.Y)
 

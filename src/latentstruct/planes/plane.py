@@ -6,14 +6,14 @@ know how a slope is represented.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct._native.planes import planes_add, planes_dot
 from latentstruct.core.formatting import short_repr
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices, Vector, Weights, joined_offsets, positions
 from latentstruct.core.validation import check_sparse
 from latentstruct.exceptions import InputError
@@ -73,9 +73,9 @@ class Slopes(NamedTuple):
     atoms: Atoms
 
     @classmethod
-    def from_matrix(cls, slopes: NDArray[np.float64] | sparse.csr_array) -> "Slopes":
+    def from_matrix(cls, slopes: "NDArray[np.float64] | sparse.csr_array") -> "Slopes":
         """Return the rows of a dense or sparse matrix (k, d)."""
-        if sparse.issparse(slopes):
+        if issparse(slopes):
             check_sparse(slopes, "slopes")
         matrix = sparse.csr_array(slopes, dtype=np.float64)
         atoms = Atoms(np.full(matrix.nnz, -1, dtype=np.int32), matrix.indices.astype(np.int32), np.array(matrix.data))
@@ -189,7 +189,7 @@ class Planes:
     @classmethod
     def from_matrix(
         cls,
-        slopes: NDArray[np.float64] | sparse.csr_array,
+        slopes: "NDArray[np.float64] | sparse.csr_array",
         offsets: Vector,
         values: Vector,
         exact: bool | NDArray[np.bool_] = True,
@@ -261,7 +261,7 @@ class Planes:
         self.add_to(slope, weights)
         return Plane(slope, float(weights @ self.offsets), exact=self.all_exact, below=self.below)
 
-    def slopes(self) -> sparse.csr_array:
+    def slopes(self) -> "sparse.csr_array":
         """Return the slopes as a CSR matrix (k, d): for inspection and tests, not for training."""
         lines = []
         for p in range(len(self)):
@@ -324,7 +324,13 @@ def atom_fault(atoms: Atoms, rows: Rows, n_features: int) -> str:
     return ""
 
 
-def checked_planes(planes: Planes, task: Any, method: str, n_planes: int) -> Planes:
+class Weighted(Protocol):
+    """What planes belong to: a task, of which only the number of weights is read."""
+
+    n_features: int
+
+
+def checked_planes(planes: Planes, task: Weighted, method: str, n_planes: int) -> Planes:
     """Return planes that a method of a task gave; raise InputError if they refer to rows or weights that do not exist.
 
     Kernels do not check indices. Methods of the library are trusted.

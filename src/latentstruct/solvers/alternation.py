@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize as minimize_smooth
-from sklearn.base import clone
 
 from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.lazy import optimize
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Result, Round, Starts
+from latentstruct.core.parameters import clone
+from latentstruct.core.protocols import Problem, Result, Round, Starts
 from latentstruct.core.types import Array, Vector, Weights
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.checkpoints import task_errors
@@ -102,17 +102,18 @@ class Alternation(BaseSolver):
         solver.set_restarts(1)
         return solver
 
-    def check(self, objective: Any) -> None:
+    def check(self, objective: Problem) -> None:
         """Raise unless the parameters make sense."""
-        super().check(objective)
+        self.check_needs(objective)
         if self.solver is not None and not isinstance(self.solver, CCCP | SelfPaced):
             raise InputError(
                 f"solver must be CCCP() or SelfPaced(), which find w, or None, found {show(self.solver)}: give one of "
                 "these"
             )
 
-    def _minimize(self, objective: Any, w0: Vector | None, state: Any, *given: Any) -> DissimilarityResult:
+    def _minimize(self, objective: Problem, w0: Vector | None, state: Any, *given: Any) -> DissimilarityResult:
         """Minimize from w0, or from the initial latents if w0 is None; `state` is that of an earlier result."""
+        assert isinstance(objective, DissimilarityObjective)
         theta, planes = (None, None) if state is None else state
         run = _Run(self, objective, planes, *given)
         run.theta = theta if run.theta is None else run.theta
@@ -293,7 +294,7 @@ def first_theta(objective: DissimilarityObjective, w: Vector) -> Vector:
 def descend_by_lbfgs(search: Search, precision: float) -> None:
     """Go down by L-BFGS until a step lowers the function by less than the precision."""
     options = {"maxiter": LATENT_STEPS, "ftol": precision, "gtol": 1e-9}
-    minimize_smooth(search, search.theta, jac=True, method="L-BFGS-B", options=options)
+    optimize.minimize(search, search.theta, jac=True, method="L-BFGS-B", options=options)
 
 
 def descend_by_subgradient(
@@ -419,12 +420,12 @@ class Imputation(Alternation):
     restarts: int = 1
     cache_mb: float | None = None
 
-    def check(self, objective: Any) -> None:
+    def check(self, objective: Problem) -> None:
         """Raise unless the parameters make sense."""
         if self.inner != "convex":
             super().check(objective)
             return
-        BaseSolver.check(self, objective)
+        self.check_needs(objective)
         wrong = not isinstance(self.solver, BaseSolver) or "convex" not in self.solver.needs
         if self.solver is not None and wrong:
             raise InputError(

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
+from latentstruct.core.parameters import Parametrized
 from latentstruct.core.protocols import Callback, Checkpointer, Problem, Result, Round
 from latentstruct.core.types import Vector, Weights
 from latentstruct.core.validation import check_choice, check_flag, is_real
@@ -438,7 +438,7 @@ def initial_weights(objective: Objective, attempt: int = 0) -> Vector:
     return w
 
 
-class BaseSolver(BaseEstimator):
+class BaseSolver(Parametrized):
     """A solver's frame; subclasses define `needs`, their parameters and `_run`.
 
     Subclasses have at least the parameters `tol`, `max_rounds` and `max_seconds`.
@@ -507,6 +507,10 @@ class BaseSolver(BaseEstimator):
         return "gap" if "convex" in objective.properties else "", self.tol, 1
 
     def check(self, objective: Objective) -> None:
+        """Raise unless objective and parameters fit."""
+        self.check_needs(objective)
+
+    def check_needs(self, objective: Problem) -> None:
         """Raise unless the objective has what this solver needs and the parameters make sense."""
         missing = sorted(self.needs - objective.properties)
         if missing:

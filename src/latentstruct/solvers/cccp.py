@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
 from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
+from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import Result, Round
 from latentstruct.core.types import Vector, Weights
 from latentstruct.exceptions import InputError

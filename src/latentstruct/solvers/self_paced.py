@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
 from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
+from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import Result, Round
 from latentstruct.core.types import Vector
 from latentstruct.exceptions import InputError

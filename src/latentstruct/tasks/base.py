@@ -1,14 +1,16 @@
 """What all tasks share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar, Generic
 
 import numpy as np
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse
+from latentstruct.core.levels import LossLevels
+from latentstruct.core.parameters import Parametrized
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
 from latentstruct.core.protocols import B, Batch, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
@@ -59,11 +61,33 @@ def by_rows(X: Any) -> Any:
     return X.tocsr() if issparse(X) else X
 
 
-def require_methods(task: "BaseTask", kind: type, *names: str) -> None:
-    """Raise TypeError for the first of the named methods of `kind` that its subclass does not define."""
+def require_methods(task: "BaseTask", kind: type, *names: str, optional: Sequence[str] = ()) -> None:
+    """Raise TypeError for the first named method of `kind` that its subclass does not define, or not as it is called.
+
+    Methods in `optional` need not be defined.
+    """
+    own = type(task)
     for name in names:
-        if getattr(type(task), name) is getattr(kind, name):
-            raise TypeError(f"{type(task).__name__} does not define {name}(), which every {kind.__name__} needs")
+        if getattr(own, name) is getattr(kind, name):
+            raise TypeError(f"{own.__name__} does not define {name}(), which every {kind.__name__} needs")
+    for name in (*names, *optional):
+        if getattr(own, name) is not getattr(kind, name):
+            _require_arguments(getattr(task, name), f"{own.__name__}.{name}", getattr(kind, name), task.latent)
+
+
+def _require_arguments(method: Callable[..., Any], title: str, base: Callable[..., Any], latent: bool) -> None:
+    """Raise TypeError unless a method can be called as the one of its base class, in the same order of arguments."""
+    _, *parameters = signature(base).parameters.values()
+    # An argument after * is for latents.
+    wanted = [one.name for one in parameters if latent or one.kind != one.VAR_POSITIONAL]
+    found = list(signature(method).parameters)
+    fault = "has them in another order" if sorted(found) == sorted(wanted) and found != wanted else ""
+    try:
+        signature(method).bind(*wanted)
+    except TypeError as error:
+        fault = str(error)
+    if fault:
+        raise TypeError(f"{title}({', '.join(found)}) must take the arguments ({', '.join(wanted)}): {fault}")
 
 
 def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
@@ -82,19 +106,11 @@ def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
 OPTIONAL = {
     **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores")},
     "storable": "unpack",
-    "exact_slack": "slack",
+    "exact_slack": "loss_levels",
     "renyi": "renyi_pool",
     "latent_loss": "with_expected_loss",
 }
-"""Tags that follow from a method that a class defines."""
-
-
-MISSING = (
-    *("learn_blocks", "pack", "unpack", "true_outputs", "scores", "marginals", "pair_marginals", "confidence"),
-    *("complete", "completion_planes", "renyi_pool", "renyi_scores", "renyi_decode", "latent_sites", "latent_scores"),
-    *("latent_pull_back", "with_expected_loss", "diversity", "worst_losses", "latent_losses", "point_distribution"),
-)
-"""Optional methods without a default: `BaseTask` has them only to raise TypeError."""
+"""Tags that follow from a method that a class defines, unless its kind of tasks says otherwise."""
 
 
 def defines(task: "BaseTask", method: str) -> bool:
@@ -111,7 +127,7 @@ def _missing(method: str) -> Any:
     return undefined
 
 
-class BaseTask(BaseEstimator, Generic[B]):
+class BaseTask(Parametrized, Generic[B]):
     """Defaults for tasks; parameters are kept as given, what `learn` finds ends in an underscore.
 
     A structure defines `learn` or `learn_blocks`, `prepare`, `pool_batch`, `decode` and `loss`; planes, their sums,
@@ -121,17 +137,47 @@ class BaseTask(BaseEstimator, Generic[B]):
 
     tags: ClassVar[TaskTags] = TaskTags()
     """What tasks of this class can do. Tags for optional methods follow from the methods that a class defines."""
+    state_type: ClassVar[Any] = dict
+    """Type that `state` is checked against when a model is loaded."""
+    tag_methods: ClassVar[dict[str, str]] = OPTIONAL
+    """The methods that these tags follow from."""
     latent: bool = False
     n_features: int
     n_inputs_: int = 0
     """Number of columns of X, where X is a matrix or has one for each example."""
+
+    decode: Any
+    # Optional methods without a default.
+    learn_blocks: Any = _missing("learn_blocks")
+    pack: Any = _missing("pack")
+    unpack: Any = _missing("unpack")
+    true_outputs: Any = _missing("true_outputs")
+    scores: Any = _missing("scores")
+    marginals: Any = _missing("marginals")
+    pair_marginals: Any = _missing("pair_marginals")
+    confidence: Any = _missing("confidence")
+    complete: Any = _missing("complete")
+    completion_planes: Any = _missing("completion_planes")
+    renyi_pool: Any = _missing("renyi_pool")
+    renyi_scores: Any = _missing("renyi_scores")
+    renyi_decode: Any = _missing("renyi_decode")
+    latent_sites: Any = _missing("latent_sites")
+    latent_scores: Any = _missing("latent_scores")
+    latent_pull_back: Any = _missing("latent_pull_back")
+    with_expected_loss: Any = _missing("with_expected_loss")
+    diversity: Any = _missing("diversity")
+    worst_losses: Any = _missing("worst_losses")
+    latent_losses: Any = _missing("latent_losses")
+    point_distribution: Any = _missing("point_distribution")
+    outputs: Any = _missing("outputs")
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         for name in ("planes", "total"):
             if name in vars(cls):
                 raise TypeError(f"{cls.__name__} defines {name}(), which follows from pool_batch(): define that")
-        found: Any = {tag: getattr(cls, method) is not getattr(BaseTask, method) for tag, method in OPTIONAL.items()}
+        methods = cls.tag_methods.items()
+        found: Any = {tag: getattr(cls, method) is not getattr(BaseTask, method) for tag, method in methods}
         cls.tags = replace(cls.tags, **found)
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -167,8 +213,11 @@ class BaseTask(BaseEstimator, Generic[B]):
         """Pool the outputs and latents of the examples of a query."""
         raise TypeError(f"{type(self).__name__} does not define pool_batch()")
 
-    def slack(self, batch: B, query: Query) -> Pooled | None:
-        """Return the maximizers of Δ·(1 + s − s_i); None if they are searched among answers for scaled losses."""
+    def loss_levels(self, batch: B, query: Query) -> LossLevels | None:
+        """Return the best outputs of each loss, by scores without losses, for exact slack rescaling.
+
+        None, as here, means that they are not known: slack rescaling then searches answers for scaled losses.
+        """
         return None
 
     def planes(self, batch: B, w: Vector, mode: Mode, temperature: Temperature, rows: Indices | None = None) -> Planes:
@@ -231,7 +280,3 @@ class BaseTask(BaseEstimator, Generic[B]):
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return 1 − the mean loss: 1 is perfect, and a mean loss above 1 makes it negative."""
         return 1.0 - float(np.average(self.loss(Y_true, Y_pred), weights=sample_weight))
-
-
-for _name in MISSING:
-    setattr(BaseTask, _name, _missing(_name))

@@ -23,6 +23,9 @@ from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
 from latentstruct.tasks.row_parts import FlatBatch, join_compressed, require_latents
 from latentstruct.tasks.rows import RowTask, check_rows
 
+Problem = tuple[Rows, NDArray[np.int32], Vector, Vector, Indices, Indices, Indices, Indices, int]
+"""Arguments of kernels; see `PairBatch.problem`."""
+
 
 @dataclass
 class PairBatch(FlatBatch):
@@ -36,9 +39,7 @@ class PairBatch(FlatBatch):
     row_of: NDArray[np.int32]
     pairs: Indices
 
-    def problem(
-        self, query: Query
-    ) -> tuple[Rows, NDArray[np.int32], Vector, Vector, Indices, Indices, Indices, Indices, int]:
+    def problem(self, query: Query) -> "Problem":
         """Return the pairs, weights, documents and mode of a query as kernels take them.
 
         The scores of all distinct rows are among them, or none if the documents have fewer pairs.

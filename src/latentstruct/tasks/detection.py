@@ -95,6 +95,13 @@ class BoxBatch(StateBatch):
     tables: OverlapTables | None = None
 
 
+def _tables(batch: StateBatch) -> OverlapTables:
+    """Return the boxes of a batch of `Detection`."""
+    assert isinstance(batch, BoxBatch)
+    assert batch.tables is not None
+    return batch.tables
+
+
 class Detection(LatentMulticlass):
     """Images with an object of a known class somewhere in a latent box: s(y, h) = w_y·x(h).
 
@@ -165,9 +172,9 @@ class Detection(LatentMulticlass):
         boxes, features = _candidates(X, Y)
         return _with_boxes(super().prepare(features, Y), np.concatenate(boxes))
 
-    def pack(self, batch: Any) -> Arrays:
+    def pack(self, batch: StateBatch) -> Arrays:
         """Return a batch as arrays that can be stored."""
-        return {**super().pack(batch), "boxes": batch.tables.boxes}
+        return {**super().pack(batch), "boxes": _tables(batch).boxes}
 
     def unpack(self, arrays: Arrays) -> BoxBatch:
         """Return the batch of stored arrays, which are checked and not copied."""
@@ -177,20 +184,20 @@ class Detection(LatentMulticlass):
             raise InputError(f"there are {len(boxes)} packed boxes; expected {batch.inputs.shape[0]}: {CURE}")
         return _with_boxes(batch, boxes)
 
-    def _latent_products(self, batch: Any, P: Vector, transposed: bool = False) -> Vector:
+    def _latent_products(self, batch: StateBatch, P: Vector, transposed: bool = False) -> Vector:
         """Return Σ_{h'} P(h')·(1 − overlap(h', h)) of each candidate."""
         if self.latent_loss_ != "overlap":
             return super()._latent_products(batch, P, transposed)
         masses = np.add.reduceat(P, batch.offsets[:-1])
-        return np.repeat(masses, batch.sizes) - batch.tables.products(P)
+        return np.repeat(masses, batch.sizes) - _tables(batch).products(P)
 
-    def _latent_columns(self, batch: Any, states: Indices) -> Vector:
+    def _latent_columns(self, batch: StateBatch, states: Indices) -> Vector:
         """Return 1 − overlap of each candidate with the one of number states[i]."""
         if self.latent_loss_ != "overlap":
             return super()._latent_columns(batch, states)
-        return 1.0 - batch.tables.columns(states)
+        return 1.0 - _tables(batch).columns(states)
 
-    def initial_latents(self, batch: Any, rng: np.random.Generator, attempt: int) -> list[int]:
+    def initial_latents(self, batch: StateBatch, rng: np.random.Generator, attempt: int) -> list[int]:
         """Return candidates to begin with: at first the one nearest to a central box, in later attempts random ones.
 
         The central box has the middle and the proportions of what all candidates of the image cover, and half its area,
@@ -198,7 +205,7 @@ class Detection(LatentMulticlass):
         """
         if attempt:
             return self.random_latents(batch, rng)
-        return [_most_central(batch.tables.of(i)) for i in range(batch.n_examples)]
+        return [_most_central(_tables(batch).of(i)) for i in range(batch.n_examples)]
 
 
 def _with_boxes(batch: StateBatch, boxes: Boxes) -> BoxBatch:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct._native import diversity as kernels
 from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import check_flag, check_integer, numbers_of
@@ -54,9 +54,9 @@ class CandidateDocuments(NamedTuple):
         return short_repr(self)
 
 
-def document_words(x: Any, name: str) -> sparse.csc_array:
+def document_words(x: Any, name: str) -> "sparse.csc_array":
     """Return how much of each word the documents hold, (n, V), from a matrix or lists of words."""
-    if sparse.issparse(x) or isinstance(x, np.ndarray):
+    if issparse(x) or isinstance(x, np.ndarray):
         matrix = sparse.csc_array(check_matrix(x, name))
     else:
         matrix = _counted(x, name)
@@ -67,7 +67,7 @@ def document_words(x: Any, name: str) -> sparse.csc_array:
     return matrix
 
 
-def _counted(x: Any, name: str) -> sparse.csc_array:
+def _counted(x: Any, name: str) -> "sparse.csc_array":
     if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
         raise InputError(f"{name} is {show(x)}; expected a matrix or a list of the documents' words: give one of these")
     vocabulary: dict[Any, int] = {}
@@ -275,7 +275,7 @@ class DiverseSubset(BaseTask):
             batch.truth, _ = self._choose(batch, ties, 1.0, np.arange(len(parts)))
         return batch
 
-    def _layers(self, x: Any, name: str) -> tuple[list[sparse.csc_array], int]:
+    def _layers(self, x: Any, name: str) -> "tuple[list[sparse.csc_array], int]":
         """Return which documents cover which words, (n, V), at each level, and the number of words."""
         given = isinstance(x, CandidateDocuments)
         if self.titles and not given:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain as concatenate
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import latent_planes, require_labels
-from latentstruct.core.protocols import Mode, Temperature
+from latentstruct.core.protocols import Batch, Mode, Temperature
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import InputError
@@ -51,12 +51,37 @@ def known_accuracy(truth: Indices, predicted: Indices, offsets: Indices, sample_
     return float(np.average((truth == predicted)[known], weights=weights))
 
 
-class ItemLabels(BaseTask):
-    """Base of tasks whose outputs have one label per item.
+class ItemBatch(Batch, Protocol):
+    """Batches of examples with one label per item.
 
-    A batch has the attributes `truth`, the number of each item's state (−1 where unknown) or None, `offsets`,
-    where the items of each example begin, and `cards`, the number of states of each item, or of all items alike.
+    Attributes
+    ----------
+    truth : ndarray of int or None
+        The number of each item's state, −1 where unknown.
+    offsets : ndarray of int
+        Where the items of each example begin.
+    cards : ndarray of int, or int
+        Number of states of each item, or of all items alike.
     """
+
+    @property
+    def truth(self) -> Indices | None:
+        """See the attributes."""
+
+    @property
+    def offsets(self) -> Indices:
+        """See the attributes."""
+
+    @property
+    def cards(self) -> Indices | int:
+        """See the attributes."""
+
+
+I = TypeVar("I", bound=ItemBatch)
+
+
+class ItemLabels(BaseTask[I]):
+    """Base of tasks whose outputs have one label per item."""
 
     item: str
     """Name of an item in messages."""
@@ -74,10 +99,11 @@ class ItemLabels(BaseTask):
     _labelings: Callable[[Any, Indices], list[NDArray]]
     _labeling_slopes: Callable[[Any, Indices], Slopes]
 
-    def completion_planes(self, batch: Any, latents: Sequence[Any]) -> Planes:
+    def completion_planes(self, batch: I, latents: Sequence[Any]) -> Planes:
         """Return the features of whole labelings, which must agree with the known labels, as planes."""
         require_latents(batch, latents)
         states, truth = self._latent_states(batch, latents, "latents"), batch.truth
+        assert truth is not None
         for i in np.flatnonzero((states == UNKNOWN) | ((truth != UNKNOWN) & (states != truth)))[:1]:
             k, at = locate(batch.offsets, i)
             wanted = "one of the labels"
@@ -90,13 +116,14 @@ class ItemLabels(BaseTask):
             )
         return latent_planes(self, self._labeling_slopes(batch, states))
 
-    def random_latents(self, batch: Any, rng: np.random.Generator) -> list[NDArray]:
+    def random_latents(self, batch: I, rng: np.random.Generator) -> list[NDArray]:
         """Return the known labels with all other states drawn uniformly, one labeling per example."""
         require_labels(batch, "clamped")
+        assert batch.truth is not None
         drawn = rng.integers(0, batch.cards, len(batch.truth))
         return self._labelings(batch, np.where(batch.truth == UNKNOWN, drawn, batch.truth))
 
-    def initial_latents(self, batch: Any, rng: np.random.Generator, attempt: int) -> list[NDArray]:
+    def initial_latents(self, batch: I, rng: np.random.Generator, attempt: int) -> list[NDArray]:
         """Return the completions by what known labels tell on their own.
 
         The weights are the first gradient, at w = 0, of the log-likelihood of the known labels: features of known

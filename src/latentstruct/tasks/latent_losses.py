@@ -6,32 +6,25 @@ is K_i(h', h) = Δ(y_i, h', y_i, h), with h' in the place of the truth.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct._native.candidates import pool_candidates
 from latentstruct.core.formatting import show
+from latentstruct.core.levels import highest
 from latentstruct.core.pooling import require_labels
-from latentstruct.core.protocols import LatentSites, Query
+from latentstruct.core.protocols import Batch, LatentSites, Query
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import as_reals
 from latentstruct.exceptions import InputError
 from latentstruct.tasks.labels import require_costs
 
+if TYPE_CHECKING:
+    from latentstruct.tasks.classes.states import StateBatch
+
 PlaneLosses = Callable[[Indices, Indices, Indices], Vector]
 """Losses (p,) of candidates, by the examples and by the rows and columns of the first atoms of their planes."""
-
-
-def highest(scores: Vector, offsets: Indices) -> tuple[Vector, Indices]:
-    """Return the highest score of each item, and its place; −1 where all are −∞."""
-    n = len(offsets) - 1
-    values, shares, places = np.empty(n), np.empty(len(scores)), np.full(n, -1)
-    pool_candidates(scores, offsets, np.arange(n + 1), 0.0, 0.0, values, shares)
-    found = np.flatnonzero(shares)
-    places[np.searchsorted(offsets, found, side="right") - 1] = found
-    return values, places
 
 
 @dataclass(frozen=True)
@@ -51,16 +44,27 @@ class TrueCandidates:
         return cls(places, owners, offsets_from_lengths(np.bincount(owners, minlength=n_examples)), len(known))
 
 
-def known_candidates(batch: Any) -> TrueCandidates:
+class ListedBatch(Batch, Protocol):
+    """Batches of listed candidates."""
+
+    @property
+    def true_candidates(self) -> TrueCandidates:
+        """The candidates of the true outputs."""
+
+
+L = TypeVar("L", bound=ListedBatch)
+
+
+def known_candidates(batch: ListedBatch) -> TrueCandidates:
     """Return the candidates of known outputs; raise if outputs are unknown."""
     require_labels(batch, "clamped")
     return batch.true_candidates
 
 
-class ListedLatentLosses:
+class ListedLatentLosses(Generic[L]):
     """What `LatentLossTask` needs, for listed candidates; subclasses say what the candidates are and how they compare.
 
-    Their batches have `true_candidates` and `losses`. They define `_parts`, which has the scores and the sum of
+    Their batches are data classes with a field `losses`. They define `_parts`, which has the scores and the sum of
     features of all candidates, `_places` of the candidates (y_i, h_i) of given latents, and:
 
     - `_expected_losses(batch, P)`, Σ_{h'} P(h') Δ(y_i, h', y, h) of all candidates;
@@ -75,41 +79,41 @@ class ListedLatentLosses:
     """Whether K_i(h, h') = K_i(h', h) is known to hold everywhere."""
 
     @staticmethod
-    def _require_compared(batch: Any, **found: Any) -> None:
+    def _require_compared(batch: ListedBatch, **found: Any) -> None:
         """Raise unless outputs are known and there is one item per example of each collection."""
         require_labels(batch, "clamped")
         for name, values in found.items():
             if len(values) != batch.n_examples:
                 raise InputError(f"{name} has {len(values)} items; expected {batch.n_examples}: give one per example")
 
-    def latent_sites(self, batch: Any) -> LatentSites:
+    def latent_sites(self, batch: L) -> LatentSites:
         """Return what the latents of the known outputs may be: one site for each example."""
         offsets = known_candidates(batch).offsets
         return LatentSites(np.arange(len(offsets) - 1), offsets)
 
-    def latent_scores(self, batch: Any, theta: Vector) -> Vector:
+    def latent_scores(self, batch: L, theta: Vector) -> Vector:
         """Return θ·φ(x_i, y_i, h) of each state, shape (M,)."""
         return self._parts(batch).scores(Query(theta, "free"))[known_candidates(batch).places]
 
-    def latent_pull_back(self, batch: Any, coefficients: Vector) -> Vector:
+    def latent_pull_back(self, batch: L, coefficients: Vector) -> Vector:
         """Return Σ coefficient·φ(x_i, y_i, h) over all states, shape (d,)."""
         true = known_candidates(batch)
         spread = np.zeros(true.n_candidates)
         spread[true.places] = coefficients
         return self._parts(batch).sum(spread, Query(spread, "free"))
 
-    def with_expected_loss(self, batch: Any, P: Vector) -> Any:
+    def with_expected_loss(self, batch: L, P: Vector) -> L:
         """Return the batch whose loss of (y, h) is Σ_{h'} P(h') Δ(y_i, h', y, h)."""
         require_labels(batch, "clamped")
-        return replace(batch, losses=self._expected_losses(batch, P))
+        return replace(batch, losses=self._expected_losses(batch, P))  # type: ignore[type-var]
 
-    def diversity(self, batch: Any, P: Vector) -> tuple[Vector, Vector]:
+    def diversity(self, batch: L, P: Vector) -> tuple[Vector, Vector]:
         """Return H_i = Σ_{h,h'} P(h) P(h') K_i(h, h') of each example, (n,), and its derivatives (K + Kᵀ)P, (M,)."""
         offsets, product = known_candidates(batch).offsets, self._latent_products(batch, P)
         other = product if self._symmetric else self._latent_products(batch, P, transposed=True)
         return np.add.reduceat(P * product, offsets[:-1]), product + other
 
-    def point_distribution(self, batch: Any, latents: Sequence[Any]) -> Vector:
+    def point_distribution(self, batch: L, latents: Sequence[Any]) -> Vector:
         """Return the distribution that is certain of the given latent of each example."""
         places = known_candidates(batch).places
         P = np.zeros(len(places))
@@ -117,7 +121,7 @@ class ListedLatentLosses:
         return P
 
 
-class StateLatentLosses(ListedLatentLosses):
+class StateLatentLosses(ListedLatentLosses["StateBatch"]):
     """Losses between the states of `LatentMulticlass`: costs[y, ŷ] where the classes differ, else K(h, ĥ)."""
 
     latent_loss: Any
@@ -161,7 +165,7 @@ class StateLatentLosses(ListedLatentLosses):
                 "one line and column for each state"
             )
 
-    def _latent_products(self, batch: Any, P: Vector, transposed: bool = False) -> Vector:
+    def _latent_products(self, batch: "StateBatch", P: Vector, transposed: bool = False) -> Vector:
         loss, true = self.latent_loss_, batch.true_candidates
         if loss is None:
             return np.zeros(len(P))
@@ -172,7 +176,7 @@ class StateLatentLosses(ListedLatentLosses):
         table[true.examples, states] = P
         return (table @ (loss.T if transposed else loss))[true.examples, states]
 
-    def _latent_columns(self, batch: Any, states: Indices) -> Vector:
+    def _latent_columns(self, batch: "StateBatch", states: Indices) -> Vector:
         """Return K_i(h', states[i]) for each state h' of each example i, shape (M,)."""
         loss, true = self.latent_loss_, batch.true_candidates
         if loss is None:
@@ -180,17 +184,17 @@ class StateLatentLosses(ListedLatentLosses):
         own, chosen = batch.cells.h[true.places], states[true.examples]
         return (own != chosen).astype(np.float64) if isinstance(loss, str) else loss[own, chosen]
 
-    def _class_costs(self, batch: Any) -> Vector:
+    def _class_costs(self, batch: "StateBatch") -> Vector:
         """Return costs[y_i, y] of all candidates."""
         return batch.cells.by_class(self.costs_[batch.classes()].ravel())
 
-    def _expected_losses(self, batch: Any, P: Vector) -> Vector:
+    def _expected_losses(self, batch: "StateBatch", P: Vector) -> Vector:
         """Return costs[y_i, y] if y ≠ y_i, else Σ_{h'} P(h') K_i(h', h)."""
         losses = self._class_costs(batch)
         losses[batch.true_candidates.places] = self._latent_products(batch, P)
         return losses
 
-    def worst_losses(self, batch: Any, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
+    def worst_losses(self, batch: "StateBatch", w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
         """Return the function P → max_{y,h} [s(y, h) + Δ_i(y, h; P)]: values (n,), derivatives by P (M,).
 
         The candidates of other classes do not depend on P, so that their maximum is taken once.
@@ -211,7 +215,7 @@ class StateLatentLosses(ListedLatentLosses):
 
         return worst
 
-    def plane_losses(self, batch: Any) -> PlaneLosses | None:
+    def plane_losses(self, batch: "StateBatch") -> PlaneLosses | None:
         """Return the losses of candidates by the first atoms of their planes; nothing if some planes have none."""
         n_states = None if self.table_ is None else self.table_.vector_of.shape[1]
         if self.table_ is not None and not self.table_.complete:
@@ -219,11 +223,12 @@ class StateLatentLosses(ListedLatentLosses):
 
         def losses(examples: Indices, rows: Indices, columns: Indices) -> Vector:
             y, h = (columns, rows - batch.offsets[examples]) if n_states is None else divmod(columns, n_states)
+            assert batch.losses is not None
             return batch.losses[batch.cells.place(examples, y, h)]
 
         return losses
 
-    def latent_losses(self, batch: Any, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
+    def latent_losses(self, batch: "StateBatch", H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
         """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose states are known."""
         self._require_compared(batch, H_true=H_true, Y_pred=Y_pred, H_pred=H_pred)
         predicted = self.labels_.encode(Y_pred)
@@ -233,6 +238,6 @@ class StateLatentLosses(ListedLatentLosses):
         place = np.searchsorted(batch.true_candidates.places, self._places(batch, H_true))
         return np.where(right, self._latent_columns(batch, compared)[place], self.costs_[batch.truth, predicted])
 
-    def _places(self, batch: Any, latents: Sequence[Any]) -> Indices:
+    def _places(self, batch: "StateBatch", latents: Sequence[Any]) -> Indices:
         """Return the candidates of the true classes with the given states."""
-        return batch.cells.place(np.arange(batch.n_examples), batch.truth, self._checked_states(batch, latents))
+        return batch.cells.place(np.arange(batch.n_examples), batch.classes(), self._checked_states(batch, latents))

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import Batch, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, joined_offsets, offsets_from_lengths, positions
 from latentstruct.core.validation import can_be_stacked
@@ -32,8 +32,15 @@ class FlatBatch:
     offsets: Indices
     truth: Any
 
-    n_examples = property(lambda self: len(self.offsets) - 1, doc="Number of examples.")
-    labelled = property(lambda self: self.truth is not None, doc="Whether the true outputs are known.")
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.offsets) - 1
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the true outputs are known."""
+        return self.truth is not None
 
 
 def require_latents(batch: Batch, latents: Any) -> None:
@@ -45,7 +52,7 @@ def require_latents(batch: Batch, latents: Any) -> None:
 def stack_examples(X: Any, n_features: int, n_labels: int) -> tuple[InputRows, Indices]:
     """Return the rows of matrices with this number of features, one after the other, and their offsets."""
     matrices = [check_rows(x, n_features, f"X[{i}]") for i, x in enumerate(X)]
-    stack = sparse.vstack if any(map(sparse.issparse, matrices)) else np.concatenate
+    stack = sparse.vstack if any(map(issparse, matrices)) else np.concatenate
     offsets = offsets_from_lengths(matrix.shape[0] for matrix in matrices)
     return InputRows(check_matrix(stack(matrices), "X"), n_labels), offsets
 
@@ -241,11 +248,21 @@ class ExampleBatch:
     X: Any
     Y: Any
 
-    n_examples = property(lambda self: len(self.X), doc="Number of examples.")
-    labelled = property(lambda self: self.Y is not None, doc="Whether the true outputs are known.")
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.X)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the true outputs are known."""
+        return self.Y is not None
 
 
-class WrittenTask(BaseTask):
+E = TypeVar("E", bound=ExampleBatch)
+
+
+class WrittenTask(BaseTask[E]):
     """What tasks share that users write as functions of one example."""
 
     tags = TaskTags(latent="possible")
@@ -296,20 +313,20 @@ class WrittenTask(BaseTask):
         title = f"{type(self).__name__}.{source} of example {i}"
         raise InputError(f"{title} returned {show(answer)}; expected {wanted}: {cure}")
 
-    def decode(self, batch: Any, w: Vector, temperature: Temperature) -> list[Prediction]:
+    def decode(self, batch: E, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best output of each example (latents pooled at ε_h, where they can be), and its best latent."""
         return self._predictions(batch, Query(w, "free", Temperature(0.0, temperature.latent)))
 
-    def decode_augmented(self, batch: Any, w: Vector) -> list[Prediction]:
+    def decode_augmented(self, batch: E, w: Vector) -> list[Prediction]:
         """Return the output of each example, and its latent, that maximizes s + Δ."""
         return self._predictions(batch, Query(w, "augmented"))
 
-    def complete(self, batch: Any, w: Vector) -> list[Any]:
+    def complete(self, batch: E, w: Vector) -> list[Any]:
         """Return the best latent of each known output."""
         require_labels(batch, "clamped")
         return [prediction.h for prediction in self._predictions(batch, Query(w, "clamped"))]
 
-    def random_latents(self, batch: Any, rng: np.random.Generator) -> list[Any]:
+    def random_latents(self, batch: E, rng: np.random.Generator) -> list[Any]:
         """Return what `random_latent` gives for each example."""
         require_labels(batch, "clamped")
         return [self.random_latent(x, y, rng) for x, y in zip(batch.X, batch.Y, strict=True)]

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from latentstruct.core.formatting import show
+from latentstruct.core.parameters import clone
 from latentstruct.core.pooling import as_planes
-from latentstruct.core.protocols import Mode, Query, Task, Temperature
+from latentstruct.core.protocols import Mode, Pooled, Query, Task, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane, Planes
+from latentstruct.tasks.custom.parts import PartsTask
 from latentstruct.testing.common import HARD, MODES, PRECISION, SCALES, fail, first_beyond, rounding
 
 
@@ -51,16 +52,17 @@ def check_task(
 
     Notes
     -----
-    Checked are, in this order: planes are well formed, the same when asked twice, and leave w as it was; each is
-    tight (value = offset + slope·w) and, where the task calls itself exact, below the function at all other
-    weights; a task without latents has a linear clamped side; clamped ≤ free ≤ augmented, and no output of the
-    augmented mode scores above the free value; the planes of some rows are those of the full call; `total` is their
-    weighted sum, its slope agrees with finite differences where the function is smooth, and without its entropy it
-    is below the hard function; `decode` reaches the free value; losses are ≥ 0, zero between equal outputs, and
-    part of the augmented value, with equality where `decode_augmented` returns the answers of the augmented mode;
-    no output that was found elsewhere has a larger sum of score and loss; `slack`, if it has an answer, is at least
-    as good as the answers of the augmented mode; with latents, `complete` reaches the clamped value, and the
-    completions of random and initial latents are below it.
+    Checked are, in this order: the true outputs have no loss; planes are well formed, the same when asked twice, and
+    leave w as it was; each is tight (value = offset + slope·w) and, where the task calls itself exact, below the
+    function at all other weights; soft maxima scale with the temperature; a task without latents has a linear clamped
+    side; clamped ≤ free ≤ augmented, and no output of the augmented mode scores above the free value; the planes of
+    some rows are those of the full call; `total` is their weighted sum, its slope agrees with finite differences where
+    the function is smooth, and without its entropy it is below the hard function; `decode` reaches the free value;
+    losses are ≥ 0, zero between equal outputs, and part of the augmented value, with equality where `decode_augmented`
+    returns the answers of the augmented mode; no output that was found elsewhere has a larger sum of score and loss;
+    `loss_levels`, if they are known, have an output that is at least as good for slack rescaling as the answers of the
+    augmented mode; with latents, `complete` reaches the clamped value, and the completions of random and initial
+    latents are below it.
 
     Examples
     --------
@@ -127,8 +129,10 @@ class TaskCheck:
 
     def run(self) -> None:
         """Make all checks."""
+        self._check_no_loss(self.Y, "the true outputs")
         for mode in MODES:
             self.hard[mode] = self._ask(mode, HARD)
+        self._check_pairs()
         for temperature in self._supported():
             answers = {mode: self._ask(mode, temperature) for mode in MODES}
             for found in answers.values():
@@ -138,6 +142,7 @@ class TaskCheck:
                 self._check_total(found)
                 self._check_entropy(found)
                 self._check_gradient(found)
+            self._check_scale(answers["free"])
             self._check_clamped_is_linear(answers["clamped"])
             self._check_order(answers)
             self._check_outputs(answers["augmented"])
@@ -164,7 +169,10 @@ class TaskCheck:
                     continue
                 try:
                     self.task.planes(self.batch, self.points[0], "free", temperature)
-                except InputError:
+                except InputError as error:
+                    together = not self.task.latent or output == latent
+                    if isinstance(self.task, PartsTask) and self.task.tags.soft and together:
+                        fail(self.task, f"the temperature {tuple(temperature)} was refused: {error}", "pool()")
                     continue
                 yield temperature
 
@@ -240,12 +248,15 @@ class TaskCheck:
                 heights = planes.offsets + planes.dot(v)
                 i = first_beyond(heights - values, rounding(heights, values, planes.offsets))
                 if i is not None:
+                    # The free mode, which has no loss, was checked before.
+                    look = "the loss in the search: is it output_loss(), with the same sign and normalization? Or "
                     fail(
                         self.task,
                         f"the plane of example {i} asked at point {k} has height {heights[i]:.10g} at point "
                         f"{j}, above the value {values[i]:.10g} found there ({answers.where})",
-                        "inference that misses the maximum (then set exact to False), features or losses "
-                        "that depend on w, or a slope that is not the mean of the features",
+                        f"{look if answers.mode == 'augmented' else ''}inference that misses the maximum (then set "
+                        "exact to False), features or losses that depend on w, or a slope that is not the mean of the "
+                        "features",
                     )
 
     def _check_clamped_is_linear(self, answers: Answers) -> None:
@@ -420,6 +431,24 @@ class TaskCheck:
                     "the expected features of total()",
                 )
 
+    def _check_scale(self, answers: Answers) -> None:
+        """Compare soft maxima with those of scaled scores: smax_ε(s) = c·smax_{ε/c}(s/c)."""
+        highest = max(self.temperatures, default=0.0)
+        scale = max(answers.temperature) / highest if highest > 0 else 0.0
+        if scale in (0.0, 1.0) or not answers.exact:
+            return
+        temperature = Temperature(*(value / scale for value in answers.temperature))
+        for k, (w, planes) in enumerate(zip(self.points, answers.planes, strict=True)):
+            expected = scale * self.task.planes(self.batch, w / scale, "free", temperature).values
+            i = first_beyond(np.abs(planes.values - expected), rounding(planes.values))
+            if i is not None:
+                fail(
+                    self.task,
+                    f"the value of example {i} is {planes.values[i]:.10g}, but {scale:g} times the value for "
+                    f"scores and temperatures divided by {scale:g} is {expected[i]:.10g} (point {k}, {answers.where})",
+                    "the use of the temperature: ε·log Σ exp(s/ε)",
+                )
+
     def _check_decode(self, free: Answers) -> None:
         for k, (w, planes) in enumerate(zip(self.points, free.planes, strict=True)):
             decoded = self.task.decode(self.batch, w, free.temperature)
@@ -440,7 +469,6 @@ class TaskCheck:
                 )
 
     def _check_loss(self) -> None:
-        self._check_no_loss(self.Y, "the true outputs")
         for k, w in enumerate(self.points):
             decoded = self.task.decode(self.batch, w, HARD)
             outputs = [prediction.y for prediction in decoded]
@@ -539,6 +567,16 @@ class TaskCheck:
             fail(self.task, f"loss() has shape {losses.shape}, expected ({self.batch.n_examples},)", "loss()")
         return losses
 
+    def _check_pairs(self) -> None:
+        """Raise if pairs are predicted where outputs are none and there are no latents."""
+        for i, (y, found) in enumerate(zip(self.Y, self.task.decode(self.batch, self.points[0], HARD), strict=False)):
+            if not self.task.latent and isinstance(found.y, tuple) and len(found.y) == 2 and not isinstance(y, tuple):
+                fail(
+                    self.task,
+                    f"decode() returned the pair {show(found.y)} for example {i}, whose output is {show(y)}",
+                    "the search must return y alone, or pairs (y, h) if latent is True",
+                )
+
     def _check_no_loss(self, outputs: Any, name: str) -> None:
         losses = self._losses(outputs, outputs)
         i = first_beyond(np.abs(losses), 0.0)
@@ -554,20 +592,20 @@ class TaskCheck:
             return
         for k, w in enumerate(self.points):
             query = Query(w, "augmented")
-            answer = self.task.slack(self.batch, query)
-            if answer is None:
+            levels = self.task.loss_levels(self.batch, query)
+            if levels is None:
                 return
-            found = as_planes(self.task, self.batch, query, answer, "slack")
             true_scores = self.hard["clamped"].planes[k].values
+            found = as_planes(self.task, self.batch, query, Pooled(*levels.best(true_scores)), "loss_levels")
             rival = self.hard["augmented"].planes[k]
             reached, expected = (p.offsets * (1.0 + p.dot(w) - true_scores) for p in (found, rival))
             i = first_beyond(np.maximum(expected, 0.0) - reached, rounding(reached, expected))
             if i is not None:
                 fail(
                     self.task,
-                    f"slack() reaches Δ·(1 + s − s_i) = {reached[i]:.10g} for example {i}, but the "
+                    f"loss_levels() reaches Δ·(1 + s − s_i) = {reached[i]:.10g} for example {i}, but the "
                     f"augmented mode finds {expected[i]:.10g} and the true output gives 0 (point {k})",
-                    "slack(): slopes φ(ŷ) and offsets Δ(ŷ) of the maximiser",
+                    "loss_levels(): losses, scores and slopes of the best outputs",
                 )
 
     def _check_completions(self) -> None:

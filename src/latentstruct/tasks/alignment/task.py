@@ -146,7 +146,19 @@ class Alignment(BaseTask):
     [0.0, 0.0]
     """
 
-    tags = TaskTags(latent="possible", soft=True, threaded_decoding=True)
+    state_type = AlignmentState
+    tags = TaskTags(
+        latent="possible",
+        soft=True,
+        threaded_decoding=True,
+        reasons={
+            "StructuralSVM, slack rescaling": "tables of paths by their number of hits would be larger by a factor |y|",
+            **dict.fromkeys(
+                ("MarginalSSVM", "MinEntropySSVM"),
+                "which matches are sure is known of the true output only, so that other alignments have no latents",
+            ),
+        },
+    )
 
     def __init__(
         self,

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from latentstruct._native.chain import pool_labelings
 from latentstruct.core.protocols import Temperature
-from latentstruct.core.types import Indices, Vector, positions
+from latentstruct.core.types import Indices, Vector, members, offsets_from_lengths, positions
 from latentstruct.core.unknown import UNKNOWN
+from latentstruct.inference.elimination import Elimination
+from latentstruct.inference.structure import pairwise_graphs
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.inputs import InputRows
 
@@ -65,6 +67,16 @@ class ChainBatch:
     def table(self) -> NDArray[np.float64]:
         """A table (N, S) that every sum over sequences overwrites: new memory costs as much as the work on it."""
         return np.empty((self.inputs.shape[0], self.inputs.n_labels))
+
+    @cached_property
+    def elimination(self) -> Elimination:
+        """Elimination of the unknown tokens of a labeled batch, then of the others."""
+        owner, place = members(self.offsets)
+        second = np.flatnonzero(place > 0)
+        pairs_at = offsets_from_lengths(np.bincount(owner[second], minlength=self.n_examples))
+        edges = np.column_stack([second - 1, second])
+        structure = pairwise_graphs(np.full(len(owner), self.cards), edges, self.offsets, pairs_at)
+        return Elimination(structure, self.known(None) == UNKNOWN, max_entries=self.cards**3)
 
     def known(self, rows: Indices | None) -> NDArray[np.int64]:
         """Return the true labels of some sequences of a labeled batch, None for all."""

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct._native import chain as kernels
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sparse
+from latentstruct.core.levels import LossLevels
 from latentstruct.core.memory import WEIGHT_COPIES, require_label_pairs
 from latentstruct.core.pooling import pool_known, require_labels
 from latentstruct.core.protocols import HARD, MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
@@ -39,7 +40,7 @@ from latentstruct.tasks.labels import COST_TABLES, LabelSet, distinct_labels
 from latentstruct.tasks.packing import Arrays, PackedArrays
 
 
-class Chain(ItemLabels):
+class Chain(ItemLabels[ChainBatch]):
     """Sequence labeling: s(y) = Σ_t w_{y_t}·x_t + Σ_t A[y_{t−1}, y_t] [+ start + end + bias].
 
     Parameters
@@ -185,11 +186,11 @@ class Chain(ItemLabels):
 
     def _stack(self, X: Any) -> tuple[Any, Indices]:
         """Return all tokens as one checked matrix and the sequences' offsets."""
-        plain = (type(x) is np.ndarray or sparse.issparse(x) for x in X)
+        plain = (type(x) is np.ndarray or issparse(x) for x in X)
         matrices = [x if kept else check_matrix(x, f"X[{k}]") for k, (x, kept) in enumerate(zip(X, plain, strict=True))]
         if not all(map(can_be_stacked, matrices)):
             for k, x in enumerate(matrices):
-                if sparse.issparse(x):
+                if issparse(x):
                     check_sparse(x, f"X[{k}]")
         shapes = [x.shape for x in matrices]
         for k, shape in enumerate(shapes):
@@ -328,6 +329,25 @@ class Chain(ItemLabels):
         weights = np.ones(len(chosen.rows)) if query.weights is None else query.weights
         return chosen, pool(chosen, self._transitions(query.w), temperature, weights, by)
 
+    def renyi_pool(self, batch: ChainBatch, query: Query, order: float) -> Pooled:
+        """Pool the labels of unknown tokens by Rényi entropy of order α ≠ 1 and the others at ε_y: tangents only."""
+        chosen, transitions = self._select(batch, query), self._transitions(query.w)
+        n, lengths = len(self.labels_), np.diff(chosen.offsets)
+        tables = np.tile(transitions.ravel(), int(np.maximum(lengths - 1, 0).sum()))
+        found = batch.elimination.run_renyi(chosen.scores.ravel(), tables, order, query.temperature.output, chosen.rows)
+        owner = np.repeat(np.arange(len(lengths)), np.maximum(lengths - 1, 0))
+        pairs = np.zeros((len(lengths), n, n))
+        np.add.at(pairs, owner, found.tables.reshape(-1, n, n))
+        sums = ChainSums(found.values, found.unary.reshape(-1, n), pairs)
+        losses = np.zeros(len(lengths))
+        if query.augmented:
+            kernels.expected_costs(sums.marginals, chosen.truth, chosen.offsets, self.costs_or_nothing_, losses)
+        return Pooled(sums.values, self._expected_slopes(batch, chosen, sums), losses, soft=True, exact=False)
+
+    def renyi_decode(self, batch: ChainBatch, w: Vector, order: float) -> list[Prediction]:
+        """Return the best labeling of each sequence: all tokens are outputs, so that no latents are left."""
+        return self.decode(batch, w, HARD)
+
     def chunked(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> bool:
         """Return whether all labels are maximized over, which is split by `Query.chunks`."""
         known = mode == "clamped" and not batch.half_labelled
@@ -342,14 +362,15 @@ class Chain(ItemLabels):
         hard = self._effective(batch, mode, temperature) == HARD
         return (0.3 * n * n + products if hard else 0.5 * n * n + 10.0 * n + 2.0 * products) * np.diff(batch.offsets)
 
-    def slack(self, batch: ChainBatch, query: Query) -> Pooled | None:
-        """Return the labelings that maximize Δ·(1 + s − s_i) for the Hamming loss; others are searched."""
+    def loss_levels(self, batch: ChainBatch, query: Query) -> LossLevels | None:
+        """Return the labelings that maximize Δ·(1 + s − s_i), for the Hamming loss."""
         if not np.array_equal(self.costs_, 1.0 - np.eye(len(self.labels_))):
             return None
         chosen, transitions = self._select(batch, replace(query, mode="free")), self._transitions(query.w)
         labels, (values, losses) = np.empty(len(chosen.scores), dtype=np.int64), np.empty((2, len(chosen.rows)))
         kernels.viterbi_by_errors(chosen.scores, chosen.offsets, transitions, chosen.truth, labels, values, losses)
-        return Pooled(values, self._labeling_slopes(batch, labels, chosen.rows), losses)
+        slopes = self._labeling_slopes(batch, labels, chosen.rows)
+        return LossLevels(np.arange(len(losses) + 1), losses, slopes.dot(query.w), lambda places: slopes)
 
     def _best(self, batch: ChainBatch, query: Query) -> tuple[Indices, Vector]:
         chosen = self._select(batch, query)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.levels import LossLevels
 from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
@@ -263,13 +264,13 @@ class Multiclass(ClassTask[MulticlassBatch]):
         softness = 20.0 if temperature.output > 0 and mode != "clamped" else 5.0
         return np.full(batch.n_examples, len(self.labels_) * (batch.inputs.product_time + softness))
 
-    def slack(self, batch: MulticlassBatch, query: Query) -> Pooled:
-        """Return the classes that maximize Δ·(1 + s − s_i)."""
-        parts, truth = ClassParts(self, batch), batch.classes(query.rows)
-        scores, costs, every = parts.scores(query), self.costs_[truth], np.arange(len(truth))
-        product = costs * (1.0 + scores - scores[every, truth][:, None])
-        best = product.argmax(axis=1)
-        return Pooled(product[every, best], parts.slopes(best, query), costs[every, best])
+    def loss_levels(self, batch: MulticlassBatch, query: Query) -> LossLevels:
+        """Return all classes."""
+        parts, costs, n = ClassParts(self, batch), self.costs_[batch.classes(query.rows)], len(self.labels_)
+        offsets = n * np.arange(len(costs) + 1)
+        return LossLevels(
+            offsets, costs.ravel(), parts.scores(query).ravel(), lambda places: parts.slopes(places % n, query)
+        )
 
     def decode(self, batch: MulticlassBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best class of each example."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from latentstruct._native.candidates import pool_candidates, pool_renyi
 from latentstruct.core.formatting import show
+from latentstruct.core.levels import LossLevels, highest
 from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear, pool_scores
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
@@ -19,7 +20,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Planes
 from latentstruct.tasks.base import by_rows, check_examples, require_labels, require_methods
 from latentstruct.tasks.inputs import InputRows, check_matrix
-from latentstruct.tasks.latent_losses import ListedLatentLosses, PlaneLosses, TrueCandidates, highest, known_candidates
+from latentstruct.tasks.latent_losses import ListedLatentLosses, PlaneLosses, TrueCandidates, known_candidates
 from latentstruct.tasks.row_parts import (
     ExampleBatch,
     RowLoss,
@@ -75,7 +76,7 @@ def one_each(chosen: Sequence[int] | Indices, n: int) -> Vector:
     return counts
 
 
-class CandidateTask(ListedLatentLosses, WrittenTask):
+class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBatch]):
     """A structure whose candidates (y, h) can be listed for each example: everything is then exact.
 
     Subclasses define `candidates` and, unless the 0/1 loss will do, `output_loss`. With one candidate for each y
@@ -137,7 +138,7 @@ class CandidateTask(ListedLatentLosses, WrittenTask):
         return self.output_loss(y, y_hat, h_hat)
 
     def _first_features(self, X: Any, Y: Any) -> Any:
-        require_methods(self, CandidateTask, "candidates")
+        require_methods(self, CandidateTask, "candidates", optional=("output_loss", "pair_loss"))
         _, latents, features = self._listed(X[0], 0)
         self.latent = latents is not None
         return features
@@ -256,13 +257,16 @@ class CandidateTask(ListedLatentLosses, WrittenTask):
         softness = 10.0 if temperature == Temperature() else 40.0
         return (softness + batch.inputs.product_time) * np.diff(batch.offsets)
 
-    def slack(self, batch: CandidateBatch, query: Query) -> Pooled:
-        """Return the candidates that maximize Δ·(1 + s − s_i)."""
+    def loss_levels(self, batch: CandidateBatch, query: Query) -> LossLevels:
+        """Return all candidates."""
         parts = self._parts(batch, query.rows)
-        scores, losses = parts.scores(query), parts.of_all(batch.losses)
-        true_scores = scores[parts.of_all(batch.fitting)]
-        values, best = highest(losses * (1.0 + scores - np.repeat(true_scores, np.diff(parts.offsets))), parts.offsets)
-        return Pooled(values, parts.slopes(one_each(best, len(scores)), query), losses[best])
+        scores = parts.scores(query)
+        return LossLevels(
+            parts.offsets,
+            parts.of_all(batch.losses),
+            scores,
+            lambda places: parts.slopes(one_each(places, len(scores)), query),
+        )
 
     def _predictions(self, batch: CandidateBatch, query: Query) -> list[Prediction]:
         values, shares, *_ = pool_scores(*self._linear(batch, query))

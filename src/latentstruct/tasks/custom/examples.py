@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import Pooled, Prediction, Query
 from latentstruct.core.types import Indices, Vector
@@ -32,7 +32,7 @@ def chosen(values: Any, rows: Indices | None) -> Any:
 
 def as_row(vector: Any) -> Any:
     """Return a vector (d,) as one row (1, d), and anything else as it is."""
-    if vector is None or sparse.issparse(vector):
+    if vector is None or issparse(vector):
         return vector
     try:
         array = vector if type(vector) is np.ndarray else np.asarray(vector)
@@ -48,7 +48,7 @@ def direct_slopes(inputs: InputRows) -> Slopes:
     return Slopes(no_rows(), pointers, Atoms(np.full(len(columns), -1, dtype=np.int32), columns, values))
 
 
-class ExampleTask(WrittenTask):
+class ExampleTask(WrittenTask[ExampleBatch]):
     """A structure given by the four functions of the structural SVM paper, one example at a time.
 
     Subclasses define `joint_feature`, `output_loss`, `argmax` and `loss_augmented_argmax`, or the method of a whole
@@ -117,15 +117,27 @@ class ExampleTask(WrittenTask):
         return [self.output_loss(*one) for one in zip(Y, Y_hat, *H_hat, strict=True)]
 
     def _first_features(self, X: Any, Y: Any) -> Any:
-        for name in ("joint_feature", "output_loss", "argmax", "loss_augmented_argmax"):
-            if getattr(type(self), f"{name}_batch") is getattr(ExampleTask, f"{name}_batch"):
-                require_methods(self, ExampleTask, name)
-        hidden = []
+        searches = ("joint_feature", "output_loss", "argmax", "loss_augmented_argmax")
+        single = [name for name in searches if not self._in_batches(name)]
+        hidden: list[Any] = []
+        require_methods(self, ExampleTask, *single, *(("best_latent", "random_latent") if self.latent else ()))
         if self.latent:
-            require_methods(self, ExampleTask, "best_latent", "random_latent")
             hidden = [[self.random_latent(X[0], Y[0], np.random.default_rng(0))]]
         found = self.joint_feature_batch(X, Y, *hidden)
-        return as_row(next(iter(found)) if isinstance(found, Iterator) else found)
+        if not isinstance(found, Iterator):
+            return as_row(found)
+        first = as_row(next(found))
+        if first is None or (isinstance(first, np.ndarray) and first.ndim > 1 and len(first) != 1):
+            shown = "None" if first is None else f"an array of shape {first.shape}"
+            raise InputError(
+                f"{type(self).__name__}.joint_feature of example 0 returned {shown}; expected a vector (d,): return "
+                "one such as features.ravel()"
+            )
+        return first
+
+    def _in_batches(self, name: str) -> bool:
+        """Return whether the method of a whole batch is defined in place of one for single examples."""
+        return getattr(type(self), f"{name}_batch") is not getattr(ExampleTask, f"{name}_batch")
 
     def prepare(self, X: Any, Y: Any = None) -> ExampleBatch:
         """Keep the examples as they are."""

@@ -1,19 +1,30 @@
 """A structure whose outputs are made of parts that are scored one by one."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
+from latentstruct._native.candidates import pool_candidates
 from latentstruct.core.formatting import show
+from latentstruct.core.levels import LossLevels, highest
 from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear, pool_scores
-from latentstruct.core.protocols import Pooled, Prediction, Query, TaskTags, Temperature
-from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
+from latentstruct.core.protocols import HARD, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.types import (
+    Indices,
+    Vector,
+    locate,
+    members,
+    offsets_from_lengths,
+    positions,
+    split,
+    sums_by,
+)
 from latentstruct.core.validation import as_reals
 from latentstruct.exceptions import InputError
-from latentstruct.planes.plane import Planes
-from latentstruct.tasks.base import by_rows, check_examples, require_methods
+from latentstruct.planes.plane import Planes, Slopes
+from latentstruct.tasks.base import OPTIONAL, by_rows, check_examples, require_methods
 from latentstruct.tasks.inputs import InputRows, is_finite_number
 from latentstruct.tasks.row_parts import (
     ExampleBatch,
@@ -34,6 +45,7 @@ class PartsBatch(ExampleBatch):
     offsets: Indices
     constants: Vector
     losses: Vector
+    listed: list[list[Any]] | None = None  # all outputs of each example, once they are needed
 
 
 @dataclass
@@ -63,7 +75,7 @@ class _Returned:
                 try:
                     one = as_reals(one)
                 except (TypeError, ValueError) as error:
-                    raise self._error(f"{show(one)} ({error})", f"{end - begin} numbers", k) from error
+                    raise self._error(show(one), f"{end - begin} numbers", k) from error
             if one.shape != (end - begin,):
                 wanted = f"shape ({end - begin},), one number for each part"
                 raise self._error(show(one) if one.ndim == 0 else f"shape {one.shape}", wanted, k)
@@ -82,7 +94,43 @@ class _Returned:
         return float(number), given[1]
 
 
-class PartsTask(WrittenTask):
+@dataclass
+class ListedOutputs:
+    """Listed outputs of the examples of a query, each with the parts of its example."""
+
+    of_examples: Indices  # (k + 1,) the outputs of example i of the query are of_examples[i] … of_examples[i + 1] of M
+    examples: list[int]  # (M,) the example in the batch
+    outputs: list[Any]  # (M,)
+    offsets: Indices  # (M + 1,) where the parts of each output begin
+    places: Indices  # numbers of these parts in the query
+
+    @classmethod
+    def of(cls, listed: Sequence[Sequence[Any]], rows: Sequence[int], parts: Indices) -> "ListedOutputs":
+        """Lay out the outputs of the examples `rows`, whose parts begin at the offsets `parts` (k + 1,)."""
+        of_examples = offsets_from_lengths(map(len, listed))
+        owner, _ = members(of_examples)
+        places, offsets = positions(parts, owner)
+        return cls(
+            of_examples, [rows[k] for k in owner.tolist()], [y for some in listed for y in some], offsets, places
+        )
+
+    def sums(self, values: Vector) -> Vector:
+        """Return the sum of the values of each output's parts."""
+        return sums_by(members(self.offsets)[0], values, len(self.outputs))
+
+    def pool(self, values: Vector, temperature: float) -> tuple[Vector, Vector]:
+        """Return the pooled values of the examples, and the share of each output."""
+        n = len(self.of_examples) - 1
+        pooled, shares = np.empty(n), np.empty(len(values))
+        pool_candidates(values, self.of_examples, np.arange(n + 1), temperature, temperature, pooled, shares)
+        return pooled, shares
+
+    def expected(self, counts: Vector, shares: Vector, n_parts: int) -> Vector:
+        """Return the counts of the parts of the query, those of outputs times their shares."""
+        return sums_by(self.places, np.repeat(shares, np.diff(self.offsets)) * counts, n_parts)
+
+
+class PartsTask(WrittenTask[PartsBatch]):
     """A structure whose outputs are made of parts that are scored one by one, such as edges, links or cells.
 
     An example x has P parts with features F (P, d), and an output has counts u(x, y) of parts, mostly 0 or 1. Then
@@ -95,6 +143,9 @@ class PartsTask(WrittenTask):
     With ``latent = True`` `output` returns pairs (y, h), `counts` takes h as a last argument, and `best_completion` and
     `random_latent` are defined too. Soft maxima then pool pairs (y, h) at one temperature, and also need
     `pool_completion`.
+
+    If an example has few outputs, ``outputs(x)`` may list them all, hashable and each once. Then latents can be pooled
+    before outputs (`MarginalSSVM`, `MinEntropySSVM`, any two temperatures), and slack rescaling is exact.
 
     Examples
     --------
@@ -126,9 +177,24 @@ class PartsTask(WrittenTask):
     [[0, 2], [1]]
     """
 
-    tags = TaskTags(latent="possible", soft=True)
+    tags = TaskTags(
+        latent="possible",
+        soft=True,
+        reasons=dict.fromkeys(
+            ("StructuralSVM, slack rescaling", "MarginalSSVM", "MinEntropySSVM"),
+            "needs the optional method outputs(), which lists the outputs of an example",
+        ),
+    )
+    tag_methods: ClassVar[dict[str, str]] = {
+        **OPTIONAL,
+        **dict.fromkeys(("two_temperatures", "exact_slack", "renyi"), "outputs"),
+    }
 
     feature_method = "parts"
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.tags = replace(cls.tags, soft=cls.pool is not PartsTask.pool)
 
     def parts(self, x: Any) -> Any:
         """Return the features of the parts of one example: an array or sparse array of shape (P, d)."""
@@ -156,9 +222,7 @@ class PartsTask(WrittenTask):
 
     def pool(self, x: Any, scores: Vector, temperature: float) -> tuple[float, Any]:
         """Return ε log Σ_y exp(Σ_p u_p s_p / ε) and the expected counts (P,) under this distribution."""
-        raise InputError(
-            f"{type(self).__name__} defines no pool(), so it knows the hard max only: define it, or use StructuralSVM"
-        )
+        raise TypeError(f"{type(self).__name__} does not define pool()")
 
     def pool_completion(self, x: Any, y: Any, scores: Vector, temperature: float) -> tuple[float, Any]:
         """Return ε log Σ_h exp(Σ_p u_p s_p / ε) over the latents of the known y, and the expected counts (P,)."""
@@ -170,7 +234,7 @@ class PartsTask(WrittenTask):
     def _first_features(self, X: Any, Y: Any) -> Any:
         hidden = ("best_completion", "random_latent") if self.latent else ()
         written = ("parts", "counts", "best", "output", "output_loss", "part_losses", *hidden)
-        require_methods(self, PartsTask, *written)
+        require_methods(self, PartsTask, *written, optional=("pool", "pool_completion"))
         return self.parts(X[0])
 
     def prepare(self, X: Any, Y: Any = None) -> PartsBatch:
@@ -192,9 +256,127 @@ class PartsTask(WrittenTask):
             losses = _Returned(self, "part_losses", offsets, range(len(X))).joined(given, constants)
         return PartsBatch(X, truth, stack.inputs(), offsets, constants, losses)
 
+    def _list(self, batch: PartsBatch, rows: Sequence[int], parts: RowParts, known: bool = False) -> ListedOutputs:
+        """Return all outputs of some examples, or only the known ones."""
+        if batch.listed is None:
+            batch.listed = [self._outputs(batch, i) for i in range(batch.n_examples)]
+        found = [[batch.Y[i]] if known else batch.listed[i] for i in rows]
+        return ListedOutputs.of(found, rows, parts.offsets)
+
+    def _outputs(self, batch: PartsBatch, i: int) -> list[Any]:
+        """Return the outputs of an example, checked to be different and to have the known one among them."""
+        title, found = f"{type(self).__name__}.outputs of example {i}", self.outputs(batch.X[i])
+        try:
+            outputs = list(found)
+            distinct = set(outputs)
+        except TypeError as error:
+            raise InputError(f"{title} must return a list of hashable outputs, got {show(found)} ({error})") from error
+        if not outputs or len(distinct) < len(outputs):
+            raise InputError(f"{title} must return each output once and at least one, got {show(found)}")
+        if batch.Y is not None and batch.Y[i] not in distinct:
+            raise InputError(f"{title} must contain the known output {show(batch.Y[i])}, got {show(found)}")
+        return outputs
+
+    def _complete_each(
+        self, batch: PartsBatch, listed: ListedOutputs, scores: Vector, temperature: float
+    ) -> tuple[Vector, Vector]:
+        """Pool the latents of each listed output; return values (M,) and the counts of its parts."""
+        source = "counts" if not self.latent else "pool_completion" if temperature else "best_completion"
+        own = scores[listed.places]
+        given = zip(
+            [batch.X[i] for i in listed.examples], listed.outputs, split(own.copy(), listed.offsets), strict=True
+        )
+        returned = _Returned(self, source, listed.offsets, listed.examples)
+        if source == "pool_completion":
+            values = np.empty(len(listed.outputs))
+            counts = returned.joined((self.pool_completion(*one, temperature) for one in given), values)
+            return values, counts
+        complete = self.best_completion if self.latent else lambda x, y, scores: self.counts(x, y)
+        counts = returned.joined(complete(*one) for one in given)
+        return listed.sums(own * counts), counts
+
+    def _pool_listed(self, batch: PartsBatch, parts: RowParts, scores: Vector, query: Query) -> PooledParts:
+        """Pool the latents of each output at ε_h, then outputs at ε_y."""
+        rows = query.examples(batch)
+        listed = self._list(batch, rows.tolist(), parts)
+        values, counts = self._complete_each(batch, listed, scores, query.temperature.latent)
+        pooled, shares = listed.pool(values, query.temperature.output)
+        constants = batch.constants[rows] if query.augmented else 0.0
+        expected = listed.expected(counts, shares, len(scores))
+        return PooledParts(constants + pooled, expected, soft=True, exact=self.exact)
+
+    def loss_levels(self, batch: PartsBatch, query: Query) -> LossLevels | None:
+        """Return all outputs, if they can be listed."""
+        if not self.tags.exact_slack:
+            return None
+        parts, loss, *_ = self._linear(batch, query)
+        scores, rows = parts.scores(query), query.examples(batch)
+        listed = self._list(batch, rows.tolist(), parts)
+        values, counts = self._complete_each(batch, listed, scores, 0.0)
+        losses = batch.constants[listed.examples] + listed.sums(counts * loss.losses[listed.places])
+
+        def slopes(chosen: Indices) -> Slopes:
+            shares = np.zeros(len(values))
+            shares[chosen] = 1.0
+            return parts.slopes(listed.expected(counts, shares, len(scores)), query)
+
+        return LossLevels(listed.of_examples, losses, values, slopes)
+
+    def _entropies(
+        self, batch: PartsBatch, listed: ListedOutputs, scores: Vector, order: float
+    ) -> tuple[Vector, Vector, Vector]:
+        """Return G_α of each output, its derivatives by the scores of parts, and the expected counts of parts."""
+        if order == 1.0:
+            raise InputError(f"alpha is 1, but {type(self).__name__} knows expected counts only: choose another order")
+        plain, p = self._complete_each(batch, listed, scores, 1.0)
+        sharp, q = self._complete_each(batch, listed, order * scores, 1.0)
+        return (sharp - plain) / (order - 1.0), (order * q - p) / (order - 1.0), p
+
+    def renyi_pool(self, batch: PartsBatch, query: Query, order: float) -> Pooled:
+        """Pool Δ_i(y) + G_α(y) over listed outputs, where latents are pooled by Rényi entropy of order α."""
+        parts, loss, *_ = self._linear(batch, query)
+        scores, rows = parts.scores(query), query.examples(batch).tolist()
+        listed = self._list(batch, rows, parts, known=query.mode == "clamped")
+        values, derivatives, counts = self._entropies(batch, listed, scores, order)
+        losses = np.zeros(len(values))
+        if query.augmented:
+            of_parts = loss.losses[listed.places]
+            losses, again = (listed.sums(each * of_parts) for each in (counts, derivatives))
+            if not np.allclose(losses, again):
+                raise InputError("the loss depends on the latent, which Rényi pooling has no place for: use LatentSSVM")
+            losses += batch.constants[listed.examples]
+        pooled, shares = listed.pool(values + losses, query.temperature.output)
+        slopes = parts.slopes(listed.expected(derivatives, shares, len(scores)), query)
+        expected = sums_by(members(listed.of_examples)[0], shares * losses, len(rows))
+        return Pooled(pooled, slopes, expected, soft=True, exact=False)
+
+    def renyi_decode(self, batch: PartsBatch, w: Vector, order: float) -> list[Prediction]:
+        """Return argmax_y G_α(y) of each example, and its best h."""
+        parts, _, query, _ = self._linear(batch, Query(w, "free"))
+        scores = parts.scores(query)
+        listed = self._list(batch, range(batch.n_examples), parts)
+        return self._best_listed(batch, listed, scores, self._entropies(batch, listed, scores, order)[0])
+
+    def _best_listed(
+        self, batch: PartsBatch, listed: ListedOutputs, scores: Vector, values: Vector
+    ) -> list[Prediction]:
+        """Return the outputs of the largest values, each with its best latent."""
+        tops, best = highest(values, listed.of_examples)
+        rows, n_parts = range(batch.n_examples), batch.offsets
+        chosen = ListedOutputs.of([[listed.outputs[c]] for c in best.tolist()], rows, n_parts)
+        _, counts = self._complete_each(batch, chosen, scores, 0.0)
+        found = zip(batch.X, chosen.outputs, split(counts, chosen.offsets), tops.tolist(), strict=True)
+        return [
+            Prediction(y, self._pair(self.output(x, own), "output", i)[1], value)
+            for i, (x, y, own, value) in enumerate(found)
+        ]
+
     def _pooled(self, batch: PartsBatch, parts: RowParts, scores: Vector, query: Query) -> PooledParts:
         """Pool scores, to which losses of parts are added in augmented mode."""
-        rows, clamped, temperature = query.examples(batch).tolist(), query.mode == "clamped", query.temperature.output
+        rows, clamped = query.examples(batch).tolist(), query.mode == "clamped"
+        if self.latent and not clamped and query.temperature.output != query.temperature.latent:
+            return self._pool_listed(batch, parts, scores, query)
+        temperature = query.temperature.latent if clamped and self.latent else query.temperature.output
         # The methods of the user may overwrite what they are given.
         views = split(scores.copy(), parts.offsets)
         known = [[batch.Y[i] for i in rows]] if clamped else []
@@ -225,11 +407,22 @@ class PartsTask(WrittenTask):
         return pool_linear(*self._linear(batch, query))
 
     def _predictions(self, batch: PartsBatch, query: Query) -> list[Prediction]:
+        if query.temperature.latent and self.latent and query.mode != "clamped":
+            if self.tags.two_temperatures:
+                return self._marginal_predictions(batch, query)
+            # The best pair (y, h): the sum over latents of the best output is not known.
+            query = replace(query, temperature=HARD)
         values, counts, *_ = pool_scores(*self._linear(batch, query))
         found = zip(batch.X, split(counts, batch.offsets), values.tolist(), strict=True)
         return [
             Prediction(*self._pair(self.output(x, own), "output", i), value) for i, (x, own, value) in enumerate(found)
         ]
+
+    def _marginal_predictions(self, batch: PartsBatch, query: Query) -> list[Prediction]:
+        parts = RowParts.of(batch.inputs, batch.offsets, None)
+        scores, listed = parts.scores(query), self._list(batch, range(batch.n_examples), parts)
+        values, _ = self._complete_each(batch, listed, scores, query.temperature.latent)
+        return self._best_listed(batch, listed, scores, values)
 
     def marginals(self, batch: PartsBatch, w: Vector, temperature: Temperature) -> list[Vector]:
         """Return the expected counts (P,) of each example's parts, which for counts of 0 or 1 are probabilities."""

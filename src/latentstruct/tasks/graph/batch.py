@@ -17,6 +17,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.engine import Inference
+from latentstruct.inference.forests import GraphForests
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, FactorGraphs
 from latentstruct.persistence.state_trees import Tree, from_state_dict
@@ -270,6 +271,12 @@ class GraphBatch:
         found = engine.run(*scores, temperature, rows, kept.messages[chosen])
         kept.messages[chosen] = found.messages
         return found
+
+    def forests(self) -> GraphForests | None:
+        """Return all assignments by their loss, None where graphs are too wide or losses have no common unit."""
+        assert self.losses is not None
+        losses, limit = self.losses, self.limits["max_entries"]
+        return self.once("forests", lambda: GraphForests.of(self.structure, losses, limit))
 
     def pool_renyi(
         self, scores: tuple[Vector, Vector], query: Query, alpha: float, predicting: bool = False

@@ -6,9 +6,9 @@ from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import sparse
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.exceptions import InputError

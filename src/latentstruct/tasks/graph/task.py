@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
+from latentstruct.core.levels import LossLevels
 from latentstruct.core.pooling import PooledParts, pool_known, pool_linear, require_labels
 from latentstruct.core.protocols import LatentSites, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, locate, members, split
@@ -23,7 +24,7 @@ from latentstruct.tasks.graph.batch import GraphBatch, HiddenNodes
 from latentstruct.tasks.graph.inputs import GraphInput as GraphInput
 from latentstruct.tasks.graph.inputs import grid_graph as grid_graph
 from latentstruct.tasks.graph.inputs import stack_graphs
-from latentstruct.tasks.graph.layout import GraphLayout, flat_labels, hidden_states, learn_layout
+from latentstruct.tasks.graph.layout import GraphLayout, GraphState, flat_labels, hidden_states, learn_layout
 from latentstruct.tasks.item_labels import ItemLabels
 
 MESSAGE_ROUNDS = 30
@@ -45,7 +46,7 @@ class GraphMarginals(NamedTuple):
     edges: Any
 
 
-class Graph(ItemLabels):
+class Graph(ItemLabels[GraphBatch]):
     """Labels on graphs: s(y, h) = Σ_v w_{type(v), x_v}·f_v + Σ_e w_{type(e), x_p, x_q}·f_e, x = (y, h).
 
     f_v are the features of node v, f_e those of edge e = (p, q), a constant 1 if none are given.
@@ -111,6 +112,7 @@ class Graph(ItemLabels):
     """
 
     item = "node"
+    state_type = GraphState
     tags = TaskTags(latent="possible", soft=True, two_temperatures=True, exact=False, above_truth=True)
 
     def __init__(
@@ -260,6 +262,13 @@ class Graph(ItemLabels):
             return PooledParts(found.values, (found.unary, found.tables), soft=True, exact=False)
 
         return pool_linear(batch, batch, query, pool)
+
+    def loss_levels(self, batch: GraphBatch, query: Query) -> LossLevels | None:
+        """Return the best assignments of each loss, for narrow graphs and costs that are multiples of a unit."""
+        rows, forests = batch.graphs(query), batch.forests()
+        if forests is None:
+            return None
+        return forests.levels(rows, batch.scores(query), lambda counts: batch.slopes(counts, query))
 
     def work(self, batch: GraphBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each graph takes, shape (n,)."""

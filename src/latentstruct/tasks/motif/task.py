@@ -113,6 +113,7 @@ class Motif(BaseTask[MotifBatch]):
     16
     """
 
+    state_type = MotifState
     tags = TaskTags(
         latent="always",
         soft=True,

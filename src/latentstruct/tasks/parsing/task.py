@@ -6,11 +6,11 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct._native import annotations
 from latentstruct._native import parsing as kernels
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import sparse
 from latentstruct.core.pooling import pool_known
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
@@ -102,7 +102,21 @@ class Parsing(ChosenLossTask):
     4
     """
 
-    tags = TaskTags(latent="possible", soft=True, exact=False, above_truth=True, threaded_decoding=True)
+    state_type = ParsingState
+    tags = TaskTags(
+        latent="possible",
+        soft=True,
+        exact=False,
+        above_truth=True,
+        threaded_decoding=True,
+        reasons={
+            "StructuralSVM, slack rescaling": "charts by numbers of wrong constituents take time O(n⁵) per rule",
+            **dict.fromkeys(
+                ("MarginalSSVM", "MinEntropySSVM"),
+                "the tree with the largest sum over its sub-symbols, or over its derivations, is NP-hard to find",
+            ),
+        },
+    )
 
     def __init__(
         self,
@@ -197,7 +211,7 @@ class Parsing(ChosenLossTask):
         size = int(((2 * batch.lengths[rows] - 1) * (1 + self.most_steps_)).sum())
         return Derivations(np.zeros(len(rows) + 1, dtype=np.int64), *(np.empty(size, dtype=np.int64) for _ in range(5)))
 
-    def _features_of(self, batch: ParsingBatch, derivations: Derivations, rows: Indices) -> sparse.csr_array:
+    def _features_of(self, batch: ParsingBatch, derivations: Derivations, rows: Indices) -> "sparse.csr_array":
         """Return the features of derivations as CSR rows (k, d)."""
         widest = 1 + batch.spans.starts.shape[1] + batch.spans.ends.shape[1] + 1
         column = np.empty(len(rows) + widest * int(derivations.offsets[-1]), dtype=np.int64)
@@ -321,7 +335,7 @@ class Parsing(ChosenLossTask):
     def _known_slopes(self, batch: ParsingBatch, w: Vector, rows: Indices) -> Slopes:
         return Slopes.from_matrix(self._known_features(batch, self._chosen(batch, w, rows), rows))
 
-    def _known_features(self, batch: ParsingBatch, chosen: Indices, rows: Indices) -> sparse.csr_array:
+    def _known_features(self, batch: ParsingBatch, chosen: Indices, rows: Indices) -> "sparse.csr_array":
         """Return the features of known trees with the given sub-symbols of the nodes of all trees."""
         return self._features_of(batch, annotate(batch.trees(), rows, chosen, self.splits, self.layout_), rows)
 

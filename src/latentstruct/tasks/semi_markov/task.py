@@ -1,7 +1,7 @@
 """Sequences divided into labeled segments, with weights for the lengths of segments."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
+from latentstruct.core.levels import LossLevels, loss_steps
 from latentstruct.core.pooling import PooledParts, pool_linear, pool_scores, require_labels
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
@@ -22,6 +23,7 @@ from latentstruct.tasks.item_labels import known_accuracy
 from latentstruct.tasks.labels import LabelSet
 from latentstruct.tasks.row_parts import FlatBatch, RowParts, require_latents, stack_examples
 from latentstruct.tasks.semi_markov import kernels
+from latentstruct.tasks.semi_markov.forests import SegmentForests
 from latentstruct.tasks.semi_markov.kernels import SegmentCounts, SegmentScores
 
 Segmentation = list[tuple[int, int, Any]]
@@ -131,7 +133,7 @@ def sums_between(values: Vector, offsets: Indices) -> Vector:
     return np.diff(np.append(0.0, np.cumsum(values))[offsets])
 
 
-class SemiMarkov(BaseTask):
+class SemiMarkov(BaseTask[SegmentBatch]):
     """Segmentation of sequences: s(y) = Σ_segments [Σ_t w_label·x_t + l(label, length)] + Σ A[label before, label].
 
     Parameters
@@ -172,7 +174,16 @@ class SemiMarkov(BaseTask):
     [[(0, 3, 'a'), (3, 5, 'b')]]
     """
 
-    tags = TaskTags(latent="possible", soft=True, threaded_decoding=True)
+    tags = TaskTags(
+        latent="possible",
+        soft=True,
+        threaded_decoding=True,
+        reasons=dict.fromkeys(
+            ("MarginalSSVM", "MinEntropySSVM"),
+            "boundaries between segments of unknown label are outputs of a hidden Markov model, whose most probable "
+            "sequence is NP-hard to find",
+        ),
+    )
 
     def __init__(
         self, labels: Sequence[Hashable] | None = None, max_length: int | None = None, costs: Any = None
@@ -277,6 +288,27 @@ class SemiMarkov(BaseTask):
     def pool_batch(self, batch: SegmentBatch, query: Query) -> Pooled:
         """Pool the segmentations of the sequences of a query."""
         return pool_linear(*self._linear(batch, query))
+
+    def loss_levels(self, batch: SegmentBatch, query: Query) -> LossLevels | None:
+        """Return the best segmentations of each loss, for costs that are multiples of a unit."""
+        steps = loss_steps(np.append(self.costs_, 1.0))
+        if steps is None:
+            return None
+        parts, n, (unit, costs) = self._parts(batch, query), len(self.labels_), steps
+        known, offsets = parts.known, parts.tokens.offsets
+        assert known is not None
+        forests, free = SegmentForests.of(offsets, n, self.longest_), replace(query, mode="free")
+        token = costs[:-1].reshape(self.costs_.shape)[known.label].astype(np.float64)
+        begin, inside = (1.0 * costs[-1] * (known.begin == right) for right in (0, 1))
+        losses = SegmentScores(token, begin, inside, np.zeros((n, n)), np.zeros((self.longest_, n)))
+
+        def slopes(used: Vector) -> Slopes:
+            found = replace(parts, known=Known(*forests.tokens(used)))
+            clamped = replace(query, mode="clamped", weights=None)
+            counts = self._pool(offsets, clamped, found.scores(clamped)).counts
+            return found.slopes(counts, clamped)
+
+        return forests.levels(parts.scores(free), losses, unit, slopes)
 
     def work(self, batch: SegmentBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each sequence takes, shape (n,)."""

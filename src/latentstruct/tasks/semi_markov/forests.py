@@ -1,0 +1,114 @@
+"""All segmentations of sequences as derivations, for the best one of each loss."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+
+from latentstruct.core.levels import LossLevels
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths, split
+from latentstruct.inference.forests import Forests
+from latentstruct.planes.plane import Slopes
+from latentstruct.tasks.semi_markov.kernels import SegmentScores
+
+
+class SegmentEdges(NamedTuple):
+    """The derivations of the segmentations of T tokens, and what their edges stand for.
+
+    Items are the beginnings of segments at place b with label y, number 2nb + y for n labels, and the ends before
+    place b with label y, number 2nb − n + y. The last item joins the ends before place T.
+    """
+
+    forest: Forests
+    segments: tuple[Indices, ...]  # edges that are segments, with the first token, the one after the last, and label
+    neighbors: tuple[Indices, ...]  # edges between segments, with the labels of both
+
+    def values(self, parts: SegmentScores) -> Vector:
+        """Return the values of the edges of one sequence by those of parts."""
+        values = np.zeros(len(self.forest.losses))
+        edges, first, stop, label = self.segments
+        token, inside = np.zeros((len(parts.token) + 1, parts.token.shape[1])), np.zeros(len(parts.token) + 1)
+        np.cumsum(parts.token, axis=0, out=token[1:])
+        np.cumsum(parts.inside, out=inside[1:])
+        values[edges] = token[stop, label] - token[first, label] + inside[stop] - inside[first + 1]
+        values[edges] += parts.begin[first] + parts.length[stop - first - 1, label]
+        edges, before, after = self.neighbors
+        values[edges] = parts.transition[before, after]
+        return values
+
+
+@lru_cache(maxsize=256)
+def segment_edges(n_tokens: int, n: int, longest: int) -> SegmentEdges:
+    """Return the derivations of the segmentations of a sequence with n labels."""
+    # Edges are listed with their item, tail (−1: none), kind (1: segment, 2: neighbors), and what they stand for.
+    label, blocks = np.arange(n), []
+    if n_tokens:
+        blocks.append(np.array([label, np.full(n, -1), *np.zeros((4, n), dtype=np.int64)]))
+    for b in range(1, n_tokens + 1):
+        y, size = (part.ravel() for part in np.meshgrid(label, np.arange(1, min(longest, b) + 1), indexing="ij"))
+        ones, end = np.ones(len(y), dtype=np.int64), 2 * n * b - n
+        blocks.append(np.array([end + y, 2 * n * (b - size) + y, ones, b - size, b * ones, y]))
+        if b < n_tokens:
+            after, before = (part.ravel() for part in np.meshgrid(label, label, indexing="ij"))
+            nothing = np.zeros(n * n, dtype=np.int64)
+            blocks.append(np.array([2 * n * b + after, end + before, nothing + 2, nothing, before, after]))
+    last = 2 * n * n_tokens
+    ends = last - n + label if n_tokens else np.array([-1])
+    blocks.append(np.array([np.full(len(ends), last), ends, *np.zeros((4, len(ends)), dtype=np.int64)]))
+    item, tail, kind, *meaning = np.concatenate(blocks, axis=1)
+    forest = Forests(
+        np.array([0, last + 1]),
+        offsets_from_lengths(np.bincount(item, minlength=last + 1)),
+        offsets_from_lengths(1 * (tail >= 0)),
+        tail[tail >= 0],
+        np.zeros(len(item), dtype=np.int64),
+    )
+    segments, neighbors = (np.flatnonzero(kind == wanted) for wanted in (1, 2))
+    return SegmentEdges(
+        forest,
+        (segments, *(part[segments] for part in meaning)),
+        (neighbors, *(part[neighbors] for part in meaning[1:])),
+    )
+
+
+@dataclass(frozen=True)
+class SegmentForests:
+    """The derivations of sequences laid end to end."""
+
+    offsets: Indices
+    edges: list[SegmentEdges]
+
+    @classmethod
+    def of(cls, offsets: Indices, n_labels: int, longest: int) -> "SegmentForests":
+        """Return all segmentations of sequences with these offsets."""
+        return cls(offsets, [segment_edges(length, n_labels, longest) for length in np.diff(offsets).tolist()])
+
+    def _values(self, parts: SegmentScores) -> Vector:
+        token, begin, inside = (split(part, self.offsets) for part in parts[:3])
+        each = map(SegmentScores, token, begin, inside, repeat(parts.transition), repeat(parts.length))
+        return np.concatenate([edges.values(own) for edges, own in zip(self.edges, each, strict=True)])
+
+    def levels(
+        self, scores: SegmentScores, losses: SegmentScores, unit: float, slopes: Callable[[Vector], Slopes]
+    ) -> LossLevels:
+        """Return the best segmentations of each loss; losses are integers, and `unit` is what 1 stands for."""
+        forests = Forests.joined([edges.forest for edges in self.edges])
+        forests = forests._replace(losses=np.rint(self._values(losses)).astype(np.int64))
+        most = losses.token.max(axis=1, initial=0.0) + np.maximum(losses.begin, losses.inside)
+        n_levels = 1 + np.diff(np.append(0.0, np.cumsum(most))[self.offsets])
+        rows = np.arange(len(self.edges))
+        return forests.levels(rows, self._values(scores), np.rint(n_levels).astype(np.int64), unit, slopes)
+
+    def tokens(self, used: Vector) -> tuple[Indices, Indices]:
+        """Return the label of each token and whether a segment begins there, by the edges that are used."""
+        label, begin = np.zeros((2, self.offsets[-1]), dtype=np.int64)
+        sizes = offsets_from_lengths(len(edges.forest.losses) for edges in self.edges)
+        for edges, start, own in zip(self.edges, self.offsets[:-1], split(used, sizes), strict=True):
+            taken = own[edges.segments[0]] > 0
+            for first, stop, y in zip(*(part[taken].tolist() for part in edges.segments[1:]), strict=True):
+                label[start + first : start + stop] = y
+                begin[start + first] = 1
+        return label, begin
