@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import Line, cpu
+from latentstruct._native.propagation import run_pairwise
 from latentstruct.core.protocols import Temperature
 from latentstruct.inference.propagation import Propagation
 from latentstruct.inference.structure import FactorGraphs, pairwise_graphs
-from latentstruct.kernels.pairwise_propagation import run_pairwise
 from latentstruct.tasks.chain.batch import NO_LABELS, TOGETHER, Selection, pool
 
 SIDE, STATES, SWEEPS = 50, 5, 20

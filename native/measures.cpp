@@ -31,23 +31,27 @@ Index last(const Vector &sums) {
 
 // The table of the highest 1 - (1 + β²)a/(β²p + a + b) + positive_sums[a] + negative_sums[b].
 //
-// For one `a` loss and sum are concave in b, so that the first b whose step up gains nothing is found by halving:
-// O(p log q).
+// For one `a` loss and sum are concave in b, so that the first b whose step up gains nothing is found by halving, first
+// near that of the last `a`: O(p log q).
 Table best_f_table(Vector positive_sums, Vector negative_sums, double beta_squared) {
   const Index p = last(positive_sums), q = last(negative_sums);
-  const double *negative = negative_sums.data();
+  const double *positive = positive_sums.data(), *negative = negative_sums.data();
   double best = -INFINITE;
   Table found{0, 0};
-  for (Index a = 0; a <= p; ++a) {
+  for (Index a = 0, low = 0; a <= p; ++a) {
     const double hits = (1.0 + beta_squared) * a, fixed = beta_squared * p + a;
-    Index low = 0, high = q;
+    const auto gains = [&](Index b) {
+      return hits / ((fixed + b) * (fixed + b + 1.0)) + negative[b + 1] - negative[b] > 0.0;
+    };
+    Index high = low;
+    for (Index step = 1; high < q && gains(high); step *= 2) low = high + 1, high = std::min(q, high + step);
+    for (Index step = 1; low > 0 && !gains(low - 1); step *= 2) high = low - 1, low = std::max<Index>(0, low - step);
     while (low < high) {
       const Index b = (low + high) / 2;
-      const double gain = hits / ((fixed + b) * (fixed + b + 1.0)) + negative[b + 1] - negative[b];
-      if (gain > 0.0) low = b + 1;
+      if (gains(b)) low = b + 1;
       else high = b;
     }
-    const double value = 1.0 - hits / (fixed + low) + positive_sums(a) + negative[low];
+    const double value = 1.0 - hits / (fixed + low) + positive[a] + negative[low];
     if (value > best) best = value, found = {a, low};
   }
   return found;
@@ -93,11 +97,10 @@ void label_highest(Vector scores, Indices rows, Vector descending, Index count, 
   const double lowest = count > 0 ? descending(count - 1) : INFINITE, *score = scores.data();
   Index tied = 0;
   while (tied < count && descending(count - 1 - tied) == lowest) ++tied;
-  const Index *row = rows.data();
-  for (const Index *end = row + rows.shape(0); row < end; ++row) {
-    const bool level = score[*row] == lowest && tied > 0;
-    tied -= level;
-    coefficients.data()[*row] = level || score[*row] > lowest ? high : low;
+  double *coefficient = coefficients.data();
+  for (const Index *row = rows.data(), *end = row + rows.shape(0); row < end; ++row) {
+    const double own = score[*row];
+    coefficient[*row] = own > lowest || (own == lowest && tied-- > 0) ? high : low;
   }
 }
 
@@ -110,16 +113,16 @@ Index count_swapped(Vector positives, Vector negatives, double margin, Numbers b
   require_length(negatives.shape(0), after);
   const Index p = static_cast<Index>(positives.shape(0)), q = static_cast<Index>(negatives.shape(0));
   const double *positive = positives.data(), *negative = negatives.data();
-  Index total = 0, reached = 0;
+  Index total = 0, reached = 0, *of_positive = before.data(), *of_negative = after.data();
   for (Index i = 0; i < p; ++i) {
     while (reached < q && positive[i] - negative[reached] < margin) ++reached;
-    before.data()[i] = reached;
+    of_positive[i] = reached;
     total += reached;
   }
   reached = p;
   for (Index j = q - 1; j >= 0; --j) {
     while (reached > 0 && positive[reached - 1] - negative[j] < margin) --reached;
-    after.data()[j] = p - reached;
+    of_negative[j] = p - reached;
   }
   return total;
 }
@@ -170,10 +173,15 @@ double count_placed(Indices places, Numbers before) {
 
 LATENTSTRUCT_CLONES void add_rows(const double *matrix, std::size_t d, const Index *rows, std::size_t n,
                                   const double *coefficients, double *__restrict out) {
-  for (std::size_t k = 0; k < n; ++k) {
-    const double factor = coefficients[rows[k]], *row = matrix + rows[k] * d;
-    for (std::size_t f = 0; f < d; ++f) out[f] += factor * row[f];
+  std::size_t k = 0;
+  // Two rows at a time, added in the order of one at a time.
+  for (; k + 2 <= n; k += 2) {
+    const double *a = matrix + rows[k] * d, *b = matrix + rows[k + 1] * d;
+    const double of_a = coefficients[rows[k]], of_b = coefficients[rows[k + 1]];
+    for (std::size_t f = 0; f < d; ++f) out[f] = (out[f] + of_a * a[f]) + of_b * b[f];
   }
+  for (; k < n; ++k)
+    for (std::size_t f = 0; f < d; ++f) out[f] += coefficients[rows[k]] * matrix[rows[k] * d + f];
 }
 
 // out += Σ coefficients[r]·matrix[r] over the listed rows r; matrix is (n, d), coefficients (n,).

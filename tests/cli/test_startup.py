@@ -12,7 +12,7 @@ from latentstruct import Multiclass, StructuralSVM
 from latentstruct.cli.registry import KINDS
 
 NEVER = ("matplotlib", "skimage", "torch", "dask", "jinja2", "PIL", "playwright", "sphinx", "IPython")
-HEAVY = ("numpy", "scipy", "sklearn", "numba")
+HEAVY = ("numpy", "scipy", "sklearn")
 SLOW = ("sklearn", "scipy.stats", "scipy.optimize", "scipy.ndimage")
 COMMAND = (
     "sys.argv = ['latentstruct', {}]\nfrom latentstruct.cli import main\ntry: main()\nexcept SystemExit as end:\n"

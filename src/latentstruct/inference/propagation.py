@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from latentstruct._native import assignments, propagation
+from latentstruct._native.propagation import run_factors, run_pairwise
 from latentstruct.core.formatting import show
 from latentstruct.core.lazy import csgraph, sparse
 from latentstruct.core.protocols import Temperature
@@ -15,10 +17,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination, Layout, as_flags, asked_graphs, check_temperature
 from latentstruct.inference.structure import Beliefs, FactorGraphs
-from latentstruct.kernels import assignments, propagation
-from latentstruct.kernels.factor_propagation import run_factors
-from latentstruct.kernels.pairwise_propagation import run_pairwise
-from latentstruct.kernels.propagation import Asked, Wiring
+from latentstruct.inference.wiring import Asked, Wiring
 
 Flags = NDArray[np.bool_]
 Counting = Literal["bethe", "trees", "auto"]

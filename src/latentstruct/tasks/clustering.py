@@ -12,10 +12,9 @@ from latentstruct._native import clustering as kernels
 from latentstruct._native.pairs import distinct_rows
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import latent_planes
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.modes import MODES
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters, wrong_pairs
 from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels

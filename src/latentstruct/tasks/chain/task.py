@@ -15,12 +15,11 @@ from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.memory import WEIGHT_COPIES, require_label_pairs
 from latentstruct.core.pooling import pool_known, require_labels
-from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import HARD, MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import can_be_stacked, check_flag, check_sparse
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.modes import MODES
 from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.chain.batch import (

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.candidates import pool_candidates, pool_renyi
 from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sklearn
 from latentstruct.core.levels import highest
@@ -16,7 +17,6 @@ from latentstruct.core.protocols import HARD, Mode, Pooled, Query, TaskTags, Tem
 from latentstruct.core.types import Indices, Vector, positions
 from latentstruct.core.validation import check_choice, check_integer
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.planes.plane import Planes
 from latentstruct.tasks.base import check_examples, require_one_latent_each
 from latentstruct.tasks.classes.multiclass import ClassTask

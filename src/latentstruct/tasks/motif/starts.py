@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native import motif as kernels
 from latentstruct.core.types import Indices, Vector
-from latentstruct.kernels import motif as kernels
-from latentstruct.kernels.motif import Layout
 from latentstruct.metrics.measures import roc_area
+from latentstruct.tasks.motif.layout import Layout
 
 if TYPE_CHECKING:
     from latentstruct.tasks.motif.task import Motif, MotifBatch

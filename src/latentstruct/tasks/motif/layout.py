@@ -1,51 +1,8 @@
-"""Windows of DNA: scores of all of them in one pass, the best one, expected counts, random ones, enriched words.
-
-Letters are A 0, C 1, G 2, T 3, N 4, so that 3 − a is the complement of a. The score of the window at h is
-
-    Σ_j PSM_j(x_{h+j}) − Σ_{h ≤ i < h+l} BG(x_{i−o} … x_i)
-
-with l the width and o the order of the background. Four letters are looked up at once: table c holds the summed
-position-specific scores of the letters at h + 4c … h + 4c + 3. The other strand has its own tables, made from the
-reversed and complemented matrix, and shares everything else.
-"""
+"""Sequences and scores as the kernels of windows take them."""
 
 from typing import NamedTuple
 
 import numpy as np
-
-from latentstruct._native.motif import (
-    UNKNOWN,
-    all_scores,
-    best_windows,
-    flank_counts,
-    fold_matrix,
-    gibbs_sweep,
-    number_letters,
-    pool_best_windows,
-    pooled_windows,
-    soft_atoms,
-    soft_total,
-    window_atoms,
-    word_counts,
-)
-
-__all__ = [
-    "UNKNOWN",
-    "Layout",
-    "Tables",
-    "all_scores",
-    "best_windows",
-    "flank_counts",
-    "fold_matrix",
-    "gibbs_sweep",
-    "number_letters",
-    "pool_best_windows",
-    "pooled_windows",
-    "soft_atoms",
-    "soft_total",
-    "window_atoms",
-    "word_counts",
-]
 
 
 class Layout(NamedTuple):
