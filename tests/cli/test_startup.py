@@ -70,7 +70,11 @@ def test_commands_that_use_a_model_load_neither_scikit_learn_nor_large_parts_of_
     data, model = str(tmp_path / KINDS[kind].example_file), str(tmp_path / "model")
     run("example", kind, "-o", data)
     run("train", kind, data, "-o", model, "--tol", "0.1", "--quiet")
-    for command in (["predict", model, data, "-o", str(tmp_path / "found")], ["evaluate", model, data], ["info", model]):
+    for command in (
+        ["predict", model, data, "-o", str(tmp_path / "found")],
+        ["evaluate", model, data],
+        ["info", model],
+    ):
         loaded = loaded_by(COMMAND.format(", ".join(map(repr, command))))
         assert loaded & {*NEVER, *SLOW} == set(), command
 
