@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from command import run
 
+from command import run
 from latentstruct import Multiclass, StructuralSVM
 from latentstruct.cli.registry import KINDS
 
