@@ -74,7 +74,7 @@ def test_nested_parameters_are_set_and_shown():
     model.set_params(solver=CCCP(LBFGS()), solver__inner__tol=0.5)
     assert repr(model) == "StructuralSVM(task=LatentMulticlass(n_states=3), C=2.0, solver=CCCP(inner=LBFGS(tol=0.5)))"
     for wrong in ("D", "task__D", "D__C"):
-        with pytest.raises(InputError, match="`params` must be parameters of .*, got 'D'"):
+        with pytest.raises(InputError, match=r"`params` must be parameters of .*, got 'D'"):
             model.set_params(**{wrong: 1})
     assert repr(GroupNorm(np.arange(50))) == "GroupNorm(groups=<ndarray of int64, shape (50,)>)"
 
