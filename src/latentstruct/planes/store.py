@@ -225,14 +225,10 @@ class PlaneStore:
         Only a store with a bound on its bytes gives up planes with dual mass for them. `w` follows then, and the change
         of Σ c_i α_ip b_ip is returned.
         """
+        if len(np.unique(examples)) < len(examples):
+            # Space is made for one plane per example.
+            return sum(self.append(examples[chosen], planes.take(chosen), w) for chosen in without_repeats(examples))
         self.below = self.below and planes.below
-        if len(np.unique(examples)) == len(examples):
-            return self._append(examples, planes, w)
-        # Space is made for one plane per example.
-        return sum(self._append(examples[chosen], planes.take(chosen), w) for chosen in without_repeats(examples))
-
-    def _append(self, examples: Indices, planes: Planes, w: Vector) -> float:
-        """Keep planes of different examples."""
         if planes.rows.indptr is not self.rows.indptr and len(planes.rows.indptr) > 1:
             # Kernels look up atoms in the rows of the store.
             fault = atom_fault(planes.atoms, self.rows, self.first.n_features)

@@ -548,6 +548,7 @@ class BaseSolver(BaseEstimator):
         for name in self.flags:
             check_flag(getattr(self, name), name)
 
+    @solving()
     def minimize(
         self,
         objective: Objective,
@@ -579,17 +580,6 @@ class BaseSolver(BaseEstimator):
             With the best weights so far, also after Ctrl-C.
         """
         self.check(objective)
-        with solving():
-            return self._minimize(objective, w0, state, callback, checkpointer)
-
-    def _minimize(
-        self,
-        objective: Objective,
-        w0: Vector | None,
-        state: Any,
-        callback: Callback | None,
-        checkpointer: Checkpointer | None,
-    ) -> Result:
         counted = objective.counted()
         monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, checkpointer)
         w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
