@@ -251,7 +251,8 @@ class Motif(BaseTask[MotifBatch]):
         # Added to the scores of the negative and of the positive label.
         bonus, n = np.zeros((len(rows), 2)), len(rows)
         if query.mode != "free":
-            truth = batch.truth()[rows]
+            assert batch.positive is not None
+            truth = batch.positive[rows]
             bonus[np.arange(n), 1 - truth] = 1.0 if query.augmented else -np.inf
         labels = values, positive = np.empty(n), np.empty(n)
         slopes: Slopes | Vector
@@ -260,12 +261,13 @@ class Motif(BaseTask[MotifBatch]):
             kernels.soft_total(*scan, rows, bonus, temperature, query.weights, *labels, total)
             slopes = total[:-1].copy()
         elif temperature.latent == 0 and order == 0:
-            windows = starts, strands = np.empty((2, n), dtype=np.int64)
+            starts, strands = np.empty((2, n), dtype=np.int64)
 
             def search(first: int, last: int) -> None:
                 part = slice(first, last)
-                found = [array[part] for array in (*labels, *windows)]
-                kernels.pool_best_windows(*scan, rows[part], bonus[part], temperature.output, *found)
+                at, added, tops, shares = rows[part], bonus[part], values[part], positive[part]
+                windows = starts[part], strands[part]
+                kernels.pool_best_windows(*scan, at, added, temperature.output, tops, shares, *windows)
 
             query.chunks.run(search, n)
             slopes = self._window_slopes(batch, starts, strands, positive)
