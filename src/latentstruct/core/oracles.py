@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from latentstruct.core.pooling import as_planes, planes_of, total_of
+from latentstruct.core.pooling import as_planes, check_query, planes_of, total_of
 from latentstruct.core.protocols import (
     HARD,
     ONE_CHUNK,
@@ -143,6 +143,7 @@ class TaskOracle(BaseOracle):
     def __post_init__(self) -> None:
         self.n_examples = self.batch.n_examples
         self.n_features = self.task.n_features
+        check_query(self.task, self.batch, self.mode, self.temperature)
         soft_outputs, soft_latents = self.temperature.output > 0, self.temperature.latent > 0
         latent, clamped = self.task.latent, self.mode == "clamped"
         self.smooth = (soft_outputs or clamped) and (soft_latents or not latent)
@@ -238,7 +239,7 @@ class TaskOracle(BaseOracle):
     def _planes(self, w: Vector, rows: Indices | None, chunks: Chunks = ONE_CHUNK) -> Planes:
         """Query the task; where the plane of the true output is higher than an inexact answer, it replaces that."""
         query = Query(w, self.mode, self.temperature, rows, chunks=chunks)
-        found = self._marked(planes_of(self.task, self.batch, query))
+        found = self._marked(as_planes(self.task, self.batch, query, self.task.pool_batch(self.batch, query)))
         if found.all_exact or not self._floored:
             return found
         inexact = np.flatnonzero(~found.each_exact)

@@ -7,7 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
-from latentstruct.core.protocols import HARD, Batch, KnownBatch, LinearMap, PartLoss, Pooled, Query, Task, Temperature
+from latentstruct.core.protocols import (
+    HARD,
+    Batch,
+    KnownBatch,
+    LinearMap,
+    Mode,
+    PartLoss,
+    Pooled,
+    Query,
+    Task,
+    Temperature,
+)
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane, Planes, Slopes, checked_planes
@@ -28,10 +39,10 @@ def require_hard_max(task: Task, temperature: Temperature) -> None:
         )
 
 
-def check_query(task: Task, batch: Batch, query: Query) -> None:
-    """Raise if a query needs true outputs that are unknown, or temperatures that the task does not support."""
-    require_labels(batch, query.mode)
-    tags, temperature = task.tags, query.temperature
+def check_query(task: Task, batch: Batch, mode: Mode, temperature: Temperature) -> None:
+    """Raise if queries need true outputs that are unknown, or temperatures that the task does not support."""
+    require_labels(batch, mode)
+    tags = task.tags
     if not tags.soft:
         require_hard_max(task, temperature)
     elif task.latent and not tags.two_temperatures and temperature.output != temperature.latent:
@@ -44,12 +55,12 @@ def check_query(task: Task, batch: Batch, query: Query) -> None:
 
 def planes_of(task: Task, batch: Batch, query: Query) -> Planes:
     """Return one plane per example of a query: tight at w, and below the function everywhere if exact."""
-    check_query(task, batch, query)
-    return as_planes(task, batch, query, task.pool_batch(batch, query), "pool_batch")
+    check_query(task, batch, query.mode, query.temperature)
+    return as_planes(task, batch, query, task.pool_batch(batch, query))
 
 
-def as_planes(task: Task, batch: Batch, query: Query, found: Pooled, method: str) -> Planes:
-    """Return the planes of an answer that has one slope per example."""
+def as_planes(task: Task, batch: Batch, query: Query, found: Pooled, method: str = "pool_batch") -> Planes:
+    """Return the planes of an answer of a method of a task that has one slope per example."""
     if not isinstance(found.slopes, Slopes) or not isinstance(found.losses, np.ndarray):
         raise InputError(
             f"{type(task).__name__}.{method} must return Slopes and one loss per example, got "
@@ -68,14 +79,14 @@ def total_of(task: Task, batch: Batch, query: Query) -> Plane:
     Its entropy is the part of the offset that is no loss: Σ_i c_i (f_i − μ_i·(s_i + l_i) − a_i) for expected counts μ_i
     of parts with scores s_i, losses l_i and constants a_i.
     """
-    check_query(task, batch, query)
+    check_query(task, batch, query.mode, query.temperature)
     assert query.weights is not None
     found = task.pool_batch(batch, query)
     if isinstance(found.slopes, Slopes) and not found.soft:
-        return as_planes(task, batch, query, found, "pool_batch").total(query.weights)
+        return as_planes(task, batch, query, found).total(query.weights)
     loss = found.losses if isinstance(found.losses, float) else float(query.weights @ found.losses)
     if isinstance(found.slopes, Slopes):
-        plane = as_planes(task, batch, query, found, "pool_batch").total(query.weights)
+        plane = as_planes(task, batch, query, found).total(query.weights)
     else:
         plane = Plane(found.slopes, loss, exact=found.all_exact)
         if found.soft:

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from latentstruct.core.formatting import show
 from latentstruct.core.lazy import sklearn
 from latentstruct.core.objective import Objective, Rescaling, build_objective
-from latentstruct.core.protocols import Batch, Callback, Classifier, LatentTask, Regularizer, Result, Starts
+from latentstruct.core.protocols import (
+    Batch,
+    Callback,
+    Checkpointer,
+    Classifier,
+    LatentTask,
+    Regularizer,
+    Result,
+    Starts,
+)
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import as_reals, check_choice, check_flag, copied
 from latentstruct.data.sharded import ShardedData
@@ -57,6 +66,18 @@ class FitInputs(NamedTuple):
     checkpoint: Any = None
     early_stopping: EarlyStopping | None = None
     latent_features: Any = None
+
+
+class TrainingRun(NamedTuple):
+    """What a solver is called with, and what its result is stored with."""
+
+    solver: BaseSolver
+    w0: Vector | None
+    state: Any
+    watching: Callback | None
+    checkpointer: Checkpointer | None
+    validation: Validation | None
+    fingerprint: str
 
 
 class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRequests):
@@ -251,7 +272,12 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
                 objective = objective.cut_at(data.cuts)
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
-            return self._train(task, data, objective, given)
+            run = self._prepare_run(task, data, objective, given)
+            result = run.solver.minimize(
+                objective, run.w0, state=run.state, callback=run.watching, checkpointer=run.checkpointer
+            )
+            self._keep(task, data, run, result)
+        return self
 
     def _check_fit(self, given: FitInputs) -> tuple[int, BaseTask]:
         """Check what `fit` is given; return the number of threads and the task to train."""
@@ -278,8 +304,8 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             )
         return effective_jobs(self.n_jobs), task
 
-    def _train(self, task: BaseTask, data: DataPlacement, objective: Objective, given: FitInputs) -> Self:
-        """Minimize the objective of the data that `fit` was given, and store the result."""
+    def _prepare_run(self, task: BaseTask, data: DataPlacement, objective: Objective, given: FitInputs) -> TrainingRun:
+        """Choose the solver and what it is called with."""
         if given.H is not None and not task.latent:
             raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
         solver = self._solver(objective)
@@ -297,22 +323,24 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         identified = partial(training_identity, self, solver, task, given, data.batch is not data.whole)
         checkpointer = open_checkpoint(given.checkpoint, identified)
         begin_callback(callback, solver, objective, several=w0 is None, checkpointer=checkpointer)
-        watching = validation or callback
-        result = solver.minimize(objective, w0, state=state, callback=watching, checkpointer=checkpointer)
+        return TrainingRun(solver, w0, state, validation or callback, checkpointer, validation, fingerprint)
+
+    def _keep(self, task: BaseTask, data: DataPlacement, run: TrainingRun, result: Result) -> None:
+        """Store what training has found, and warn about it."""
+        validation = run.validation
         chosen = result if validation is None else validation.chosen(result)
         task.settle(data.batch, chosen.w)
         self.task_ = task
         # Warnings are about the training, not about the choice among its weights.
         reached = replace(result, reason=chosen.reason)
         self._store_result(reached)
-        self._state = (fingerprint, result.state) if self.warm_start else None
+        self._state = (run.fingerprint, result.state) if self.warm_start else None
         if task.n_inputs_:
             self.n_features_in_ = task.n_inputs_
-        self._warn(reached, solver)
+        self._warn(reached, run.solver)
         if validation is not None:
             self._store_result(chosen)
             self.validation_scores_ = validation.scores
-        return self
 
     def _callback(self, given: FitInputs) -> Callback | None:
         """Return what is called after each iteration: the user's callback, else one that prints if `verbose`."""

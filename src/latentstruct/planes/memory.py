@@ -96,6 +96,8 @@ class Budget:
     @property
     def table_bytes(self) -> float:
         """Bytes of tables and numbers together."""
+        if math.isinf(self.most_bytes):
+            return math.inf
         return self.most_bytes - self._taken(self.slots)
 
     def _taken(self, size: int) -> int:

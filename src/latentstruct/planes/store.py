@@ -230,16 +230,12 @@ class PlaneStore:
         Only a store with a bound on its bytes gives up planes with dual mass for them. `w` follows then, and the change
         of Σ c_i α_ip b_ip is returned.
         """
-        self.below = self.below and planes.below
         listed = np.zeros(self.n_examples, dtype=np.bool_)
         listed[examples] = True
-        if np.count_nonzero(listed) == len(examples):
-            return self._append(examples, planes, w)
-        # Space is made for one plane per example.
-        return sum(self._append(examples[chosen], planes.take(chosen), w) for chosen in without_repeats(examples))
-
-    def _append(self, examples: Indices, planes: Planes, w: Vector) -> float:
-        """Keep planes of different examples."""
+        if np.count_nonzero(listed) < len(examples):
+            # Space is made for one plane per example.
+            return sum(self.append(examples[chosen], planes.take(chosen), w) for chosen in without_repeats(examples))
+        self.below = self.below and planes.below
         if planes.rows.indptr is not self.rows.indptr and len(planes.rows.indptr) > 1:
             # Kernels look up atoms in the rows of the store.
             fault = atom_fault(planes.atoms, self.rows, self.first.n_features)

@@ -111,11 +111,17 @@ class Alternation(BaseSolver):
                 "these"
             )
 
-    def _minimize(self, objective: Problem, w0: Vector | None, state: Any, *given: Any) -> DissimilarityResult:
-        """Minimize from w0, or from the initial latents if w0 is None; `state` is that of an earlier result."""
+    def minimize(
+        self, objective: Problem, w0: Vector | None = None, *, state: Any = None, **given: Any
+    ) -> DissimilarityResult:
+        """Minimize from w0, or from the initial latents if w0 is None; `state` is that of an earlier result.
+
+        The other parameters are those of `BaseSolver.minimize`.
+        """
+        self.check(objective)
         assert isinstance(objective, DissimilarityObjective)
         theta, planes = (None, None) if state is None else state
-        run = _Run(self, objective, planes, *given)
+        run = _Run(self, objective, planes, **given)
         run.theta = theta if run.theta is None else run.theta
         found: Any = run.run(w0)
         return replace(found, state=Kept(found.theta, run.state))

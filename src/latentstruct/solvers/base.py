@@ -547,6 +547,7 @@ class BaseSolver(Parametrized):
         for name in self.flags:
             check_flag(getattr(self, name), name)
 
+    @solving()
     def minimize(
         self,
         objective: Objective,
@@ -578,17 +579,6 @@ class BaseSolver(Parametrized):
             With the best weights so far, also after Ctrl-C.
         """
         self.check(objective)
-        with solving():
-            return self._minimize(objective, w0, state, callback, checkpointer)
-
-    def _minimize(
-        self,
-        objective: Objective,
-        w0: Vector | None,
-        state: Any,
-        callback: Callback | None,
-        checkpointer: Checkpointer | None,
-    ) -> Result:
         counted = objective.counted()
         monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, checkpointer)
         w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)

@@ -103,7 +103,20 @@ class BlockAscent(BaseSolver):
         # The best weights so far are always known.
         monitor.closing = None
         if not monitor.resumed:
-            self._begin(point, w, state is not None)
+            point.rng, point.average = np.random.default_rng(self.random_state), w
+            point.warm = state is None and bool(w.any())
+        if not (monitor.resumed or point.warm):
+            if state is not None:
+                self._settle(point)
+            point.average = point.w.copy()
+            point.query(point.average)
+            for _ in range(FIRST_PASSES if state is None else 0):
+                # Each part is queried at the w that the earlier ones led to.
+                for rows in point.shuffled_parts(point.rng, PARTS):
+                    point.ask(rows)
+                    point.ascend(rows, steps=self.steps)
+            if state is not None and monitor.is_small(monitor.gap):
+                monitor.close_round()
         while not monitor.reason and not gives_up(point):
             point.store.tick()
             rounds, share = len(monitor.history) + 1, AVERAGE
@@ -120,26 +133,6 @@ class BlockAscent(BaseSolver):
             if rounds % REFRESH_EVERY == 0:
                 point.refresh()
             point.query(point.average)
-            monitor.close_round()
-
-    def _begin(self, point: Ascent, w: Vector, has_planes: bool) -> None:
-        """Query the oracle at the first weights, and for one part of the examples after the other if these are zero."""
-        point.rng, monitor = np.random.default_rng(self.random_state), point.monitor
-        point.warm = not has_planes and bool(w.any())
-        if point.warm:
-            point.average = w
-            return
-        if has_planes:
-            self._settle(point)
-        point.average = point.w.copy()
-        point.query(point.average)
-        if not has_planes:
-            for _ in range(FIRST_PASSES):
-                # Each part is queried at the w that the earlier ones led to.
-                for rows in point.shuffled_parts(point.rng, PARTS):
-                    point.ask(rows)
-                    point.ascend(rows, steps=self.steps)
-        elif monitor.is_small(monitor.gap):
             monitor.close_round()
 
     def _sweep(self, point: Ascent) -> None:

@@ -91,13 +91,16 @@ class CCCP(BaseSolver):
                 f"inner must be a solver such as Bundle(), found {show(self.inner)}: give one, or leave it out"
             )
 
-    def _minimize(self, objective: Objective, w0: Vector | None, *given: Any) -> Result:
-        """Minimize from w0, or from the initial planes; an objective that is convex is passed to the inner solver."""
+    def minimize(self, objective: Objective, w0: Vector | None = None, **given: Any) -> Result:
+        """Minimize from w0, or from the initial planes; an objective that is convex is passed to the inner solver.
+
+        The parameters are those of `BaseSolver.minimize`.
+        """
+        self.check(objective)
         if "convex" in objective.properties:
             inner = self._convex_solver(objective, False).set_params(tol=self.tol, max_seconds=self.max_seconds)
-            state, callback, checkpointer = given
-            return inner.minimize(objective, w0, state=state, callback=callback, checkpointer=checkpointer)
-        return _Descent(self, objective, *given).run(w0)
+            return inner.minimize(objective, w0, **given)
+        return _Descent(self, objective, **given).run(w0)
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return by which rule a run ends."""

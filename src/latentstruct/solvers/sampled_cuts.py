@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latentstruct._native.simplex_qp import solve_simplex_qp
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Result
+from latentstruct.core.protocols import Callback, Checkpointer, Result
 from latentstruct.core.types import Indices, Vector
 from latentstruct.estimators.kernel_maps import KernelRows
 from latentstruct.exceptions import InputError
@@ -213,8 +213,14 @@ class SampledCuts(BaseSolver):
     proximity: float = 30.0
     random_state: int | None = 0
 
-    def _minimize(
-        self, objective: Objective, w0: Vector | None, state: Any, callback: Any, checkpointer: Any
+    def minimize(
+        self,
+        objective: Objective,
+        w0: Vector | None = None,
+        *,
+        state: Any = None,
+        callback: Callback | None = None,
+        checkpointer: Checkpointer | None = None,
     ) -> Result:
         """Minimize a function of the scores (N · V) of all rows, from the `Function` that is an earlier result's state.
 
@@ -224,7 +230,8 @@ class SampledCuts(BaseSolver):
             raise InputError("a checkpoint is given, but sampled cuts cannot keep their state: leave it out")
         if w0 is not None and w0.any() and state is None:
             raise InputError("w0 is given, but sampled cuts go on from a state only: leave it out")
-        return super()._minimize(objective, None, state if w0 is None or w0.any() else None, callback, None)
+        kept = state if w0 is None or w0.any() else None
+        return super().minimize(objective, None, state=kept, callback=callback)
 
     @staticmethod
     def _loss(objective: Objective, at: Function) -> tuple[float, Table]:

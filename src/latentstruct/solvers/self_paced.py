@@ -95,9 +95,13 @@ class SelfPaced(BaseSolver):
         self.set_params(inner=CCCP() if self.inner is None else self.inner)
         self.set_params(inner__restarts=restarts)
 
-    def _minimize(self, objective: Objective, w0: Vector | None, *given: Any) -> Result:
-        """Minimize the objective; each restart of the inner CCCP is paced on its own."""
-        return _Pacing(self, objective, *given).run(w0)
+    def minimize(self, objective: Objective, w0: Vector | None = None, **given: Any) -> Result:
+        """Minimize the objective; each restart of the inner CCCP is paced on its own.
+
+        The parameters are those of `BaseSolver.minimize`.
+        """
+        self.check(objective)
+        return _Pacing(self, objective, **given).run(w0)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from latentstruct._native import motif as kernels
 from latentstruct.core.formatting import show
 from latentstruct.core.memory import require
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
-from latentstruct.core.types import Indices, Vector, joined_offsets, offsets_from_lengths
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import check_integer
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, no_rows
@@ -24,7 +24,6 @@ from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
 Window = tuple[int, int] | None
 """Start and strand of a window; None for a negative sequence."""
-Scan = tuple[Layout, Tables, int]
 """Sequences, the weights to scan them with, and the width."""
 LETTERS = "ACGTN"
 MOST_WIDTH, MOST_ORDER = 1000, 5
@@ -252,7 +251,8 @@ class Motif(BaseTask[MotifBatch]):
         # Added to the scores of the negative and of the positive label.
         bonus, n = np.zeros((len(rows), 2)), len(rows)
         if query.mode != "free":
-            truth = batch.truth()[rows]
+            assert batch.positive is not None
+            truth = batch.positive[rows]
             bonus[np.arange(n), 1 - truth] = 1.0 if query.augmented else -np.inf
         labels = values, positive = np.empty(n), np.empty(n)
         slopes: Slopes | Vector
@@ -261,7 +261,16 @@ class Motif(BaseTask[MotifBatch]):
             kernels.soft_total(*scan, rows, bonus, temperature, query.weights, *labels, total)
             slopes = total[:-1].copy()
         elif temperature.latent == 0 and order == 0:
-            slopes = self._best_slopes(batch, query, scan, (rows, bonus, *labels))
+            starts, strands = np.empty((2, n), dtype=np.int64)
+
+            def search(first: int, last: int) -> None:
+                part = slice(first, last)
+                at, added, tops, shares = rows[part], bonus[part], values[part], positive[part]
+                windows = starts[part], strands[part]
+                kernels.pool_best_windows(*scan, at, added, temperature.output, tops, shares, *windows)
+
+            query.chunks.run(search, n)
+            slopes = self._window_slopes(batch, starts, strands, positive)
         else:
             most = int(np.minimum(self.n_states_, np.diff(batch.layout.offsets)[rows]).sum()) + 4 * self.width * n
             pointers, column, value = np.empty(n + 1, dtype=np.int64), np.empty(most, dtype=np.int32), np.empty(most)
@@ -274,25 +283,6 @@ class Motif(BaseTask[MotifBatch]):
     def renyi_pool(self, batch: MotifBatch, query: Query, order: float) -> Pooled:
         """Pool labels at ε_y by Δ_i(y) + G_α(y), where windows are pooled by Rényi entropy of order α; G_α(−1) = 0."""
         return self.pool_batch(batch, query, order)
-
-    def _best_slopes(self, batch: MotifBatch, query: Query, scan: Scan, labels: tuple[NDArray[Any], ...]) -> Slopes:
-        """Pool the labels of the best windows, whose features are returned."""
-        found: dict[int, Slopes] = {}
-
-        def search(first: int, last: int) -> None:
-            rows, bonus, values, positive = labels
-            part = slice(first, last)
-            starts, strands = np.empty_like(rows[part]), np.empty_like(rows[part])
-            pooled = values[part], positive[part], starts, strands
-            kernels.pool_best_windows(*scan, rows[part], bonus[part], query.temperature.output, *pooled)
-            found[first] = self._window_slopes(batch, starts, strands, positive[part])
-
-        query.chunks.run(search, len(labels[0]))
-        if len(found) == 1:
-            return found[0]
-        parts = [found[first] for first in sorted(found)]
-        atoms = Atoms(*map(np.concatenate, zip(*(part.atoms for part in parts), strict=True)))
-        return Slopes(batch.rows, joined_offsets([part.pointers for part in parts]), atoms)
 
     def chunked(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> bool:
         """Return whether `pool_batch` splits its work: where windows are maximized."""
