@@ -126,231 +126,208 @@ struct Numbering {
 
 // ---- one row ----
 
-// Scores of states of one row, or their probabilities. Rows are padded to whole lanes; no path visits the padding.
+// Scores of states in a row, or their probabilities. Rows are padded to whole lanes; no path visits the padding.
 struct Row {
   double *matched, *deleted, *inserted;
   Row operator+(Index offset) const { return {matched + offset, deleted + offset, inserted + offset}; }
 };
 
-// What leads from one row of n columns, padding included, to the next in a domain; `start` is the weight of a path that
-// begins there, `span` the number of columns without padding.
-struct Step {
-  double gap, more, start;
-  const double *scores;
-  Index span, n;
+// Two rows of n columns, padding included and `span` without it, and what leads from one to the next in a domain: scores
+// of matches, costs of gaps, and the weight of paths that begin there. A row `forced` to a column >= 0 is matched there
+// and nowhere else. Backwards, `mass` and `next` are the probabilities of both rows, and `opened` and `longer` collect
+// gaps that are opened and further letters.
+struct Move {
+  double gap, more, start, *scores, *work, *opened, *longer;
+  Index span, n, forced;
+  Row before, here, mass, next;
 };
 
-// Arrays as `scan` reads and writes them.
-LATENTSTRUCT_INLINE auto from(const double *values, const double *ratios) {
-  return [=](Index j, Lanes &x, Lanes &ratio) __attribute__((always_inline)) {
-    load(values + j, x);
-    load(ratios + j, ratio);
-  };
-}
-LATENTSTRUCT_INLINE auto into(double *values) {
-  return [=](Index j, const Lanes &x) __attribute__((always_inline)) { store(x, values + j); };
+// An array as `scan` reads it.
+LATENTSTRUCT_INLINE auto numbers(const double *values) {
+  return [=](Index j) __attribute__((always_inline)) { return load(values + j); };
 }
 
-// The insertions of a row from its matches and deletions; one entry beyond the row is overwritten.
-template <typename S> LATENTSTRUCT_INLINE void insert(const Step &step, Row here, double *) {
-  here.inserted[0] = S::zero;
-  const auto entering = [&](Index j, Lanes &x, Lanes &ratio) __attribute__((always_inline)) {
-    Lanes deleted;
-    load(here.matched + j, x);
-    load(here.deleted + j, deleted);
-    x = S::times(S::sum(x, deleted), Lanes{} + step.gap);
-    ratio = Lanes{} + step.more;
+// The insertions of a row from its matches and deletions; one number beyond the row is overwritten.
+template <typename S> LATENTSTRUCT_INLINE void insert(const Move &move) {
+  const Row here = move.here;
+  const Lanes gap = all_lanes(move.gap), more = all_lanes(move.more);
+  const auto entering = [=](Index j) __attribute__((always_inline)) {
+    return S::times(S::sum(load(here.matched + j), load(here.deleted + j)), gap);
   };
-  scan<S>(step.n, entering, into(here.inserted + 1));
+  scan<S>(move.n, entering, [=](Index) __attribute__((always_inline)) { return more; }, here.inserted + 1);
 }
 
 // The same by logarithms: sums are measured against running maxima, whose ratios make up a linear recurrence.
-template <> LATENTSTRUCT_INLINE void insert<Log>(const Step &step, Row here, double *memory) {
-  const Index n = step.n;
-  double *entering = memory, *ratios = memory + n, *highs = here.inserted + 1;
+template <> LATENTSTRUCT_INLINE void insert<Log>(const Move &move) {
+  const Row here = move.here;
+  double *entering = move.work, *ratios = move.work + move.n, *highs = here.inserted + 1;
   LATENTSTRUCT_INDEPENDENT
-  for (Index j = 0; j < n; ++j) entering[j] = Log::sum(here.matched[j], here.deleted[j]) + step.gap;
+  for (Index j = 0; j < move.n; ++j) entering[j] = Log::sum(here.matched[j], here.deleted[j]) + move.gap;
   // One after the other, as these must not differ by rounding.
   here.inserted[0] = -INFINITE;
-  for (Index j = 0; j < n; ++j) highs[j] = Hard::sum(entering[j], here.inserted[j] + step.more);
+  for (Index j = 0; j < move.n; ++j) highs[j] = Hard::sum(entering[j], here.inserted[j] + move.more);
   LATENTSTRUCT_INDEPENDENT
-  for (Index j = 0; j < n; ++j) {
+  for (Index j = 0; j < move.n; ++j) {
     const double high = highs[j] > -INFINITE ? highs[j] : 0.0;
     entering[j] = exp_of(entering[j] - high);
-    ratios[j] = exp_of(here.inserted[j] + step.more - high);
+    ratios[j] = exp_of(here.inserted[j] + move.more - high);
   }
-  scan<Linear>(n, from(entering, ratios), into(entering));
+  scan<Linear>(move.n, numbers(entering), numbers(ratios), entering);
   LATENTSTRUCT_INDEPENDENT
-  for (Index j = 0; j < n; ++j) highs[j] += log_of(entering[j]);
+  for (Index j = 0; j < move.n; ++j) highs[j] += log_of(entering[j]);
 }
 
-// Fill in a row from the one before; if it is `forced` to a column >= 0, it is matched there and nowhere else.
-template <typename S>
-LATENTSTRUCT_INLINE void advance_row(const Step &step, Index forced, Row before, Row here, double *memory) {
-  const double gap = step.gap, more = step.more, start = step.start, *scores = step.scores;
-  const auto match = [=](Index j) __attribute__((always_inline)) {
+// Fill in a row from the one before.
+template <typename S> LATENTSTRUCT_INLINE void advance_row(const Move &move) {
+  const Row before = move.before, here = move.here;
+  const auto match = [=, scores = move.scores, start = move.start](Index j) __attribute__((always_inline)) {
     return S::times(scores[j], S::sum(before.matched[j], before.deleted[j], before.inserted[j], start));
   };
-  if (forced >= 0) {
-    std::fill_n(here.matched, step.n, S::zero);
-    std::fill_n(here.deleted, step.n, S::zero);
-    here.matched[forced + 1] = match(forced);
+  if (move.forced >= 0) {
+    std::fill_n(here.matched, move.n, S::zero);
+    std::fill_n(here.deleted, move.n, S::zero);
+    here.matched[move.forced + 1] = match(move.forced);
   } else {
+    const double gap = move.gap, more = move.more;
     LATENTSTRUCT_INDEPENDENT
-    for (Index j = 0; j < step.n; ++j) {
+    for (Index j = 0; j < move.n; ++j) {
       here.deleted[j] = S::sum(S::times(before.matched[j], gap), S::times(before.deleted[j], more));
       here.matched[j + 1] = match(j);
     }
     here.matched[0] = S::zero;
   }
-  insert<S>(step, here, memory);
-  std::fill(here.inserted + step.span, here.inserted + step.n + 1, S::zero);
+  insert<S>(move);
+  here.inserted[0] = S::zero;
+  std::fill(here.inserted + move.span, here.inserted + move.n + 1, S::zero);
 }
 
-LATENTSTRUCT_CLONES void advance(Hard, const Step &step, Index forced, Row before, Row here, double *memory) {
-  advance_row<Hard>(step, forced, before, here, memory);
-}
-LATENTSTRUCT_CLONES void advance(Log, const Step &step, Index forced, Row before, Row here, double *memory) {
-  advance_row<Log>(step, forced, before, here, memory);
-}
-LATENTSTRUCT_CLONES void advance(Linear, const Step &step, Index forced, Row before, Row here, double *memory) {
-  advance_row<Linear>(step, forced, before, here, memory);
-}
+LATENTSTRUCT_CLONES void advance(Hard, const Move &move) { advance_row<Hard>(move); }
+LATENTSTRUCT_CLONES void advance(Log, const Move &move) { advance_row<Log>(move); }
+LATENTSTRUCT_CLONES void advance(Linear, const Move &move) { advance_row<Linear>(move); }
 
-// The scores s(i, j) + bonus of a row's matches in a domain; matches near the reference lose `gain`.
-template <typename S>
-LATENTSTRUCT_INLINE void score_row(const Pairs &pairs, const Scoring &scoring, const double *tables, double bonus, Index k,
-                                   Index i, double gain, double *__restrict out) {
-  const Index first = pairs.first_b[k], width = pairs.width(k);
-  const double base = S::of(bonus);
-  if (scoring.profile > 0) std::fill_n(out, width, bonus);
-  for (std::size_t q = 0; q < scoring.profile; ++q) {
-    const double factor = scoring.dense[q] * pairs.left[i * pairs.profile + q];
-    const double *__restrict right = pairs.right + q * pairs.length_b + first;
-    if (factor != 0.0)
-      for (Index j = 0; j < width; ++j) out[j] += factor * right[j];
-  }
-  if (scoring.profile > 0)
-    for (Index j = 0; j < width; ++j) out[j] = S::of(out[j]);
-  for (std::size_t g = 0; g < pairs.groups; ++g) {
-    const double *__restrict table = tables + pairs.starts[g * pairs.length_a + i];
-    const std::uint32_t *__restrict codes = pairs.codes + g * pairs.length_b + first;
-    if (g == 0 && scoring.profile == 0)
-      for (Index j = 0; j < width; ++j) out[j] = S::times(base, table[codes[j]]);
-    else
-      for (Index j = 0; j < width; ++j) out[j] = S::times(out[j], table[codes[j]]);
-  }
-  if (gain == 0.0) return;
-  const auto [low, high] = pairs.near(k, i, scoring.tolerance);
-  for (Index j = low; j < high; ++j) out[j] = S::times(out[j], S::of(-gain));
-}
-
-LATENTSTRUCT_CLONES void score(Hard, const Pairs &pairs, const Scoring &scoring, const double *tables, double bonus, Index k,
-                               Index i, double gain, double *out) {
-  score_row<Hard>(pairs, scoring, tables, bonus, k, i, gain, out);
-}
-LATENTSTRUCT_CLONES void score(Linear, const Pairs &pairs, const Scoring &scoring, const double *tables, double bonus, Index k,
-                               Index i, double gain, double *out) {
-  score_row<Linear>(pairs, scoring, tables, bonus, k, i, gain, out);
-}
-
-// Pass the probabilities of a row's states on, first within the row and then, unless it is the first one, to `next`, the
-// probabilities of the row `behind`. `opened` and `longer` collect gaps that are opened and further letters.
-template <typename S>
-LATENTSTRUCT_INLINE void retreat_row(const Step &step, Row here, const Row *behind, Row mass, Row next, double *memory,
-                                     double *opened, double *longer) {
-  const Index n = step.n;
-  const double gap = step.gap, more = step.more, start = step.start;
-  double *to_match = memory, *to_delete = memory + n, *ratios = memory + 2 * n;
+// Pass the probabilities of a row's states on, first within the row and then to the row before.
+template <typename S> LATENTSTRUCT_INLINE void retreat_row(const Move &move) {
+  const auto [gap, more, start, scores, work, opened, longer, span, n, forced, before, here, mass, next] = move;
+  double *to_match = work, *to_delete = work + n, *ratios = work + 2 * n;
   LATENTSTRUCT_INDEPENDENT
   for (Index j = 0; j < n; ++j) {
-    const auto [m, d, again] = S::shares(S::times(here.matched[j], gap), S::times(here.deleted[j], gap), S::times(here.inserted[j], more));
-    to_match[j] = m, to_delete[j] = d, ratios[j] = again;
+    const double m = S::times(here.matched[j], gap), d = S::times(here.deleted[j], gap);
+    const auto shares = S::shares(m, d, S::times(here.inserted[j], more));
+    to_match[j] = shares[0], to_delete[j] = shares[1], ratios[j] = shares[2];
   }
-  scan<Linear, false>(n, from(mass.inserted, ratios), into(mass.inserted));
+  scan<Linear, false>(n, numbers(mass.inserted), numbers(ratios), mass.inserted);
   LATENTSTRUCT_INDEPENDENT
   for (Index j = 0; j < n; ++j) {
     const double share = mass.inserted[j + 1], m = share * to_match[j], d = share * to_delete[j];
-    mass.matched[j] += m;
-    mass.deleted[j] += d;
-    opened[j] += m + d;
-    longer[j] += share * ratios[j];
+    mass.matched[j] += m, mass.deleted[j] += d;
+    opened[j] += m + d, longer[j] += share * ratios[j];
   }
-  if (behind == nullptr) return;
+  if (before.matched == here.matched) return;
   LATENTSTRUCT_INDEPENDENT
   for (Index j = 0; j < n; ++j) {
-    const double deleted = mass.deleted[j], matched = mass.matched[j + 1];
-    const double from_m = behind->matched[j], from_d = behind->deleted[j];
-    const auto [opens, goes_on] = S::shares(S::times(from_m, gap), S::times(from_d, more));
-    const auto [m, d, i, begins] = S::shares(from_m, from_d, behind->inserted[j], start);
-    next.matched[j] = deleted * opens + matched * m;
-    next.deleted[j] = deleted * goes_on + matched * d;
-    next.inserted[j] = matched * i;
-    opened[j] += deleted * opens;
-    longer[j] += deleted * goes_on;
+    const double deleted = mass.deleted[j], matched = mass.matched[j + 1], m = before.matched[j], d = before.deleted[j];
+    const auto gaps = S::shares(S::times(m, gap), S::times(d, more));
+    const auto matches = S::shares(m, d, before.inserted[j], start);
+    next.matched[j] = deleted * gaps[0] + matched * matches[0];
+    next.deleted[j] = deleted * gaps[1] + matched * matches[1];
+    next.inserted[j] = matched * matches[2];
+    opened[j] += deleted * gaps[0], longer[j] += deleted * gaps[1];
   }
 }
 
-LATENTSTRUCT_CLONES void retreat(Log, const Step &step, Row here, const Row *behind, Row mass, Row next, double *memory,
-                                 double *opened, double *longer) {
-  retreat_row<Log>(step, here, behind, mass, next, memory, opened, longer);
-}
-LATENTSTRUCT_CLONES void retreat(Linear, const Step &step, Row here, const Row *behind, Row mass, Row next,
-                                 double *memory, double *opened, double *longer) {
-  retreat_row<Linear>(step, here, behind, mass, next, memory, opened, longer);
-}
+LATENTSTRUCT_CLONES void retreat(Log, const Move &move) { retreat_row<Log>(move); }
+LATENTSTRUCT_CLONES void retreat(Linear, const Move &move) { retreat_row<Linear>(move); }
+
+// How the matches of a pair score in a domain: Σ of tables, dense features and a bonus, where matches near the reference
+// lose `gain`.
+struct Scorer {
+  const Pairs &pairs;
+  const Scoring &scoring;
+  const double *tables;
+  double bonus, gain;
+  Index k;
+  double *out;
+
+  // Write the scores of row i.
+  template <typename S> LATENTSTRUCT_INLINE void row(Index i) const {
+    const Index at = pairs.first_a[k] + i - 1, first = pairs.first_b[k], width = pairs.width(k);
+    const bool dense = scoring.profile > 0;
+    const double base = S::of(bonus);
+    double *__restrict scores = out;
+    if (dense) std::fill_n(scores, width, bonus);
+    for (std::size_t q = 0; q < scoring.profile; ++q) {
+      const double factor = scoring.dense[q] * pairs.left[at * pairs.profile + q];
+      const double *__restrict right = pairs.right + q * pairs.length_b + first;
+      for (Index j = 0; factor != 0.0 && j < width; ++j) scores[j] += factor * right[j];
+    }
+    for (Index j = 0; dense && j < width; ++j) scores[j] = S::of(scores[j]);
+    for (std::size_t g = 0; g < pairs.groups; ++g) {
+      const double *__restrict table = tables + pairs.starts[g * pairs.length_a + at];
+      const std::uint32_t *__restrict codes = pairs.codes + g * pairs.length_b + first;
+      if (g == 0 && !dense) {
+        LATENTSTRUCT_INDEPENDENT
+        for (Index j = 0; j < width; ++j) scores[j] = S::times(base, table[codes[j]]);
+      } else {
+        LATENTSTRUCT_INDEPENDENT
+        for (Index j = 0; j < width; ++j) scores[j] = S::times(scores[j], table[codes[j]]);
+      }
+    }
+    const auto [low, high] = pairs.near(k, at, scoring.tolerance);
+    for (Index j = low; gain != 0.0 && j < high; ++j) scores[j] = S::times(scores[j], S::of(-gain));
+  }
+};
+
+LATENTSTRUCT_CLONES void score(Hard, const Scorer &scorer, Index i) { scorer.row<Hard>(i); }
+LATENTSTRUCT_CLONES void score(Linear, const Scorer &scorer, Index i) { scorer.row<Linear>(i); }
 
 // The marks of one row of cells, by which the best path is traced back: where D and I come from, and the best state
 // here, or that a path starts behind this cell instead.
-LATENTSTRUCT_CLONES void mark_row(const Step &step, double floor, Row before, Row here, Index span, std::uint8_t *__restrict marks) {
-  const double gap = step.gap, more = step.more;
-  for (Index j = 0; j < span; ++j) {
+LATENTSTRUCT_CLONES void mark_row(const Move &move, double floor, std::uint8_t *__restrict marks) {
+  const Row before = move.before, here = move.here;
+  const double gap = move.gap, more = move.more;
+  for (Index j = 0; j < move.span; ++j) {
     const double m = here.matched[j], d = here.deleted[j], i = here.inserted[j], top = Hard::sum(m, d, i);
     const int state = m >= top ? MATCH : d >= top ? DELETE : INSERT;
     const int deletion = before.deleted[j] + more > before.matched[j] + gap ? DELETION_GOES_ON : 0;
     marks[j] = static_cast<std::uint8_t>((top > floor ? state : START) | deletion);
   }
-  for (Index j = 1; j < span; ++j) {
+  for (Index j = 1; j < move.span; ++j) {
     const double m = here.matched[j - 1], d = here.deleted[j - 1], i = here.inserted[j - 1];
     const int goes_on = i + more > Hard::sum(m, d) + gap ? INSERTION_GOES_ON : 0;
     marks[j] |= static_cast<std::uint8_t>(goes_on | (d > m ? INSERTION_AFTER_DELETION : 0));
   }
 }
 
-// Σ of the weights of n scores, n divisible by 8, measured against `high`; each one's share factor·weight is added to
-// `shares` if these are given.
+// The weights of the ends of n paths, n divisible by 8, measured against `high`: their sum, or, if `shares` are given,
+// factor·weight is added to these.
 template <typename S>
-LATENTSTRUCT_INLINE double weigh_ends(const double *__restrict scores, Index n, double high, double factor, double *__restrict shares) {
-  const auto weight = [&](double score) __attribute__((always_inline)) {
-    if constexpr (std::is_same_v<S, Linear>) return score;
-    else return exp_of(score - high);
+LATENTSTRUCT_INLINE double weigh_ends(const double *ends, Index n, double high, double factor, double *__restrict shares) {
+  const auto weight = [=](Index j) __attribute__((always_inline)) {
+    return std::is_same_v<S, Linear> ? ends[j] : exp_of(ends[j] - high);
   };
-  if (shares != nullptr) {
-    for (Index j = 0; j < n; ++j) shares[j] += factor * weight(scores[j]);
-    return 0.0;
-  }
-  double lanes[LANES] = {};
-  for (Index k = 0; k < n; k += LANES)
-    for (Index j = 0; j < LANES; ++j) lanes[j] += weight(scores[k + j]);
-  return sum_of(lanes, LANES);
+  double sums[WIDTH] = {};
+  for (Index j = 0; shares != nullptr && j < n; ++j) shares[j] += factor * weight(j);
+  for (Index k = 0; shares == nullptr && k < n; k += WIDTH)
+    for (Index j = 0; j < WIDTH; ++j) sums[j] += weight(k + j);
+  return sum_of(sums, WIDTH);
 }
 
-LATENTSTRUCT_CLONES double weigh(Log, const double *scores, Index n, double high, double factor, double *shares) {
-  return weigh_ends<Log>(scores, n, high, factor, shares);
+LATENTSTRUCT_CLONES double weigh(Log, const double *ends, Index n, double high, double factor, double *shares) {
+  return weigh_ends<Log>(ends, n, high, factor, shares);
 }
-LATENTSTRUCT_CLONES double weigh(Linear, const double *scores, Index n, double high, double factor, double *shares) {
-  return weigh_ends<Linear>(scores, n, high, factor, shares);
+LATENTSTRUCT_CLONES double weigh(Linear, const double *ends, Index n, double high, double factor, double *shares) {
+  return weigh_ends<Linear>(ends, n, high, factor, shares);
 }
 
 LATENTSTRUCT_CLONES double highest(const double *scores, Index n) { return largest(scores, n); }
 
 LATENTSTRUCT_CLONES double dot(const double *__restrict a, const double *__restrict b, Index n) {
-  double lanes[LANES] = {};
+  double lanes[WIDTH] = {};
   Index k = 0;
-  for (; k + LANES <= n; k += LANES)
-    for (Index j = 0; j < LANES; ++j) lanes[j] += a[k + j] * b[k + j];
+  for (; k + WIDTH <= n; k += WIDTH)
+    for (Index j = 0; j < WIDTH; ++j) lanes[j] += a[k + j] * b[k + j];
   for (Index j = 0; k < n; ++k, ++j) lanes[j] += a[k] * b[k];
-  return sum_of(lanes, LANES);
+  return sum_of(lanes, WIDTH);
 }
 
 // ---- one pair ----
@@ -360,77 +337,70 @@ class Aligner {
   const Pairs &pairs;
   const Scoring &scoring;
   std::vector<double> linear_tables;
-  std::vector<Lanes> memory;
+  Memory memory;
   std::vector<std::uint8_t> marks;
-  Row tables, mass, next; // (A + 1) rows of all states, or two of them, and probabilities of two rows.
-  double *scores, *work, *opened, *longer;
-  Step steps, linear_steps;
-  Index k = 0, height = 0, width = 0, n = 0;
+  Row table; // All rows, or two of them.
+  Move move{};
+  Index k = 0, height = 0, width = 0;
   Index first = 0, last = -1; // The first and the last position of a whose partner must be kept; (A, -1) if none is.
   bool clamped = false;
 
 public:
   Index rows = 0, columns = 0; // The last cell of the best path, (0, 0) if it has no match.
 
-  // With `all_rows`, sums over all paths can be made; otherwise best paths are found, and can be traced with `traced`.
+  // With `all_rows`, sums over all paths can be made; otherwise best paths are found, and can be traced if `traced`.
   Aligner(const Pairs &pairs, const Scoring &scoring, const Indices &chosen, bool all_rows, bool traced)
       : pairs(pairs), scoring(scoring) {
     require(scoring.profile == pairs.profile, "scores must fit the pairs' profiles");
-    Index widest = 0, table = 0, cells = 0;
+    Index widest = 0, size = 0, cells = 0;
     for (std::size_t r = 0; r < chosen.shape(0); ++r) {
-      const Index row = padded(pairs.width(chosen(r)) + 1), lines = pairs.height(chosen(r)) + 1;
-      widest = std::max(widest, row);
-      table = std::max(table, all_rows ? lines * row : 2 * row);
-      cells = std::max(cells, lines * (pairs.width(chosen(r)) + 1));
+      const Index columns = pairs.width(chosen(r)) + 1, lines = pairs.height(chosen(r)) + 1;
+      widest = std::max(widest, padded(columns));
+      size = std::max(size, (all_rows ? lines : 2) * padded(columns));
+      cells = std::max(cells, lines * columns);
     }
     if (traced) marks.resize(cells);
     if (all_rows && scoring.linear) {
       linear_tables.assign(scoring.tables, scoring.tables + scoring.cells);
       exp_each(linear_tables.data(), linear_tables.size());
     }
-    // One entry beyond each array may be overwritten.
-    table += LANES, widest += LANES;
-    memory.resize((3 * table + 12 * widest) / LANES);
-    double *at = reinterpret_cast<double *>(memory.data());
-    const auto take = [&](Index size) { return std::exchange(at, at + size); };
-    const auto take_row = [&](Index size) { return Row{take(size), take(size), take(size)}; };
-    tables = take_row(table), mass = take_row(widest), next = take_row(widest);
-    scores = take(widest), opened = take(widest), longer = take(widest), work = take(3 * widest);
-    steps = {-scoring.open, -scoring.extend, -INFINITE, scores, 0, 0};
-    const double bonus = scoring.local ? 0.0 : scoring.extend;
-    linear_steps = {exp_of(bonus - scoring.open), exp_of(bonus - scoring.extend), 0.0, scores, 0, 0};
+    // One number beyond each array may be overwritten.
+    size += WIDTH, widest += WIDTH;
+    memory = allocate(3 * size + 12 * widest);
+    double *at = memory.get();
+    const auto take = [&](Index n) { return std::exchange(at, at + n); };
+    const auto take_row = [&](Index n) { return Row{take(n), take(n), take(n)}; };
+    table = take_row(size), move.mass = take_row(widest), move.next = take_row(widest);
+    move.scores = take(widest), move.opened = take(widest), move.longer = take(widest), move.work = take(3 * widest);
   }
 
-  // Find the best path of pair `pair`, where matches near the reference lose `gain`, and which contains the reference if
+  // Find the best path of a pair, where matches near the reference lose `gain`, and which contains the reference if
   // `held`; return its score.
   double best(Index pair, double gain, bool held) {
     choose(pair, held);
     double high = last < 0 ? 0.0 : -INFINITE;
     rows = columns = 0;
-    if (!marks.empty()) {
-      for (Index j = 0; j <= width; ++j) marks[j] = scoring.local ? START : j == 0 ? MATCH : INSERT;
-      for (Index j = 2; j <= width; ++j) marks[j] |= INSERTION_GOES_ON;
-    }
-    Row before = tables, here = tables + n;
-    begin<Hard>(before);
-    for (Index i = 1; i <= height; ++i, std::swap(before, here)) {
-      const Step step = step_to<Hard>(i);
-      score(Hard(), pairs, scoring, scoring.tables, 0.0, k, pairs.first_a[k] + i - 1, gain, scores);
-      advance(Hard(), step, forced(i), before, here, work);
-      if (!marks.empty()) {
-        const double floor = scoring.local && i <= first ? 0.0 : -INFINITE;
-        mark_row(step, floor, before, here, width + 1, marks.data() + i * (width + 1));
-      }
+    for (Index j = 0; j <= width && !marks.empty(); ++j)
+      marks[j] = (scoring.local ? START : j == 0 ? MATCH : INSERT) | (j > 1 ? INSERTION_GOES_ON : 0);
+    begin<Hard>();
+    const Scorer scorer{pairs, scoring, scoring.tables, 0.0, gain, k, move.scores};
+    for (Index i = 1; i <= height; ++i) {
+      score(Hard(), scorer, i);
+      step_to<Hard>(i, 2);
+      advance(Hard(), move);
+      const double floor = scoring.local && i <= first ? 0.0 : -INFINITE;
+      if (!marks.empty()) mark_row(move, floor, marks.data() + i * (width + 1));
       if (!scoring.local || i <= last) continue;
       // Of equal ends the one in the first column, and there in the first row, is kept.
-      const double found = highest(here.matched, n);
+      const double *matched = move.here.matched, found = highest(matched, move.n);
       if (found < high || (found == high && columns == 0)) continue;
-      const Index column = std::find(here.matched, here.matched + n, found) - here.matched;
+      const Index column = std::find(matched, matched + move.n, found) - matched;
       if (found > high || column < columns) high = found, rows = i, columns = column;
     }
     if (scoring.local) return high;
     rows = height, columns = width;
-    return Hard::sum(before.matched[width], before.deleted[width], before.inserted[width]);
+    const Row end = table + (height % 2 * move.n + width);
+    return Hard::sum(*end.matched, *end.deleted, *end.inserted);
   }
 
   // Write the matches of the best path that was found, in ascending order, from `end` on; return the end of them.
@@ -478,35 +448,34 @@ public:
   }
 
   // The probabilities of matches of position i, from 0, of the pair that was pooled, shape (B,).
-  const double *shares(Index i) const { return tables.matched + (i + 1) * n + 1; }
+  const double *shares(Index i) const { return table.matched + (i + 1) * move.n + 1; }
 
 private:
   void choose(Index pair, bool held) {
     k = pair, clamped = held;
-    height = pairs.height(k), width = pairs.width(k), n = padded(width + 1);
+    height = pairs.height(k), width = pairs.width(k);
+    move.span = width + 1, move.n = padded(width + 1);
     first = height, last = -1;
     for (Index i = height - 1; held && i >= 0; --i)
       if (pairs.partner[pairs.first_a[k] + i] >= 0) first = i, last = std::max(last, i);
   }
 
-  Index forced(Index i) const { return clamped ? pairs.partner[pairs.first_a[k] + i - 1] : -1; }
-
-  // What leads to row i from the one before.
-  template <typename S> Step step_to(Index i) const {
-    Step step = std::is_same_v<S, Linear> ? linear_steps : steps;
-    step.span = width + 1, step.n = n;
-    if (scoring.local && i - 1 <= first) step.start = S::one;
-    return step;
+  // Row 0: nothing of a is read yet; what a global path has read of b is a gap. No match leads into the padding.
+  template <typename S> void begin() {
+    const double bonus = std::is_same_v<S, Linear> && !scoring.local ? scoring.extend : 0.0;
+    move.gap = S::of(bonus - scoring.open), move.more = S::of(bonus - scoring.extend);
+    for (double *part : {table.matched, table.deleted, table.inserted, move.scores}) std::fill_n(part, move.n, S::zero);
+    if (scoring.local) return;
+    table.matched[0] = S::one;
+    for (Index j = 1; j <= width; ++j)
+      table.inserted[j] = j == 1 ? move.gap : S::times(table.inserted[j - 1], move.more);
   }
 
-  // Row 0: nothing of a is read yet; what a global path has read of b is a gap. No match leads into the padding.
-  template <typename S> void begin(Row row) const {
-    for (double *part : {row.matched, row.deleted, row.inserted}) std::fill_n(part, n, S::zero);
-    std::fill_n(scores, n, S::zero);
-    if (scoring.local) return;
-    const Step step = step_to<S>(0);
-    row.matched[0] = S::one;
-    for (Index j = 1; j <= width; ++j) row.inserted[j] = j == 1 ? step.gap : S::times(row.inserted[j - 1], step.more);
+  // What leads to row i from the one before, or to itself if it is the first, where so many rows are kept.
+  template <typename S> void step_to(Index i, Index kept) {
+    move.here = table + i % kept * move.n, move.before = table + std::max(i - 1, Index(0)) % kept * move.n;
+    move.start = scoring.local && i - 1 <= first ? S::one : S::zero;
+    move.forced = clamped && i > 0 ? pairs.partner[pairs.first_a[k] + i - 1] : -1;
   }
 
   // The first row where a local path may end.
@@ -514,44 +483,46 @@ private:
 
   // Fill in the sums of all paths into each state; return the highest of the ends of paths, 0 in the linear domain, and
   // the sum of the weights of all ends measured against it.
-  template <typename S> std::pair<double, double> forward(double gain) const {
+  template <typename S> std::pair<double, double> forward(double gain) {
     constexpr bool linear = std::is_same_v<S, Linear>;
-    const double *cells = linear ? linear_tables.data() : scoring.tables;
     // A global match reads two letters.
     const double bonus = linear && !scoring.local ? 2.0 * scoring.extend : 0.0;
-    begin<S>(tables);
+    const Scorer scorer{pairs, scoring, linear ? linear_tables.data() : scoring.tables, bonus, gain, k, move.scores};
+    begin<S>();
     for (Index i = 1; i <= height; ++i) {
-      score(S(), pairs, scoring, cells, bonus, k, pairs.first_a[k] + i - 1, gain, scores);
-      advance(S(), step_to<S>(i), forced(i), tables + (i - 1) * n, tables + i * n, work);
+      score(S(), scorer, i);
+      step_to<S>(i, height + 1);
+      advance(S(), move);
     }
-    const bool empty = last < 0;
-    double corner[LANES] = {}, high = 0.0;
-    std::fill_n(corner, LANES, S::zero);
-    const Row end = tables + (height * n + width);
+    double corner[WIDTH];
+    std::fill_n(corner, WIDTH, S::zero);
+    const Row end = table + (height * move.n + width);
     corner[0] = *end.matched, corner[1] = *end.deleted, corner[2] = *end.inserted;
-    const double *ends = scoring.local ? tables.matched + first_end() * n : corner;
-    const Index size = scoring.local ? (height + 1 - first_end()) * n : LANES;
-    if (!linear) high = std::max(scoring.local && empty ? 0.0 : -INFINITE, highest(ends, size));
-    return {high, weigh(S(), ends, size, high, 0.0, nullptr) + (scoring.local && empty ? exp_of(-high) : 0.0)};
+    const double *ends = scoring.local ? table.matched + first_end() * move.n : corner;
+    const Index n = scoring.local ? (height + 1 - first_end()) * move.n : WIDTH;
+    const bool empty = scoring.local && last < 0;
+    const double high = linear ? 0.0 : std::max(empty ? 0.0 : -INFINITE, highest(ends, n));
+    return {high, weigh(S(), ends, n, high, 0.0, nullptr) + (empty ? exp_of(-high) : 0.0)};
   }
 
   // Replace the sums of matches by probabilities, given what `forward` returned; leave the expected numbers of opened
   // gaps and of further letters in `gaps`.
   template <typename S> void backward(double high, double total, double *gaps) {
-    for (double *part : {mass.matched, mass.deleted, mass.inserted, next.matched, next.deleted, next.inserted, opened, longer})
-      std::fill_n(part, n + 1, 0.0);
+    const Index n = move.n;
+    for (const Row &row : {move.mass, move.next, Row{move.opened, move.longer, move.opened}})
+      for (double *part : {row.matched, row.deleted, row.inserted}) std::fill_n(part, n + 1, 0.0);
     if (!scoring.local) {
-      const Row end = tables + (height * n + width);
-      const auto [m, d, i] = S::shares(*end.matched, *end.deleted, *end.inserted);
-      mass.matched[width] = m, mass.deleted[width] = d, mass.inserted[width] = i;
+      const Row end = table + (height * n + width);
+      const auto shares = S::shares(*end.matched, *end.deleted, *end.inserted);
+      move.mass.matched[width] = shares[0], move.mass.deleted[width] = shares[1], move.mass.inserted[width] = shares[2];
     }
-    for (Index i = height; i >= 0; --i, std::swap(mass, next)) {
-      const Row here = tables + i * n, behind = tables + std::max(i - 1, Index(0)) * n;
-      if (scoring.local && i >= first_end()) weigh(S(), here.matched, n, high, 1.0 / total, mass.matched);
-      retreat(S(), step_to<S>(i), here, i > 0 ? &behind : nullptr, mass, next, work, opened, longer);
-      std::copy_n(mass.matched, n, here.matched);
+    for (Index i = height; i >= 0; --i, std::swap(move.mass, move.next)) {
+      step_to<S>(i, height + 1);
+      if (scoring.local && i >= first_end()) weigh(S(), move.here.matched, n, high, 1.0 / total, move.mass.matched);
+      retreat(S(), move);
+      std::copy_n(move.mass.matched, n, move.here.matched);
     }
-    gaps[0] = sum_of(opened, n), gaps[1] = sum_of(longer, n);
+    gaps[0] = sum_of(move.opened, n), gaps[1] = sum_of(move.longer, n);
   }
 };
 

@@ -10,9 +10,9 @@ namespace latentstruct {
 struct Hard {
   static constexpr double zero = -INFINITE, one = 0.0;
   static LATENTSTRUCT_INLINE double of(double score) { return score; }
-  template <typename T> static LATENTSTRUCT_INLINE T times(const T &a, const T &b) { return a + b; }
-  template <typename T> static LATENTSTRUCT_INLINE T sum(const T &a, const T &b) { return a > b ? a : b; }
-  template <typename T, typename... R> static LATENTSTRUCT_INLINE T sum(const T &a, const T &b, const R &...rest) {
+  template <typename T> static LATENTSTRUCT_INLINE T times(T a, T b) { return a + b; }
+  template <typename T> static LATENTSTRUCT_INLINE T sum(T a, T b) { return a > b ? a : b; }
+  template <typename T, typename... R> static LATENTSTRUCT_INLINE T sum(T a, T b, R... rest) {
     return sum(sum(a, b), rest...);
   }
 };
@@ -37,8 +37,8 @@ struct Log : Hard {
 struct Linear {
   static constexpr double zero = 0.0, one = 1.0;
   static LATENTSTRUCT_INLINE double of(double score) { return exp_of(score); }
-  template <typename T> static LATENTSTRUCT_INLINE T times(const T &a, const T &b) { return a * b; }
-  template <typename... T> static LATENTSTRUCT_INLINE auto sum(const T &...x) { return (x + ...); }
+  template <typename T> static LATENTSTRUCT_INLINE T times(T a, T b) { return a * b; }
+  template <typename... T> static LATENTSTRUCT_INLINE auto sum(T... x) { return (x + ...); }
   // What is below the least sum has no share in anything that counts.
   template <typename... T> static LATENTSTRUCT_INLINE std::array<double, sizeof...(T)> shares(T... x) {
     const double total = (x + ...), factor = total > 1e-290 ? 1.0 / total : 0.0;

@@ -234,15 +234,44 @@ struct Split {
   Node left{}, right{};
 };
 
-// Write the nodes of the best derivation from `root` in preorder. A chart has chain_of(node), the chain by which a symbol
-// is best, -1 if it is the base itself; below_chain(node, chain), its base; and split_of(node) of a base.
+// The chain by which a node's symbol is best, -1 if it is the base itself. A chart has base_score(node) and
+// below_chain(node, chain), the node of the base.
+template <typename Chart> Index best_chain(const Chart &chart, const Node &node) {
+  const auto &[sentences, spans, rules, scores] = chart.sentence.model;
+  const double *extra = chart.sentence.extra_of(chart.sentence.cell_of(node.i, node.j));
+  Index chosen = -1;
+  double best = chart.base_score(node);
+  for (Index at = rules.top_start[node.symbol]; at < rules.top_start[node.symbol + 1]; ++at) {
+    const Index chain = rules.by_top[at];
+    const double found = chart.base_score(chart.below_chain(node, chain)) + chart.sentence.model.chain_score(chain, extra);
+    if (found > best) chosen = chain, best = found;
+  }
+  return chosen;
+}
+
+// The rule and the parts by which a base is best. A chart has each_split(node, rule, visit), which calls
+// visit(left, right, score of both).
+template <typename Chart> Split best_split(const Chart &chart, const Node &node) {
+  const auto &[sentences, spans, rules, scores] = chart.sentence.model;
+  Split chosen;
+  double best = -INFINITE;
+  for (Index at = rules.parent_start[node.symbol]; at < rules.parent_start[node.symbol + 1]; ++at) {
+    const Index r = rules.by_parent[at];
+    chart.each_split(node, r, [&, rule = scores.rule[r]](const Node &left, const Node &right, double score) {
+      if (score + rule > best) best = score + rule, chosen = {r, left, right};
+    });
+  }
+  return chosen;
+}
+
+// Write the nodes of the best derivation from `root` in preorder.
 template <typename Chart> void trace(const Chart &chart, const Node &root, Derivations &out) {
   const auto &[sentences, spans, rules, scores] = chart.sentence.model;
   std::vector<Node> stack{root};
   while (!stack.empty()) {
     Node node = stack.back();
     stack.pop_back();
-    const Index chain = chart.chain_of(node);
+    const Index chain = best_chain(chart, node);
     if (chain >= 0) {
       for (Index s = rules.step_start[chain + 1] - 1; s >= rules.step_start[chain]; --s)
         out.put(UNARY, rules.step_symbol[s], rules.step_weight[s], node.i, node.j);
@@ -254,7 +283,7 @@ template <typename Chart> void trace(const Chart &chart, const Node &root, Deriv
       });
       continue;
     }
-    const Split split = chart.split_of(node);
+    const Split split = best_split(chart, node);
     out.put(BINARY, node.symbol, rules.weight[split.rule], node.i, node.j);
     stack.push_back(split.right);
     stack.push_back(split.left);
@@ -272,17 +301,15 @@ struct Range {
 // domain wherever there is no derivation.
 struct Cell {
   Index i, j, stride;
-  const std::vector<Index> &starters;       // Symbols that some span from i on has.
-  const Range *ends, *starts;               // (S,) of spans from i on and of spans up to j.
-  const double *left, *right;               // (S, stride) of spans from i on and of spans up to j.
-  const double *rule;                       // (R,)
-  double temperature;
-  const double *factors = nullptr;          // (stride,) in the linear domain: exponentials of the scales of splits.
-  double *splits = nullptr;                 // (stride,) is overwritten.
-  double *pooled = nullptr;                 // (Q,) in the log domain: pooled splits of pairs, -inf if there are none.
-  double *left_above = nullptr, *right_above = nullptr; // (S, stride) probabilities of parts.
-  const double *below = nullptr;            // (S,) probabilities of bases over their sums.
-  double weight = 0.0, *slope = nullptr, *parts = nullptr;
+  const std::vector<Index> &starters; // Symbols that some span from i on has.
+  const Range *ends, *starts;         // (S,) of spans from i on and of spans up to j.
+  const double *left, *right, *rule;  // (S, stride) of spans from i on and of spans up to j, and (R,).
+  double temperature, *row;           // (S,) bases, or their maxima in the log domain.
+  const double *factors;              // (stride,) in the linear domain: exponentials of the scales of splits.
+  double *splits, *pooled;            // (stride,) and (Q,) are overwritten: splits, and, by logarithms, pooled pairs.
+  // Probabilities of bases over their sums, (S,), of the rules of a pair, and of parts, (S, stride).
+  double *below = nullptr, *parts = nullptr, *left_above = nullptr, *right_above = nullptr, *slope = nullptr;
+  double weight = 0.0;
 };
 
 // Visit the pairs of symbols that divide a span: visit(pair, left symbol, row of the left one, right symbol, first and
@@ -295,18 +322,14 @@ LATENTSTRUCT_INLINE void each_pair(const Rules &rules, const Cell &cell, Visit v
     if (low > high) continue;
     const double *row = cell.left + b * cell.stride;
     if constexpr (std::is_same_v<S, Linear>) {
-      for (Index k = low / LANES * LANES; k <= high; k += LANES) {
-        Lanes x, factor;
-        load(row + k, x);
-        load(cell.factors + k, factor);
-        store(x * factor, cell.splits + k);
-      }
+      for (Index k = low / WIDTH * WIDTH; k <= high; k += WIDTH)
+        lanes(cell.splits + k) = load(row + k) * load(cell.factors + k);
       row = cell.splits;
     }
     for (Index pair = rules.left_start[b]; pair < rules.left_start[b + 1]; ++pair) {
       const Index c = rules.pair_right[pair];
       const auto from = std::max(low, cell.starts[c].first), to = std::min(high, cell.starts[c].last);
-      if (from <= to) visit(pair, b, row, c, Index(from / LANES * LANES), Index(to + 1));
+      if (from <= to) visit(pair, b, row, c, Index(from / WIDTH * WIDTH), Index(to + 1));
     }
   }
 }
@@ -314,12 +337,8 @@ LATENTSTRUCT_INLINE void each_pair(const Rules &rules, const Cell &cell, Visit v
 // The sum over splits of products of left and right parts in a domain.
 template <typename S>
 LATENTSTRUCT_INLINE double sum_splits(const double *left, const double *right, Index first, Index stop) {
-  Lanes total = Lanes{} + S::zero, x, y;
-  for (Index k = first; k < stop; k += LANES) {
-    load(left + k, x);
-    load(right + k, y);
-    total = S::sum(total, S::times(x, y));
-  }
+  Lanes total = all_lanes(S::zero);
+  for (Index k = first; k < stop; k += WIDTH) total = S::sum(total, S::times(load(left + k), load(right + k)));
   total = S::sum(total, __builtin_shufflevector(total, total, 4, 5, 6, 7, 0, 1, 2, 3));
   total = S::sum(total, __builtin_shufflevector(total, total, 2, 3, 0, 1, 6, 7, 4, 5));
   return S::sum(total[0], total[1]);
@@ -336,9 +355,9 @@ LATENTSTRUCT_INLINE double weigh_splits(const double *left, const double *right,
   return sum_of(shares + first, n);
 }
 
-// row[A] = the sum over splits and binary rules A -> B C in a domain, where row has been filled with its zero. By
-// logarithms, pairs are pooled, and the sum over rules is their maximum only.
-template <typename S> LATENTSTRUCT_INLINE void combine_pairs(const Rules &rules, const Cell &cell, double *row) {
+// row[A] = the sum over splits and binary rules A -> B C in a domain, whose zero it has been filled with. By logarithms,
+// pairs are pooled, and the sum over rules is their maximum only.
+template <typename S> LATENTSTRUCT_INLINE void combine_pairs(const Rules &rules, const Cell &cell) {
   constexpr bool linear = std::is_same_v<S, Linear>;
   using Order = std::conditional_t<linear, Linear, Hard>;
   each_pair<S>(rules, cell, [&](Index pair, Index, const double *left, Index c, Index first, Index stop) __attribute__((always_inline)) {
@@ -350,25 +369,18 @@ template <typename S> LATENTSTRUCT_INLINE void combine_pairs(const Rules &rules,
       cell.pooled[pair] = pooled += cell.temperature * log_of(total);
     }
     for (Index r = rules.pair_start[pair]; r < rules.pair_start[pair + 1]; ++r) {
-      double &found = row[rules.parent[r]];
+      double &found = cell.row[rules.parent[r]];
       found = Order::sum(found, Order::times(pooled, cell.rule[r]));
     }
   });
 }
 
-LATENTSTRUCT_CLONES void combine(Hard, const Rules &rules, const Cell &cell, double *row) {
-  combine_pairs<Hard>(rules, cell, row);
-}
-LATENTSTRUCT_CLONES void combine(Log, const Rules &rules, const Cell &cell, double *row) {
-  combine_pairs<Log>(rules, cell, row);
-}
-LATENTSTRUCT_CLONES void combine(Linear, const Rules &rules, const Cell &cell, double *row) {
-  combine_pairs<Linear>(rules, cell, row);
-}
+LATENTSTRUCT_CLONES void combine(Hard, const Rules &rules, const Cell &cell) { combine_pairs<Hard>(rules, cell); }
+LATENTSTRUCT_CLONES void combine(Log, const Rules &rules, const Cell &cell) { combine_pairs<Log>(rules, cell); }
+LATENTSTRUCT_CLONES void combine(Linear, const Rules &rules, const Cell &cell) { combine_pairs<Linear>(rules, cell); }
 
-// Pass the probabilities of bases down to rules and to the symbols of smaller spans. `row` holds the maxima of bases in
-// the log domain.
-template <typename S> LATENTSTRUCT_INLINE void share_pairs(const Rules &rules, const Cell &cell, const double *row) {
+// Pass the probabilities of bases down to rules and to the symbols of smaller spans.
+template <typename S> LATENTSTRUCT_INLINE void share_pairs(const Rules &rules, const Cell &cell) {
   constexpr bool linear = std::is_same_v<S, Linear>;
   each_pair<S>(rules, cell, [&](Index pair, Index b, const double *left, Index c, Index first, Index stop) __attribute__((always_inline)) {
     const Index rule = rules.pair_start[pair], n = rules.pair_start[pair + 1] - rule;
@@ -380,7 +392,7 @@ template <typename S> LATENTSTRUCT_INLINE void share_pairs(const Rules &rules, c
       if constexpr (linear) {
         part *= cell.rule[rule + r];
       } else if (part > 0.0) {
-        const double gap = (cell.pooled[pair] + cell.rule[rule + r] - row[parent]) / cell.temperature;
+        const double gap = (cell.pooled[pair] + cell.rule[rule + r] - cell.row[parent]) / cell.temperature;
         part = gap > -MOST ? part * exp_of(gap) : 0.0;
       }
       taken += cell.parts[r] = part;
@@ -395,48 +407,19 @@ template <typename S> LATENTSTRUCT_INLINE void share_pairs(const Rules &rules, c
       const double high = sum_splits<Hard>(left, right, first, stop);
       taken /= weigh_splits(left, right, first, stop, high, cell.temperature, cell.splits);
     }
-    for (Index k = first; k < stop; k += LANES) {
-      Lanes x, y, above;
-      load(linear ? left + k : cell.splits + k, x);
-      if constexpr (linear) {
-        load(right + k, y);
-        x *= y;
-      }
-      x *= taken;
-      load(left_above + k, above);
-      store(above + x, left_above + k);
-      load(right_above + k, above);
-      store(above + x, right_above + k);
+    for (Index k = first; k < stop; k += WIDTH) {
+      const Lanes part = taken * (linear ? load(left + k) * load(right + k) : load(cell.splits + k));
+      lanes(left_above + k) += part;
+      lanes(right_above + k) += part;
     }
     for (Index r = 0; r < n; ++r) cell.slope[rules.weight[rule + r]] += weight * cell.parts[r];
   });
 }
 
-LATENTSTRUCT_CLONES void share(Log, const Rules &rules, const Cell &cell, const double *row) {
-  share_pairs<Log>(rules, cell, row);
-}
-LATENTSTRUCT_CLONES void share(Linear, const Rules &rules, const Cell &cell, const double *row) {
-  share_pairs<Linear>(rules, cell, row);
-}
+LATENTSTRUCT_CLONES void share(Log, const Rules &rules, const Cell &cell) { share_pairs<Log>(rules, cell); }
+LATENTSTRUCT_CLONES void share(Linear, const Rules &rules, const Cell &cell) { share_pairs<Linear>(rules, cell); }
 
 // ---- the chart of a sentence ----
-
-// Numbers of symbols by one end of a span, (ends, S, stride), with the other end running fastest.
-class Table {
-  std::unique_ptr<Lanes[]> memory;
-
-public:
-  double zero = 0.0;
-
-  // Rows are cleared when a symbol is first found: all of them would take long for what is used of them.
-  Table(Index size, double zero) : memory(new Lanes[size / LANES]), zero(zero) {}
-  double *data() const { return reinterpret_cast<double *>(memory.get()); }
-};
-
-// Values to be taken exponentials of, all at once, and what they belong to.
-struct Term {
-  Index symbol, upper, chain; // A base, the symbol that a chain leads to from it, and the chain, -1 for none.
-};
 
 // Best scores of all spans at temperature 0, pooled ones and probabilities above.
 class Chart {
@@ -445,13 +428,10 @@ public:
 
   Chart(const Model &model, Index longest, double temperature)
       : sentence(model), temperature(temperature), soft(temperature > 0.0), symbols(model.rules.symbols),
-        base(new double[longest * (longest + 1) / 2 * symbols]), starters(longest), ends(longest * symbols),
+        base(allocate(longest * (longest + 1) / 2 * symbols)), starters(longest), ends(longest * symbols),
         starts((longest + 1) * symbols), top(symbols, -INFINITE), sums(symbols), above(symbols), below(symbols) {
-    const Index size = (longest + 1) * symbols * padded(longest + 1);
-    for (int table = 0; table < (soft ? 3 : 1); ++table) {
-      by_start.emplace_back(size, table == SCORE ? -INFINITE : 0.0);
-      by_end.emplace_back(size, table == SCORE ? -INFINITE : 0.0);
-    }
+    for (int table = 0; table < (soft ? 3 : 1); ++table)
+      for (auto *tables : {&by_start, &by_end}) tables->push_back(allocate((longest + 1) * symbols * padded(longest + 1)));
     if (soft) prepare_sums(longest);
   }
 
@@ -464,7 +444,7 @@ public:
     std::fill_n(ends.begin(), n * symbols, Range());
     std::fill_n(starts.begin(), (n + 1) * symbols, Range());
     members.clear();
-    member_start.resize(sentence.cells() + 1);
+    member_start.resize(sentence.cells());
     for (Index length = 1; length <= n; ++length)
       for (Index i = 0; i + length <= n; ++i) fill_cell(i, i + length);
   }
@@ -472,48 +452,27 @@ public:
   // The scores of all symbols as roots of the sentence, (S,).
   std::vector<double> roots() const {
     std::vector<double> found(symbols, -INFINITE);
-    each_member(0, sentence.n, [&](Index a, double score) { found[a] = score + sentence.model.scores.root[a]; });
+    each_member(0, sentence.n, [&](Index a) { found[a] = row_of(by_start[SCORE], 0, a)[sentence.n] + sentence.model.scores.root[a]; });
     return found;
   }
 
-  Index chain_of(const Node &node) const {
-    const Rules &rules = sentence.model.rules;
-    const Index c = sentence.cell_of(node.i, node.j);
-    const double *row = base.get() + c * symbols;
-    Index chosen = -1;
-    double best = row[node.symbol];
-    for (Index at = rules.top_start[node.symbol]; at < rules.top_start[node.symbol + 1]; ++at) {
-      const Index chain = rules.by_top[at];
-      const double found = row[rules.bottom[chain]] + sentence.model.chain_score(chain, sentence.extra_of(c));
-      if (found > best) chosen = chain, best = found;
-    }
-    return chosen;
-  }
-
+  double base_score(const Node &node) const { return base[sentence.cell_of(node.i, node.j) * symbols + node.symbol]; }
   Node below_chain(const Node &node, Index chain) const { return {node.i, node.j, sentence.model.rules.bottom[chain]}; }
 
-  Split split_of(const Node &node) const {
-    const Rules &rules = sentence.model.rules;
-    Split chosen;
-    double best = -INFINITE;
-    for (Index at = rules.parent_start[node.symbol]; at < rules.parent_start[node.symbol + 1]; ++at) {
-      const Index r = rules.by_parent[at], b = rules.left[r], c = rules.right[r];
-      const Range &left = ends[node.i * symbols + b], &right = starts[node.j * symbols + c];
-      const double *from_start = row_of(by_start[SCORE], node.i, b), *from_end = row_of(by_end[SCORE], node.j, c);
-      for (Index k = std::max(left.first, right.first); k <= std::min(left.last, right.last) && k < node.j; ++k) {
-        if (k <= node.i) continue;
-        const double found = from_start[k] + from_end[k] + sentence.model.scores.rule[r];
-        if (found > best) best = found, chosen = {r, {node.i, k, b}, {k, node.j, c}};
-      }
-    }
-    return chosen;
+  template <typename Visit> void each_split(const Node &node, Index r, Visit visit) const {
+    const Index b = sentence.model.rules.left[r], c = sentence.model.rules.right[r];
+    const Range left = ends[node.i * symbols + b], right = starts[node.j * symbols + c];
+    const double *from_start = row_of(by_start[SCORE], node.i, b), *from_end = row_of(by_end[SCORE], node.j, c);
+    const Index low = std::max({Index(left.first), Index(right.first), node.i + 1});
+    const Index high = std::min({Index(left.last), Index(right.last), node.j - 1});
+    for (Index k = low; k <= high; ++k) visit(Node{node.i, k, b}, Node{k, node.j, c}, from_start[k] + from_end[k]);
   }
 
   // Pass probabilities down from those of the roots, (S,); add weight·E[φ] to `slope`. The result is the probabilities
   // of labels in cells, (cells, L).
   const std::vector<double> &outside(const std::vector<double> &roots, double weight, double *slope) {
     const Index n = sentence.n;
-    each_member(0, n, [&](Index a, double) {
+    each_member(0, n, [&](Index a) {
       if (roots[a] == 0.0) return;
       row_of(by_start[ABOVE], 0, a)[n] = roots[a];
       slope[sentence.model.rules.root[a]] += weight * roots[a];
@@ -525,56 +484,46 @@ public:
   }
 
 private:
+  // Tables of symbols by one end of a span, (ends, S, stride), with the other end running fastest: scores, exponentials
+  // and probabilities. Rows are cleared when a symbol is first found: most are never used.
   enum { SCORE, LINEAR, ABOVE };
+  // A base, the symbol that a chain leads to from it, and the chain, -1 for none.
+  struct Term {
+    Index symbol, upper, chain;
+  };
+
   const double temperature;
   const bool soft;
   const Index symbols;
   Index stride = 0;
-  std::unique_ptr<double[]> base; // (cells, S) scores before chains.
-  std::vector<Table> by_start, by_end;
+  Memory base, base_sums; // (cells, S) scores before chains, and sums of exponentials that they were found by.
+  std::vector<Memory> by_start, by_end;
   std::vector<std::vector<Index>> starters;
-  std::vector<Range> ends, starts; // (n, S) and (n + 1, S)
-  // Symbols of all cells, those of a cell together: a cell has members[member_start[c] …], up to a symbol of -1.
-  std::vector<std::pair<Index, double>> members;
-  std::vector<Index> member_start;
-  std::vector<Index> bases, reached; // Symbols of the present cell before and after chains.
+  std::vector<Range> ends, starts;             // (n, S) and (n + 1, S)
+  std::vector<Index> members, member_start;    // Symbols of cells; those of cell c from member_start[c] on, up to -1.
+  std::vector<Index> bases, reached;           // Symbols of the present cell before and after chains.
   std::vector<double> top, sums, above, below; // (S,) of the present cell.
-  // For sums only.
-  std::vector<double> rule, scale, factors, splits, pooled, parts, labels, values;
-  std::vector<char> tame;
   std::vector<Term> terms;
+  std::vector<double> values; // Of terms, or of symbols of the present cell.
+  // For sums only.
+  std::vector<double> rule, scale, factors, splits, pooled, parts, labels;
+  std::vector<char> tame;
   double highest_rule = -INFINITE;
   bool rules_tame = true;
 
-  void prepare_sums(Index longest) {
-    const Rules &rules = sentence.model.rules;
-    const double *scores = sentence.model.scores.rule;
-    rule.assign(scores, scores + rules.rules);
-    double lowest = INFINITE;
-    for (const double score : rule) highest_rule = std::max(highest_rule, score), lowest = std::min(lowest, score);
-    rules_tame = (highest_rule - lowest) / temperature <= LIMIT;
-    for (double &score : rule) score -= highest_rule;
-    exp_each(rule.data(), rule.size(), temperature);
-    scale.resize((longest + 1) * (longest + 1)), tame.resize(scale.size());
-    factors.resize(padded(longest + 1)), splits.resize(padded(longest + 1)), pooled.resize(rules.pairs);
-    Index most = 0;
-    for (Index q = 0; q < rules.pairs; ++q) most = std::max(most, rules.pair_start[q + 1] - rules.pair_start[q]);
-    parts.resize(most);
-  }
-
-  double *row_of(const Table &table, Index end, Index symbol) const {
-    return table.data() + (end * symbols + symbol) * stride;
+  double *row_of(const Memory &table, Index end, Index symbol) const {
+    return table.get() + (end * symbols + symbol) * stride;
   }
 
   template <typename Visit> void each_member(Index i, Index j, Visit visit) const {
-    for (auto at = members.begin() + member_start[sentence.cell_of(i, j)]; at->first >= 0; ++at) visit(at->first, at->second);
+    for (const Index *at = members.data() + member_start[sentence.cell_of(i, j)]; *at >= 0; ++at) visit(*at);
   }
 
-  Cell cell_at(Index i, Index j, int table, const double *rule_scores) {
-    Cell cell{i, j, stride, starters[i], ends.data() + i * symbols, starts.data() + j * symbols,
-              row_of(by_start[table], i, 0), row_of(by_end[table], j, 0), rule_scores, temperature};
-    cell.factors = factors.data(), cell.splits = splits.data(), cell.pooled = pooled.data();
-    return cell;
+  Cell cell_at(Index i, Index j, bool linear, double *row) {
+    const int table = linear ? LINEAR : SCORE;
+    return {i, j, stride, starters[i], ends.data() + i * symbols, starts.data() + j * symbols,
+            row_of(by_start[table], i, 0), row_of(by_end[table], j, 0), linear ? rule.data() : sentence.model.scores.rule,
+            temperature, row, factors.data(), splits.data(), pooled.data()};
   }
 
   void fill_cell(Index i, Index j) {
@@ -585,7 +534,7 @@ private:
     std::fill_n(row, symbols, -INFINITE);
     if (j - i == 1) sentence.each_tag(i, [&](Index symbol, Index q) { row[symbol] = scores.choice[q]; });
     else if (soft) pool_splits(i, j, row);
-    else combine(Hard(), rules, cell_at(i, j, SCORE, scores.rule), row);
+    else combine(Hard(), rules, cell_at(i, j, false, row));
     bases.clear();
     for (Index a = 0; a < symbols; ++a) {
       if (row[a] == -INFINITE) continue;
@@ -595,29 +544,34 @@ private:
     list_terms(row, extra, [](Index) { return true; });
     climb();
     if (soft) {
-      weigh_terms();
       sum_terms();
-      values.clear();
-      for (const Index a : reached) values.push_back(sums[a]);
-      log_each(values.data(), values.size());
-      for (std::size_t q = 0; q < reached.size(); ++q) top[reached[q]] += temperature * values[q];
+      each_value(log_each, reached, [&](Index a) { return sums[a]; }, [&](Index a, double x) { top[a] += temperature * x; });
     }
     record(i, j);
     forget_cell();
+  }
+
+  // Compute a function of the numbers x(a) of some symbols all at once, and take them: take(a, function of x(a)).
+  template <typename Function, typename X, typename Take>
+  void each_value(Function function, const std::vector<Index> &some, X x, Take take) {
+    values.clear();
+    for (const Index a : some) values.push_back(x(a));
+    function(values.data(), values.size());
+    for (std::size_t q = 0; q < some.size(); ++q) take(some[q], values[q]);
   }
 
   // List the bases, and all chains above them, that lead to symbols for which keep(symbol), and their scores.
   template <typename Keep> void list_terms(const double *row, const double *extra, Keep keep) {
     const Rules &rules = sentence.model.rules;
     terms.clear(), values.clear();
-    const auto add = [&](Index symbol, Index upper, Index chain) {
-      if (!keep(upper)) return;
-      terms.push_back({symbol, upper, chain});
-      values.push_back(chain < 0 ? row[symbol] : row[symbol] + sentence.model.chain_score(chain, extra));
-    };
-    for (const Index a : bases) add(a, a, -1);
+    for (const Index a : bases)
+      if (keep(a)) terms.push_back({a, a, -1}), values.push_back(row[a]);
     for (const Index b : bases)
-      for (Index chain = rules.bottom_start[b]; chain < rules.bottom_start[b + 1]; ++chain) add(b, rules.top[chain], chain);
+      for (Index chain = rules.bottom_start[b]; chain < rules.bottom_start[b + 1]; ++chain)
+        if (keep(rules.top[chain])) {
+          terms.push_back({b, rules.top[chain], chain});
+          values.push_back(row[b] + sentence.model.chain_score(chain, extra));
+        }
   }
 
   // top[A] = the maximum of all terms that lead to A.
@@ -630,64 +584,69 @@ private:
     }
   }
 
-  // Take exponentials of all terms, measured against `top`.
-  void weigh_terms() {
+  // Take exponentials of terms, measured against `top`; sums[A] = Σ of those that lead to A.
+  void sum_terms() {
     for (std::size_t q = 0; q < terms.size(); ++q) values[q] -= top[terms[q].upper];
     exp_each(values.data(), values.size(), temperature);
-  }
-
-  // sums[A] = Σ of the values of terms that lead to A.
-  void sum_terms() {
     for (const Term &term : terms) sums[term.upper] = 0.0;
     for (std::size_t q = 0; q < terms.size(); ++q) sums[terms[q].upper] += values[q];
   }
 
   void forget_cell() {
-    for (const Index a : reached) top[a] = -INFINITE, above[a] = below[a] = 0.0;
+    for (const Index a : reached) top[a] = -INFINITE;
   }
 
   // Keep the scores of the span (i, j), and their exponentials. Spans come by their lengths.
   void record(Index i, Index j) {
-    double high = -INFINITE, low = INFINITE;
-    for (const Index a : reached) high = std::max(high, top[a]), low = std::min(low, top[a]);
-    values.clear();
-    for (const Index a : reached) values.push_back(top[a] - high);
-    if (soft) {
-      exp_each(values.data(), values.size(), temperature);
-      scale[i * (sentence.n + 1) + j] = high;
-      tame[i * (sentence.n + 1) + j] = reached.empty() || (low - high) / temperature >= -LIMIT;
-    }
     member_start[sentence.cell_of(i, j)] = static_cast<Index>(members.size());
-    for (std::size_t q = 0; q < reached.size(); ++q) {
-      const Index a = reached[q];
-      Range &end = ends[i * symbols + a], &start = starts[j * symbols + a];
-      if (end.last < 0) {
-        starters[i].push_back(a);
-        end.first = static_cast<std::int32_t>(j);
-        for (const Table &table : by_start) std::fill_n(row_of(table, i, a), stride, table.zero);
-      }
-      if (start.last < 0) {
-        start.last = static_cast<std::int32_t>(i);
-        for (const Table &table : by_end) std::fill_n(row_of(table, j, a), stride, table.zero);
-      }
-      end.last = static_cast<std::int32_t>(j), start.first = static_cast<std::int32_t>(i);
+    const auto start = static_cast<std::int32_t>(i), stop = static_cast<std::int32_t>(j);
+    const auto clear = [&](const std::vector<Memory> &tables, Index end, Index a) {
+      for (std::size_t table = 0; table < tables.size(); ++table)
+        std::fill_n(row_of(tables[table], end, a), stride, table == SCORE ? -INFINITE : 0.0);
+    };
+    double high = -INFINITE, low = INFINITE;
+    for (const Index a : reached) {
+      Range &left = ends[i * symbols + a], &right = starts[j * symbols + a];
+      if (left.last < 0) left.first = stop, starters[i].push_back(a), clear(by_start, i, a);
+      if (right.last < 0) right.last = start, clear(by_end, j, a);
+      left.last = stop, right.first = start;
       row_of(by_start[SCORE], i, a)[j] = row_of(by_end[SCORE], j, a)[i] = top[a];
-      if (soft) row_of(by_start[LINEAR], i, a)[j] = row_of(by_end[LINEAR], j, a)[i] = values[q];
-      members.emplace_back(a, top[a]);
+      high = std::max(high, top[a]), low = std::min(low, top[a]);
+      members.push_back(a);
     }
-    members.emplace_back(-1, 0.0);
+    members.push_back(-1);
+    if (!soft) return;
+    scale[i * (sentence.n + 1) + j] = high;
+    tame[i * (sentence.n + 1) + j] = reached.empty() || (low - high) / temperature >= -LIMIT;
+    each_value([&](double *x, std::size_t n) { exp_each(x, n, temperature); }, reached, [&](Index a) { return top[a] - high; },
+               [&](Index a, double x) { row_of(by_start[LINEAR], i, a)[j] = row_of(by_end[LINEAR], j, a)[i] = x; });
   }
 
   // ---- sums ----
 
+  void prepare_sums(Index longest) {
+    const Rules &rules = sentence.model.rules;
+    base_sums = allocate(longest * (longest + 1) / 2 * symbols);
+    rule.assign(sentence.model.scores.rule, sentence.model.scores.rule + rules.rules);
+    double lowest = INFINITE;
+    for (const double score : rule) highest_rule = std::max(highest_rule, score), lowest = std::min(lowest, score);
+    rules_tame = (highest_rule - lowest) / temperature <= LIMIT;
+    for (double &score : rule) score -= highest_rule;
+    exp_each(rule.data(), rule.size(), temperature);
+    scale.resize((longest + 1) * (longest + 1)), tame.resize(scale.size());
+    factors.resize(padded(longest + 1)), splits.resize(padded(longest + 1)), pooled.resize(rules.pairs);
+    Index most = 0;
+    for (Index q = 0; q < rules.pairs; ++q) most = std::max(most, rules.pair_start[q + 1] - rules.pair_start[q]);
+    parts.resize(most);
+  }
+
   // factors[k] = exp((scale of split k - the highest)/ε); return the highest one, and whether all is tame.
   std::pair<double, bool> scale_splits(Index i, Index j) {
     const Index across = sentence.n + 1;
-    const auto both = [&](Index k) { return scale[i * across + k] + scale[k * across + j]; };
     double high = -INFINITE;
     bool all_tame = rules_tame;
     std::fill_n(factors.begin(), stride, -INFINITE);
-    for (Index k = i + 1; k < j; ++k) high = std::max(high, factors[k] = both(k));
+    for (Index k = i + 1; k < j; ++k) high = std::max(high, factors[k] = scale[i * across + k] + scale[k * across + j]);
     for (Index k = i + 1; k < j; ++k) {
       if (factors[k] == -INFINITE) continue;
       factors[k] -= high;
@@ -700,135 +659,92 @@ private:
   // row[A] = smax_ε over splits and binary rules, without what the label adds.
   void pool_splits(Index i, Index j, double *row) {
     const auto [high, linear] = scale_splits(i, j);
-    if (linear) {
-      sum_products(i, j);
-    } else {
-      pool_by_logarithms(i, j, row);
-    }
-    bases.clear(), values.clear();
+    double *total = base_sums.get() + sentence.cell_of(i, j) * symbols;
+    std::fill_n(total, symbols, 0.0);
+    if (linear) combine(Linear(), sentence.model.rules, cell_at(i, j, true, total));
+    else pool_by_logarithms(i, j, row, total);
+    bases.clear();
     for (Index a = 0; a < symbols; ++a)
-      if (sums[a] > 0.0) bases.push_back(a), values.push_back(sums[a]);
-    log_each(values.data(), values.size());
-    for (std::size_t q = 0; q < bases.size(); ++q) {
-      double &score = row[bases[q]];
-      score = (linear ? high + highest_rule : score) + temperature * values[q];
-    }
+      if (total[a] > 0.0) bases.push_back(a), row[a] = linear ? high + highest_rule : row[a];
+    each_value(log_each, bases, [&](Index a) { return total[a]; }, [&](Index a, double x) { row[a] += temperature * x; });
   }
 
-  // sums[A] = Σ over splits and binary rules of products of exponentials.
-  void sum_products(Index i, Index j) {
-    std::fill(sums.begin(), sums.end(), 0.0);
-    combine(Linear(), sentence.model.rules, cell_at(i, j, LINEAR, rule.data()), sums.data());
-  }
-
-  // row[A] = the maximum over binary rules of pooled splits, sums[A] = Σ of exponentials measured against it.
-  void pool_by_logarithms(Index i, Index j, double *row) {
+  // row[A] = the maximum over binary rules of pooled splits, total[A] += Σ of exponentials measured against it.
+  void pool_by_logarithms(Index i, Index j, double *row, double *total) {
     const auto &[sentences, spans, rules, scores] = sentence.model;
-    const Cell cell = cell_at(i, j, SCORE, scores.rule);
-    std::fill_n(row, symbols, -INFINITE);
     std::fill(pooled.begin(), pooled.end(), -INFINITE);
-    combine(Log(), rules, cell, row);
+    combine(Log(), rules, cell_at(i, j, false, row));
     terms.clear(), values.clear();
-    for (const Index b : starters[i])
-      for (Index pair = rules.left_start[b]; pair < rules.left_start[b + 1]; ++pair) {
-        if (pooled[pair] == -INFINITE) continue;
-        for (Index r = rules.pair_start[pair]; r < rules.pair_start[pair + 1]; ++r) {
-          const double gap = pooled[pair] + scores.rule[r] - row[rules.parent[r]];
-          if (gap > -MOST * temperature) terms.push_back({0, rules.parent[r], -1}), values.push_back(gap);
-        }
+    for (Index pair = 0; pair < rules.pairs; ++pair)
+      for (Index r = rules.pair_start[pair]; pooled[pair] > -INFINITE && r < rules.pair_start[pair + 1]; ++r) {
+        const double gap = pooled[pair] + scores.rule[r] - row[rules.parent[r]];
+        if (gap > -MOST * temperature) terms.push_back({0, rules.parent[r], -1}), values.push_back(gap);
       }
     exp_each(values.data(), values.size(), temperature);
-    std::fill(sums.begin(), sums.end(), 0.0);
-    sum_terms();
-  }
-
-  // Whether scores of this size are too large to find sums of exponentials from them.
-  bool is_coarse(double size) const {
-    return size * std::numeric_limits<double>::epsilon() > ROUNDING * temperature;
+    for (std::size_t q = 0; q < terms.size(); ++q) total[terms[q].upper] += values[q];
   }
 
   // Pass the probabilities of the symbols of the span (i, j) down to its parts.
   void share_cell(Index i, Index j, double weight, double *slope) {
     const auto &[sentences, spans, rules, scores] = sentence.model;
     const Index c = sentence.cell_of(i, j);
-    const double *extra = sentence.extra_of(c);
-    double *row = base.get() + c * symbols, *label = labels.data() + c * scores.labels, size = 0.0, total = 0.0;
-    bases.clear(), reached.clear();
-    each_member(i, j, [&](Index a, double score) {
+    double *row = base.get() + c * symbols, *label = labels.data() + c * scores.labels;
+    bases.clear();
+    bool any = false;
+    each_member(i, j, [&](Index a) {
       above[a] = row_of(by_start[ABOVE], i, a)[j] + row_of(by_end[ABOVE], j, a)[i];
-      total += above[a];
-      if (above[a] > 0.0) size = std::max(size, std::abs(score));
-      top[a] = score;
-      reached.push_back(a);
+      any |= above[a] > LEAST_PROBABILITY;
       if (row[a] > -INFINITE) bases.push_back(a);
     });
-    if (total > 0.0) {
-      share_chains(row, extra, is_coarse(size), weight, label, slope);
-      if (j - i == 1) {
-        sentence.each_tag(i, [&](Index symbol, Index q) {
-          if (sentences.choice_weight[q] >= 0) slope[sentences.choice_weight[q]] += weight * below[symbol];
-        });
-      } else {
-        for (const Index a : bases) {
-          if (rules.label[a] < 0) continue;
-          label[rules.label[a]] += below[a];
-          row[a] -= extra[rules.label[a]];
-        }
-        share_splits(i, j, row, weight, slope);
-      }
-      spans.each_weight(sentence.first + sentence.k, i, j,
-                        [&](Index l, Index number) { slope[number] += weight * label[l]; });
+    if (!any) return;
+    share_chains(row, sentence.extra_of(c), weight, label, slope);
+    if (j - i == 1) {
+      sentence.each_tag(i, [&](Index symbol, Index q) {
+        if (sentences.choice_weight[q] >= 0) slope[sentences.choice_weight[q]] += weight * below[symbol];
+      });
+    } else {
+      for (const Index a : bases)
+        if (rules.label[a] >= 0) label[rules.label[a]] += below[a];
+      share_splits(i, j, row, weight, slope);
     }
-    forget_cell();
+    spans.each_weight(sentence.first + sentence.k, i, j, [&](Index l, Index number) { slope[number] += weight * label[l]; });
+    for (const Index a : bases) below[a] = 0.0;
   }
 
   // Pass the probabilities of full symbols, `above`, down to bases, `below`, and to the labels of chains. Sums are made
-  // again if rounding hides what scores differ by.
-  void share_chains(const double *row, const double *extra, bool coarse, double weight, double *label, double *slope) {
+  // again: where scores are large, rounding hides what their logarithms differ by.
+  void share_chains(const double *row, const double *extra, double weight, double *label, double *slope) {
     const Rules &rules = sentence.model.rules;
-    list_terms(row, extra, [&](Index upper) { return coarse || above[upper] > LEAST_PROBABILITY; });
-    if (coarse) {
-      for (const Index a : reached) top[a] = -INFINITE;
-      climb();
-    }
-    weigh_terms();
-    if (coarse) sum_terms();
+    list_terms(row, extra, [&](Index upper) { return above[upper] > LEAST_PROBABILITY; });
+    climb();
+    sum_terms();
     for (std::size_t q = 0; q < terms.size(); ++q) {
       const auto &[symbol, upper, chain] = terms[q];
-      if (above[upper] <= LEAST_PROBABILITY) continue;
-      const double share = above[upper] * values[q] / (coarse ? sums[upper] : 1.0);
+      const double share = above[upper] * values[q] / sums[upper];
       below[symbol] += share;
       for (Index s = chain < 0 ? 0 : rules.step_start[chain]; chain >= 0 && s < rules.step_start[chain + 1]; ++s) {
         slope[rules.step_weight[s]] += weight * share;
         label[rules.label[rules.step_symbol[s]]] += share;
       }
     }
+    forget_cell();
   }
 
   // Pass the probabilities of bases, `below`, down, in the way in which the span was summed up.
   void share_splits(Index i, Index j, double *row, double weight, double *slope) {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
-    const auto [high, linear] = scale_splits(i, j);
-    // Scores less what labels add are not precise enough where they are large.
-    double size = std::abs(high) + std::abs(highest_rule);
-    for (const Index a : bases) size = std::max(size, std::abs(row[a]));
+    const bool linear = scale_splits(i, j).second;
+    double *total = base_sums.get() + sentence.cell_of(i, j) * symbols;
     if (!linear) {
-      pool_by_logarithms(i, j, row);
-    } else if (is_coarse(size)) {
-      sum_products(i, j);
-    } else {
-      values.clear();
-      for (const Index a : bases) values.push_back(row[a] - high - highest_rule);
-      exp_each(values.data(), values.size(), temperature);
-      for (std::size_t q = 0; q < bases.size(); ++q) sums[bases[q]] = values[q];
+      std::fill_n(row, symbols, -INFINITE);
+      std::fill_n(total, symbols, 0.0);
+      pool_by_logarithms(i, j, row, total);
     }
-    const double least = linear ? 0.0 : LEAST_PROBABILITY;
-    for (const Index a : bases) below[a] = below[a] > least ? below[a] / sums[a] : 0.0;
-    Cell cell = cell_at(i, j, linear ? LINEAR : SCORE, linear ? rule.data() : scores.rule);
+    for (const Index a : bases) below[a] = below[a] > LEAST_PROBABILITY ? below[a] / total[a] : 0.0;
+    Cell cell = cell_at(i, j, linear, row);
     cell.left_above = row_of(by_start[ABOVE], i, 0), cell.right_above = row_of(by_end[ABOVE], j, 0);
-    cell.below = below.data(), cell.weight = weight, cell.slope = slope, cell.parts = parts.data();
-    if (linear) share(Linear(), rules, cell, row);
-    else share(Log(), rules, cell, row);
+    cell.below = below.data(), cell.parts = parts.data(), cell.slope = slope, cell.weight = weight;
+    if (linear) share(Linear(), sentence.model.rules, cell);
+    else share(Log(), sentence.model.rules, cell);
   }
 };
 
@@ -875,18 +791,8 @@ public:
     return found;
   }
 
-  Index chain_of(const Node &node) const {
-    const Rules &rules = sentence.model.rules;
-    const double *extra = sentence.extra_of(sentence.cell_of(node.i, node.j));
-    Index chosen = -1;
-    double best = score_of(base, node);
-    for (Index at = rules.top_start[node.symbol]; at < rules.top_start[node.symbol + 1]; ++at) {
-      const Node bottom = below_chain(node, rules.by_top[at]);
-      if (bottom.right < 0 || bottom.all < 0) continue;
-      const double found = score_of(base, bottom) + sentence.model.chain_score(rules.by_top[at], extra);
-      if (found > best) chosen = rules.by_top[at], best = found;
-    }
-    return chosen;
+  double base_score(const Node &node) const {
+    return node.right < 0 || node.all < 0 ? -INFINITE : score_of(base, node);
   }
 
   Node below_chain(const Node &node, Index chain) const {
@@ -894,23 +800,16 @@ public:
     return {node.i, node.j, rules.bottom[chain], node.right - chain_hits(node.i, node.j, chain), node.all - rules.steps(chain)};
   }
 
-  Split split_of(const Node &node) const {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
+  template <typename Visit> void each_split(const Node &node, Index r, Visit visit) const {
+    const Rules &rules = sentence.model.rules;
     const auto [hit, one] = counts_of(node.i, node.j, node.symbol);
     const Index h = node.right - hit, p = node.all - one;
-    Split chosen;
-    double best = -INFINITE;
-    for (Index at = rules.parent_start[node.symbol]; at < rules.parent_start[node.symbol + 1]; ++at) {
-      const Index r = rules.by_parent[at];
-      for (Index m = node.i + 1; m < node.j; ++m)
-        for (Index h1 = 0; h1 <= h; ++h1)
-          for (Index p1 = 0; p1 <= p; ++p1) {
-            const Node left{node.i, m, rules.left[r], h1, p1}, right{m, node.j, rules.right[r], h - h1, p - p1};
-            const double found = score_of(full, left) + score_of(full, right) + scores.rule[r];
-            if (found > best) best = found, chosen = {r, left, right};
-          }
-    }
-    return chosen;
+    for (Index m = node.i + 1; m < node.j; ++m)
+      for (Index h1 = 0; h1 <= h; ++h1)
+        for (Index p1 = 0; p1 <= p; ++p1) {
+          const Node left{node.i, m, rules.left[r], h1, p1}, right{m, node.j, rules.right[r], h - h1, p - p1};
+          visit(left, right, score_of(full, left) + score_of(full, right));
+        }
   }
 
 private:
