@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from latentstruct.tasks.motif.sites import Site
 
 INK, MUTED, TRUE, FOUND, WRONG = "#1f2933", "#6b7785", "#9fc5e8", "#14507f", "#c8321e"
-START_COLOURS = ("#14507f", "#5b9bd0", "#b4bcc6", "#e0a458", "#7a9e7e")
+START_COLORS = ("#14507f", "#5b9bd0", "#b4bcc6", "#e0a458", "#7a9e7e")
 HEADING: dict[str, Any] = {"fontsize": 14, "weight": "bold", "color": INK}
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demonstration found.
+    """The result of the demonstration.
 
     Parameters
     ----------
     planted, found : str
         The consensus that was planted, and that of the sites the model chose in training.
     accuracy : float
-        Share of held-out sequences that are called right, with a motif or without.
+        Fraction of held-out sequences that are classified correctly.
     sites_found : float
-        Share of the planted sites in held-out sequences that the model points at, up to a common shift.
+        Fraction of the planted sites in held-out sequences that the model finds, up to a common shift.
     ceiling : float
-        The same for a search with the planted consensus itself, which no model can know: mutations hide some sites.
+        The same for a search with the planted consensus: mutations hide some sites.
     shift : int
         The common shift.
     matrix : ndarray of shape (width, 4)
@@ -45,7 +45,7 @@ class DemoResult:
     length : int
         Letters of a sequence.
     history : list of Round
-        The rounds of training.
+        The iterations of training.
     restart_objectives : list of float
         The objective that each start reached.
     seconds : float
@@ -83,7 +83,7 @@ def run_demo(
     C: float = 0.02,
     restarts: int = 3,
     seed: int = 0,
-    tell: Callable[[str], None] | None = None,
+    say: Callable[[str], None] | None = None,
     callback: "Callback | None" = None,
 ) -> DemoResult:
     """Plant a motif in random DNA, find it, and look for it in held-out sequences.
@@ -91,7 +91,7 @@ def run_demo(
     Parameters
     ----------
     n_train, n_test : int
-        Sequences with the motif; there are as many without.
+        Numbers of sequences with the motif; there are as many without.
     length, width : int
         Letters of a sequence and of the motif.
     mutation : float, default=0.2
@@ -102,15 +102,15 @@ def run_demo(
         Starts of training; the best objective is kept.
     seed : int, default=0
         Seed of the sequences.
-    tell : callable, optional
+    say : callable, optional
         Called with a line of text before long work.
     callback : callable, optional
-        Called with each round of training; see `BaseStructuredEstimator.fit`.
+        Called after each iteration; see `BaseStructuredEstimator.fit`.
 
     Returns
     -------
     DemoResult
-        What was found, and where.
+        The motif and its sites.
     """
     from latentstruct.datasets import make_planted_motif
     from latentstruct.estimators import LatentSSVM
@@ -120,8 +120,8 @@ def run_demo(
     total = n_train + n_test
     data = make_planted_motif(total, total, length, width, mutation, random_state=seed)
     positive, negative = data.X[:total], data.X[total:]
-    if tell is not None:
-        tell(f"looking for a motif in {n_train} of {2 * n_train} sequences of {length} letters")
+    if say is not None:
+        say(f"looking for a motif in {n_train} of {2 * n_train} sequences of {length} letters")
     X = positive[:n_train] + negative[:n_train]
     Y = [1] * n_train + [-1] * n_train
     began = time.perf_counter()
@@ -151,7 +151,7 @@ def run_demo(
 
 
 def draw(result: DemoResult, path: Path, n_sequences: int = 24) -> Path:
-    """Draw the motif that was found, its sites in held-out sequences, and how training went.
+    """Draw the motif that was found, its sites in held-out sequences, and the course of training.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def draw(result: DemoResult, path: Path, n_sequences: int = 24) -> Path:
     path : path
         The picture to write; its folder is made if needed.
     n_sequences : int, default=24
-        How many held-out sequences to show.
+        Number of held-out sequences to show.
 
     Returns
     -------
@@ -173,19 +173,19 @@ def draw(result: DemoResult, path: Path, n_sequences: int = 24) -> Path:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(14.5, 9.2), facecolor="white")
-    figure.text(0.03, 0.955, "A motif found where nobody marked it", fontsize=21, weight="bold", color=INK)
+    figure.text(0.03, 0.955, "A motif found from labels of whole sequences", fontsize=21, weight="bold", color=INK)
     figure.text(
         0.03,
         0.918,
-        "Training saw whole sequences labelled with or without a motif. Where it lies and how it looks was latent.",
+        "The training labels say whether a sequence has the motif. Its position and letters are latent.",
         fontsize=12,
         color=MUTED,
     )
     figure.text(0.03, 0.862, "The motif, from the sites chosen in training", **HEADING)
     plot_logo(result.matrix, ax=figure.add_axes((0.065, 0.6, 0.515, 0.23)))
     _write_consensus(figure.add_axes((0.065, 0.5, 0.515, 0.05)), result)
-    figure.text(0.64, 0.862, "Every start goes down, round by round", **HEADING)
-    _draw_rounds(figure.add_axes((0.7, 0.56, 0.27, 0.27)), result)
+    figure.text(0.64, 0.862, "Objective of each start by iteration", **HEADING)
+    _draw_iterations(figure.add_axes((0.7, 0.56, 0.27, 0.27)), result)
     shown = min(n_sequences, len(result.starts))
     figure.text(0.03, 0.43, f"Sites in the first {shown} of {len(result.starts)} held-out sequences", **HEADING)
     _draw_sites(figure.add_axes((0.065, 0.06, 0.515, 0.34)), result, shown)
@@ -212,8 +212,8 @@ def _write_consensus(axes: "Axes", result: DemoResult) -> None:
                 axes.text(place, y, letter, ha="center", va="center", fontsize=13, color=INK, family="monospace")
 
 
-def _draw_rounds(axes: "Axes", result: DemoResult) -> None:
-    """Draw the objective of each start over the rounds."""
+def _draw_iterations(axes: "Axes", result: DemoResult) -> None:
+    """Draw the objective of each start over the iterations."""
     from matplotlib.ticker import MaxNLocator
 
     best = int(np.argmin(result.restart_objectives))
@@ -224,11 +224,11 @@ def _draw_rounds(axes: "Axes", result: DemoResult) -> None:
             [line.objective for line in lines],
             marker="o",
             markersize=4,
-            color=START_COLOURS[start % len(START_COLOURS)],
+            color=START_COLORS[start % len(START_COLORS)],
             linewidth=2.2 if start == best else 1.4,
             label=f"start {start + 1}: {reached:.3f}" + (" (kept)" if start == best else ""),
         )
-    axes.set_xlabel("round", fontsize=10.5, color=MUTED)
+    axes.set_xlabel("iteration", fontsize=10.5, color=MUTED)
     axes.set_ylabel("objective", fontsize=10.5, color=MUTED)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False, fontsize=10, labelcolor=INK)
@@ -250,21 +250,21 @@ def _draw_sites(axes: "Axes", result: DemoResult, n_sequences: int) -> None:
     axes.set_xlim(0, result.length)
     axes.set_ylim(-1, n_sequences)
     axes.set_yticks([])
-    axes.set_xlabel("bars: where the site was planted; dots: where the model finds it; crosses: elsewhere", color=MUTED)
+    axes.set_xlabel("bars: planted sites; dots: predicted sites; crosses: predictions elsewhere", color=MUTED)
     axes.tick_params(colors=INK, labelsize=9.5)
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
 
 
 def _draw_shares(axes: "Axes", result: DemoResult) -> None:
-    """Draw the shares of sequences and of sites that are right."""
+    """Draw the fractions of sequences and of sites that are correct."""
     bars = (
-        ("called right", result.accuracy, FOUND),
+        ("accuracy", result.accuracy, FOUND),
         ("sites found", result.sites_found, FOUND),
         ("sites found if the\nmotif were known", result.ceiling, TRUE),
     )
-    for x, (name, share, colour) in enumerate(bars):
-        axes.bar(x, 100 * share, width=0.62, color=colour)
+    for x, (name, share, color) in enumerate(bars):
+        axes.bar(x, 100 * share, width=0.62, color=color)
         axes.text(x, 100 * share + 2, f"{100 * share:.0f} %", ha="center", fontsize=12, color=INK)
         axes.text(x, -3, name, ha="center", va="top", fontsize=11, color=INK)
     axes.set_xticks([])
