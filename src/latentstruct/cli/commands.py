@@ -32,7 +32,6 @@ from latentstruct.cli.report import ReportOptions, report
 from latentstruct.cli.reproduce import ReproduceOptions, reproduce
 from latentstruct.cli.run import train
 from latentstruct.cli.tasks import ExampleOptions, TasksOptions, example, tasks
-from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, caught_warnings, print_facts, print_json, show_percent
 
 app = App(name="latentstruct")
@@ -130,9 +129,7 @@ def predict(options: PredictOptions) -> None:
     kind, trained = load_trained(model)
     check_output(output, kind.input_files(options.data))
     flags = [name for name in ("confidence", "skip_bad") if getattr(options, name)]
-    for name in flags:
-        if name not in kind.predict_flags:
-            raise InputError(name, True, f"left out for a {kind.name} model")
+    kind.check_flags(flags)
     kind.predict(trained, options.data, output, **dict.fromkeys(flags, True))
     sys.stdout.flush()
 

@@ -50,15 +50,11 @@ def option(
     return field(default=default, metadata={TYPER: info, SETS: sets})
 
 
-def argument(help: str, default: Any = MISSING, shown: str | None = None) -> Any:
-    """Return a field that is an argument of a command."""
-    info = typer.Argument(help=help, show_default=True if shown is None else shown)
-    return field(default=default, metadata={TYPER: info})
-
-
-def completed_argument(help: str, complete: Callable[[str], Any], default: Any = MISSING, shown: str = "") -> Any:
-    """Return an argument whose values a shell can complete."""
-    info = typer.Argument(help=help, show_default=shown or True, autocompletion=complete)
+def argument(
+    help: str, default: Any = MISSING, shown: str | None = None, complete: Callable[[str], Any] | None = None
+) -> Any:
+    """Return a field that is an argument of a command; `complete` returns its values for shell completion."""
+    info = typer.Argument(help=help, show_default=True if shown is None else shown, autocompletion=complete)
     return field(default=default, metadata={TYPER: info})
 
 

@@ -26,30 +26,10 @@ HEADING: dict[str, Any] = {"fontsize": 14, "weight": "bold", "color": INK}
 class DemoResult:
     """The result of the demonstration.
 
-    Parameters
-    ----------
-    planted, found : str
-        The consensus that was planted, and that of the sites the model chose in training.
-    accuracy : float
-        Fraction of held-out sequences that are classified correctly.
-    sites_found : float
-        Fraction of the planted sites in held-out sequences that the model finds, up to a common shift.
-    ceiling : float
-        The same for a search with the planted consensus: mutations hide some sites.
-    shift : int
-        The common shift.
-    matrix : ndarray of shape (width, 4)
-        Letter probabilities of the sites found in training.
-    starts, true_starts : ndarray of shape (n,)
-        Where the model and the truth have the site in held-out sequences with a motif.
-    length : int
-        Letters of a sequence.
-    history : list of Round
-        The iterations of training.
-    restart_objectives : list of float
-        The objective that each start reached.
-    seconds : float
-        Time of training.
+    `planted` and `found` are consensus sequences; `accuracy` is that of held-out sequences; `sites_found` is the
+    fraction of planted sites in these that the model finds, up to the common `shift`; `ceiling` the same for a search
+    with the planted consensus, as mutations hide some sites. `matrix` (width, 4) has the letter probabilities of the
+    sites in training, `starts` and `true_starts` the sites in held-out sequences with the motif.
     """
 
     planted: str
@@ -88,29 +68,8 @@ def run_demo(
 ) -> DemoResult:
     """Plant a motif in random DNA, find it, and look for it in held-out sequences.
 
-    Parameters
-    ----------
-    n_train, n_test : int
-        Numbers of sequences with the motif; there are as many without.
-    length, width : int
-        Letters of a sequence and of the motif.
-    mutation : float, default=0.2
-        Probability that a letter of a planted site is another one.
-    C : float
-        Weight of the examples in training.
-    restarts : int, default=3
-        Starts of training; the best objective is kept.
-    seed : int, default=0
-        Seed of the sequences.
-    say : callable, optional
-        Called with a line of text before long work.
-    callback : callable, optional
-        Called after each iteration; see `BaseStructuredEstimator.fit`.
-
-    Returns
-    -------
-    DemoResult
-        The motif and its sites.
+    There are `n_train` and `n_test` sequences with the motif, and as many without. A letter of a planted site is
+    replaced with probability `mutation`. `say` prints a line before long work, `callback` is that of fit.
     """
     from latentstruct.datasets import make_planted_motif
     from latentstruct.estimators import LatentSSVM
@@ -151,22 +110,7 @@ def run_demo(
 
 
 def draw(result: DemoResult, path: Path, n_sequences: int = 24) -> Path:
-    """Draw the motif that was found, its sites in held-out sequences, and the course of training.
-
-    Parameters
-    ----------
-    result : DemoResult
-        What `run_demo` returned.
-    path : path
-        The picture to write; its folder is made if needed.
-    n_sequences : int, default=24
-        Number of held-out sequences to show.
-
-    Returns
-    -------
-    Path
-        The picture.
-    """
+    """Write a picture of the motif, its sites in held-out sequences, and the course of training; return its path."""
     from latentstruct.viz.plots import plot_logo, require_plots
 
     require_plots()

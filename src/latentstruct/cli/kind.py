@@ -48,7 +48,9 @@ class Trained:
 
     def damaged(self, why: str) -> FormatError:
         """Return the error of a model whose parts contradict each other."""
-        return FormatError(self.path, Description(f"a damaged one ({why})"), "a complete model", "Train again.")
+        # Backticks are for parameters, which errors of msgspec put around names of fields.
+        found = Description(f"a damaged one ({why.replace('`', chr(39))})")
+        return FormatError(self.path, found, "a complete model", "Train again.")
 
     def restored(
         self, restore: Callable[[Any], Any], size: Callable[[Any], Any] | None = None, expected: Any = None
@@ -272,6 +274,12 @@ class KindSpec(ABC):
     def input_files(self, data: str) -> Sequence[str | Path]:
         """Return the files that `predict` reads."""
         return [data]
+
+    def check_flags(self, flags: Iterable[str]) -> None:
+        """Raise if `predict` does not take an option."""
+        for name in flags:
+            if name not in self.predict_flags:
+                raise InputError(name, True, f"left out for a {self.name} model")
 
     @abstractmethod
     def predict(self, model: Trained, data: str, output: str) -> None:

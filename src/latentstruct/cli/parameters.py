@@ -65,7 +65,8 @@ class Parameter:
         """The values it may have."""
         if self.type == CHOICE:
             return f"one of {', '.join(self.choices)}"
-        return f"{EXPECTED[self.type]} {self.limits}".rstrip()
+        of = "" if self.minimum is None or self.maximum is not None else "of "
+        return f"{EXPECTED[self.type]} {of}{self.limits}".rstrip()
 
     def usage(self) -> str:
         """Return how it is written: `-o, --output MODEL`."""

@@ -136,7 +136,9 @@ def open_prepared(folder: str, kind: str, record: type[Any]) -> PreparedData:
 
 def damaged_data(folder: str, why: str) -> FormatError:
     """Return the error of prepared data whose parts contradict each other."""
-    return FormatError(folder, Description(f"damaged ones ({why})"), "prepared data", "Prepare the data again.")
+    # Backticks are for parameters, which errors of msgspec put around names of fields.
+    found = Description(f"damaged ones ({why.replace('`', chr(39))})")
+    return FormatError(folder, found, "prepared data", "Prepare the data again.")
 
 
 def require_labels(data: "ShardedData") -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latentstruct.cli.kind import KindSpec, Trained
-from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.exceptions import InputError
 
 if TYPE_CHECKING:
     from latentstruct.persistence.models import ModelFiles
@@ -51,7 +51,7 @@ KINDS = _Kinds()
 
 
 def find_kind(extra: Any) -> KindSpec | None:
-    """Return the kind of model a record beside it names, None if there is no such record."""
+    """Return the kind of model of a record, None if there is none."""
     return KINDS.get(str(extra.get("kind"))) if isinstance(extra, dict) else None
 
 
@@ -81,7 +81,7 @@ def restore_trained(files: "ModelFiles") -> tuple[KindSpec, Trained]:
     try:
         record: Any = msgspec.convert(extra, kind.record)
     except msgspec.ValidationError as error:
-        raise FormatError(path, Description(f"a damaged one ({error})"), "a complete model") from error
+        raise Trained(path, None, None).damaged(str(error)) from error
     model = Trained(path, restore_model(files), record)
     if type(model.estimator.task_).__name__ not in kind.tasks or not kind.fits(model):
         raise model.damaged("its parts do not belong together")

@@ -8,7 +8,7 @@ from typing import Any
 
 from latentstruct.cli.common import NOTHING, check_folder, ended_by_interrupt, say_warnings
 from latentstruct.cli.config import suggest
-from latentstruct.cli.declaring import completed_argument, json_option, option, quiet_option
+from latentstruct.cli.declaring import argument, json_option, option, quiet_option
 from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import Progress, caught_warnings, print_json, print_table, say
 
@@ -43,7 +43,7 @@ class ReproduceOptions:
     Example: latentstruct reproduce lssvm-motif --quick
     """
 
-    name: str | None = completed_argument("The experiment; --list names them.", complete_experiment, None)
+    name: str | None = argument("The experiment; --list names them.", None, complete=complete_experiment)
     show_list: bool = option(False, "List the experiments and the data they need.", "--list")
     quick: bool = option(False, "Less data and fewer repetitions: about a minute.")
     data_home: Path | None = option(None, "Folder of the data sets.", metavar="FOLDER", shown="$LATENTSTRUCT_DATA")

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 from latentstruct.cli.common import STANDARD_STREAM
 from latentstruct.cli.config import suggest
-from latentstruct.cli.declaring import completed_argument, json_option, option, output_file_option, seed_option
+from latentstruct.cli.declaring import argument, json_option, option, output_file_option, seed_option
 from latentstruct.cli.registry import KINDS
 from latentstruct.exceptions import Description, InputError
 from latentstruct.persistence.atomic_files import write_output
@@ -106,7 +106,7 @@ class TasksOptions:
     Example: latentstruct tasks motif
     """
 
-    task: str | None = completed_argument("Show this task in full.", names_of_tasks, None, "all")
+    task: str | None = argument("Show this task in full.", None, "all", names_of_tasks)
     json: bool = json_option()
     matrix: bool = option(False, "Show which structures support which estimators, and why not.")
 
@@ -200,7 +200,7 @@ class ExampleOptions:
     Example: latentstruct example motif > motif.fa; latentstruct train motif motif.fa -o model
     """
 
-    task: str = completed_argument("The task, as latentstruct tasks lists it.", names_of_tasks)
+    task: str = argument("The task, as latentstruct tasks lists it.", complete=names_of_tasks)
     output: str = output_file_option()
     seed: int = seed_option()
     missing: float = option(

@@ -18,7 +18,7 @@ SENTENCES = [
     "Shares of ORG rose after TIME .",
     "ORG will open an office in LOC next TIME .",
     "The mayor of LOC met PER on TIME .",
-    "PER told ORG that the TIME was too short .",
+    "PER informed ORG that the TIME was too short .",
     "Trains from LOC to LOC are run by ORG .",
     "In LOC , PER bought a house .",
     "ORG named PER its new head .",

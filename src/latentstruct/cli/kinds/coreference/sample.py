@@ -15,7 +15,7 @@ CAST = {
 PARTS = (
     "W met M near the:U .|He:M gave her:W a:T .|She:W put the:T beside the:U .|M saw it:T , and she:W laughed .",
     "M bought a:T .|He:M showed the:T to W .|She:W said that it:T was too old .|M left the:T in the:U .",
-    "W waited beside the:U .|When M came , she:W asked him:M about the:T .|M said that W had it:T .",
+    "W waited beside the:U .|When M came , she:W questioned him:M about the:T .|M said that W had it:T .",
     "M wrote to W about the:U .|She:W answered him:M at once .|W loved the:U , but he:M loved the:T .",
 )
 """A letter is a name of the cast; the text before a colon replaces it, or is its article."""

@@ -168,6 +168,10 @@ class SegmentKind(KindSpec):
         found: PatchFeatures = model.restored(PatchFeatures().restore)
         return found
 
+    def known_labels(self, estimator: Any) -> frozenset[Any]:
+        # Label images are compared with the record, which has their labels as numbers.
+        return frozenset()
+
     def read(self, model: Trained, held_out: HeldOut) -> "LabelledImages":
         from latentstruct.cli.kinds.segment.files import LabelledImages, check_held_out
 
