@@ -157,7 +157,7 @@ def test_texts_for_people(chain_model, chains, class_model, table):
     assert "100.00 % correct" in text
     assert "precision" in text
     assert "height" in run("info", class_model).stdout
-    assert "mostly taken for" in run("evaluate", class_model, table).stdout
+    assert "confused with" in run("evaluate", class_model, table).stdout
 
 
 @pytest.mark.parametrize(("model", "estimator"), [("crf", "HiddenCRF"), ("svm", "MarginalSSVM")])

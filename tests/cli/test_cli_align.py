@@ -92,7 +92,7 @@ def test_from_training_to_evaluation(name, mode, features, train, tmp_path):
     assert (known["mode"], known["features"], known["n_examples"]) == (mode, features, 12)
     assert (known["gap_open"], known["objective"]) == (result["gap_open"], result["objective"])
     assert known["substitutions"][0]["score"] > 0
-    assert ("left out here" in (out / "matrix.txt").read_text()) == (features != "simple")
+    assert ("not in this matrix" in (out / "matrix.txt").read_text()) == (features != "simple")
     shown = [run("evaluate", out, test).stdout, run("info", out).stdout]
     assert "Q4" in shown[0]
     assert "strongest substitutions" in shown[1]

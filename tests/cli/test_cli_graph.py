@@ -288,7 +288,7 @@ def test_data_that_do_not_fit_the_model(train, tmp_path):
         assert "graph 0" in refuse(command, {"nodes": [{"type": "bird", "label": "cat"}]})
         edges = {"nodes": [{"label": "cat"}, {}], "edges": [{"between": [0, 1], "type": "far"}]}
         assert f"{data}, graph 0: " in refuse(command, edges)
-        assert f"{data}, graph 0" in refuse(command, {"nodes": [{"features": [1], "label": "cat"}]})
+        assert "graph 0" in refuse(command, {"nodes": [{"features": [1], "label": "cat"}]})
     assert f"{tmp_path / 'none.jsonl'} does not exist" in fail("predict", out, tmp_path / "none.jsonl")
     assert "--output must be another file than the" in fail("predict", out, train, "-o", train)
     assert "--positive must be left out for a" in fail("evaluate", out, train, "--positive", train)

@@ -51,7 +51,7 @@ def test_a_forgotten_mark_is_told(mark, whole, tmp_path):
     n = sum(labels.count(mark) for labels in read_conll(data).column(-1))
     shown = run("train", "chain", data, "-o", tmp_path / "model", "--quiet").stderr
     assert f"warning: {n} of 60 tokens of {data} have the label {mark!r}" in shown
-    assert f"add --unknown '{mark}'" in shown
+    assert f"use --unknown '{mark}'" in shown
     for args in ((data, "--unknown", mark), (whole,)):
         assert "warning" not in run("train", "chain", *args, "-o", tmp_path / "model", "--quiet").stderr
 
@@ -148,7 +148,7 @@ def test_labels_that_are_taken_for_others(tagger, whole, tmp_path):
     n_true = wrong.read_text().count("\tV")
     assert scores["confusions"] == [{"label": "V", "taken_for": "N", "n": n, "share": n / n_true}]
     assert "confused labels" in run("evaluate", tagger, wrong).stdout
-    assert "taken for" not in run("evaluate", tagger, whole).stdout
+    assert "confused labels" not in run("evaluate", tagger, whole).stdout
 
 
 def test_other_marks_and_missing_columns_are_answered(tagger, whole, tmp_path):

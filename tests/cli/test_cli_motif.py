@@ -263,7 +263,7 @@ def test_a_sequence_counts_once_for_its_sites(model, files, tmp_path):
 def test_help_tells_what_a_hit_is():
     shown = " ".join(run("evaluate", "--help").stdout.replace("│", " ").split())
     assert "A site is hit if the predicted one overlaps it by at least half of the shorter of both." in shown
-    assert "header line names the columns sequence, start (from 0) and end (exclusive)" in shown
+    assert "header names the columns sequence, start (from 0) and end (exclusive)" in shown
 
 
 def test_one_sided_models_are_told(files, tmp_path):

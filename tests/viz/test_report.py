@@ -448,9 +448,7 @@ def test_no_file_that_is_no_page_is_ever_replaced(tagger, tmp_path):
 def test_options_of_other_kinds_are_refused(tagger, tmp_path):
     out = tmp_path / "page.html"
     assert "is not evaluated with --positive" in fail("report", tagger / "model", "--positive", "x.fa", "-o", out)
-    assert "--data is missing: give one labelled file, as latentstruct report MODEL --data DATA" in fail(
-        "report", tagger / "model", "--allow-unknown", "-o", out
-    )
+    assert "--data must be given" in fail("report", tagger / "model", "--allow-unknown", "-o", out)
     assert not out.exists()
 
 

@@ -30,7 +30,10 @@ class PrepareOptions:
         Path("prepared"), "Folder to write; replaces earlier prepared data.", "-o", "--output", metavar="FOLDER"
     )
     like: Path | None = option(
-        None, "Use the labels and features of this trained model, for evaluate and predict.", metavar="MODEL"
+        None,
+        "Use the labels and features of this trained model, for evaluate and predict.",
+        metavar="MODEL",
+        sets="model",
     )
     unlabelled: bool = option(False, "With --like: leave labels out, which DATA may lack.")
     shard_mb: float = option(16.0, "Size of a file of the folder in megabytes.", min=0.1)

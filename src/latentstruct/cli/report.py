@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from latentstruct.cli.common import say_warnings
+from latentstruct.cli.common import refuse_prepared, say_warnings
 from latentstruct.cli.declaring import json_option, model_argument, option, quiet_option
 from latentstruct.cli.kind import KindSpec, Trained
 from latentstruct.cli.options import HeldOut, check_report
@@ -46,6 +46,7 @@ def report(options: ReportOptions) -> None:
         examples = None
         if kind is not None and options.values:
             options.check(kind)
+            refuse_prepared(**options.files)
             progress.say(f"predicting for {source}")
             examples = kind.examples(trained, kind.read(trained, options), source)
         progress.say("drawing")

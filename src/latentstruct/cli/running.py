@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from latentstruct.cli.common import NOTHING
 from latentstruct.cli.declaring import option
-from latentstruct.exceptions import Description, InputError
+from latentstruct.exceptions import InputError
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
 USUAL_PATIENCE = 5
@@ -110,5 +110,5 @@ class RunOptions:
 
         if "early_stopping" not in signature(estimator.fit).parameters:
             expected = f"left out for {type(estimator).__name__}"
-            raise InputError("early_stopping", Description("it"), expected, "Or choose another `model`.")
+            raise InputError("early_stopping", True, expected, "Or choose another `model`.")
         return {"early_stopping": EarlyStopping(score, USUAL_PATIENCE if self.patience is None else self.patience)}

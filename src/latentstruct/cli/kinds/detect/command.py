@@ -289,7 +289,7 @@ def choose_cache(cache: Path | None, no_cache: bool) -> Path | None:
     try:
         check_folder(folder, parameter="cache")
     except InputError as error:
-        say(f"features are not stored for the next training: {error}")
+        say(f"features are not stored for the next training: {error.render({'cache': '--cache'}.get)}")
         return None
     return folder
 
