@@ -5,9 +5,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import typer
 
 from command import fail, run
 from latentstruct.cli import kinds
+from latentstruct.cli.commands import train_commands
+from latentstruct.cli.common import reported_errors, say_warnings
+from latentstruct.cli.grammar import option_namer
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import KINDS
 from latentstruct.exceptions import InputError
@@ -45,3 +49,25 @@ def test_the_help_names_both_meanings_of_tol(kind):
     assert (
         "Relative gap to certify; latent: stop when an iteration lowers the objective by a smaller fraction." in shown
     )
+
+
+def test_errors_and_warnings_name_the_option_that_sets_a_parameter(capsys):
+    def option_name(parameter):
+        return {"n_jobs": "--jobs", "k": "--k"}.get(parameter)
+
+    with pytest.raises(typer.Exit), reported_errors(option_name):
+        say_warnings(["lower `k` or `C`"])
+        raise InputError("n_jobs", 0, "a positive integer, or `k`", "See `X[3]`.")
+    shown = capsys.readouterr().err.splitlines()
+    assert shown == [
+        "warning: lower --k or `C`",
+        "error: --jobs must be a positive integer, or --k, got 0. See `X[3]`.",
+    ]
+
+
+def test_library_parameters_are_mapped_to_the_options_that_set_them():
+    for name, parameter, option in (("chain", "n_jobs", "--jobs"), ("motif", "init", "--start"), ("rank", "k", "--k")):
+        name_of = option_namer(train_commands()[name])
+        assert name_of(parameter) == option
+        assert name_of("no_such_parameter") is None
+    assert option_namer(train_commands()["chain"])("data") == "DATA"

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,12 +25,17 @@ NOTHING = Description("nothing")
 """What an error shows for an option that was not given."""
 
 
+OptionName = Callable[[str], str | None]
+_option_name: ContextVar[OptionName] = ContextVar("option_name", default=lambda parameter: None)
+
+
 @contextmanager
-def reported_errors(option_name: Callable[[str], str | None] = lambda parameter: None) -> Iterator[None]:
+def reported_errors(option_name: OptionName) -> Iterator[None]:
     """Turn errors of the input and of the system into one line and an exit code.
 
-    `option_name` returns the option that sets a parameter, None if there is none.
+    `option_name` returns the option that sets a parameter, None if there is none. Errors and warnings name it.
     """
+    token = _option_name.set(option_name)
     try:
         yield
     except BrokenPipeError:
@@ -45,12 +51,14 @@ def reported_errors(option_name: Callable[[str], str | None] = lambda parameter:
     except KeyboardInterrupt as error:
         say(NOTHING_WRITTEN)
         raise typer.Exit(exit_code()) from error
+    finally:
+        _option_name.reset(token)
 
 
 def say_warnings(texts: Iterable[str]) -> None:
-    """Print warnings of the library."""
+    """Print warnings of the library; parameters in backticks become options."""
     for text in texts:
-        say(f"warning: {text}")
+        say(f"warning: {InputError(text).render(_option_name.get())}")
 
 
 class _Ended(BaseException):

@@ -13,16 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from latentstruct.cli.parameters import (
-    INTEGER,
-    NUMBER,
-    SHARED,
-    SWITCH,
-    TEXT,
-    Parameter,
-    list_parameters,
-    walk_commands,
-)
+from latentstruct.cli.parameters import INTEGER, NUMBER, SHARED, SWITCH, TEXT, Parameter, list_parameters, walk_commands
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import write_output
 

@@ -97,10 +97,7 @@ class InferOptions:
     evidence: str | None = option(None, "Observed variables and their states.", metavar="FILE")
     query: str | None = option(None, "MMAP: the variables to maximize over.", metavar="FILE")
     max_entries: int | None = option(
-        None,
-        "Largest table for exact inference; beyond it, belief propagation.",
-        shown=str(MAX_ENTRIES),
-        min=1,
+        None, "Largest table for exact inference; beyond it, belief propagation.", shown=str(MAX_ENTRIES), min=1
     )
     width: int | None = option(
         None, "Limit exact inference by the width instead; that of a tree is 1.", "--max-width", min=0

@@ -27,10 +27,7 @@ def results_in(folder: Path, mark: str, earlier: Sequence[Path]) -> Iterator[Pat
     """
     # On the same disk, so that moving a file is atomic.
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    with (
-        on_interrupt(interrupt),
-        tempfile.TemporaryDirectory(prefix=PREFIX, dir=nearest) as made,
-    ):
+    with on_interrupt(interrupt), tempfile.TemporaryDirectory(prefix=PREFIX, dir=nearest) as made:
         yield Path(made)
         with on_interrupt(remember):
             files = [path.relative_to(made) for path in sorted(Path(made).rglob("*")) if path.is_file()]

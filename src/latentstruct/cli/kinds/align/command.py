@@ -89,10 +89,7 @@ class AlignKind(KindSpec):
         from latentstruct.tasks.alignment.task import Alignment
 
         task = Alignment(
-            features=options.features,
-            mode=options.mode,
-            tolerance=options.tolerance,
-            derived=options.derived,
+            features=options.features, mode=options.mode, tolerance=options.tolerance, derived=options.derived
         )
         data, given = options.data, (options.structure, options.accessibility)
         files = {track: name or beside(data, track) for track, name in zip(TRACKS, given, strict=True)}

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, Loaded, Record, Trained
-from latentstruct.cli.kinds.cluster.command import (
-    ClusteringKind,
-    ClusterModel,
-    cluster_model_option,
-    compare_clusters,
-)
+from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModel, cluster_model_option, compare_clusters
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import Description, FormatError
 from latentstruct.progress.display import Progress

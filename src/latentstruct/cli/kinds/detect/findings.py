@@ -72,9 +72,7 @@ def find_objects(model: Trained, data: Photographs) -> Iterator[Finding]:
 
 
 def judge(
-    model: Trained,
-    data: Photographs,
-    note: Callable[[Finding, float | None], None] | None = None,
+    model: Trained, data: Photographs, note: Callable[[Finding, float | None], None] | None = None
 ) -> dict[str, Any]:
     """Return the quality of labels and boxes; box measures are None if no true box is known.
 

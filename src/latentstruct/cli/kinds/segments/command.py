@@ -249,12 +249,7 @@ def compare_spans(data: Sentences, found: list[list[Span]]) -> dict[str, Any]:
 
     labels = sorted(counts["n_true"] | counts["n_predicted"])
     by_label = {label: ratios(label) for label in labels}
-    return {
-        "n_examples": len(found),
-        "example_accuracy": n_right / len(found),
-        **ratios(None),
-        "by_label": by_label,
-    }
+    return {"n_examples": len(found), "example_accuracy": n_right / len(found), **ratios(None), "by_label": by_label}
 
 
 KIND = SegmentsKind()
