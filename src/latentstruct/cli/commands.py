@@ -236,8 +236,9 @@ def demo(options: DemoOptions) -> None:
     say_warnings(warned)
     picture = draw(result, options.output / "demo.png")
     if options.json:
-        names = ("planted", "found", "accuracy", "sites_found", "ceiling", "restart_objectives", "seconds")
-        print_json({"picture": str(picture), **{name: getattr(result, name) for name in names}})
+        names = ("planted", "found", "accuracy", "sites_found", "ceiling", "seconds")
+        found = {name: getattr(result, name) for name in names}
+        print_json({"picture": str(picture), **found, "restart_objectives": result.model.restart_objectives_})
         return
     print_facts(
         [
