@@ -32,6 +32,7 @@ _HOMES = {
     "latentstruct.core.objective": ("Objective", "build_objective"),
     "latentstruct.features.pairs": ("pair_feature_names", "pair_features"),
     "latentstruct.estimators.paths": ("GroupNormPath", "groupnorm_path"),
+    "latentstruct.estimators.regularization": ("RegularizationPath", "regularization_path"),
     "latentstruct.persistence.models": ("load",),
     "latentstruct.core.protocols": ("Result", "Round", "Temperature"),
     "latentstruct.core.regularizers": ("GroupNorm", "L2"),
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
         StructuredPerceptron,
     )
     from latentstruct.estimators.paths import GroupNormPath, groupnorm_path
+    from latentstruct.estimators.regularization import RegularizationPath, regularization_path
     from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError, InputError
     from latentstruct.features.boxes import BoxFeatures
     from latentstruct.features.pairs import pair_feature_names, pair_features

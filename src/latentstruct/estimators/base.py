@@ -1,7 +1,8 @@
 """What all estimators share: fitting, predicting, and reporting what was reached."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -242,6 +243,14 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
 
     def _fit(self, given: FitInputs, compose: Compose) -> Self:
         """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
+        with self._composed(given, compose) as (task, data, objective):
+            return self._train(task, data, objective, given)
+
+    @contextmanager
+    def _composed(
+        self, given: FitInputs, compose: Compose
+    ) -> Iterator[tuple[BaseTask, DataPlacement, Objective]]:
+        """Yield the task that has learned the data, where these are, and their objective."""
         n_jobs, task = self._check_fit(given)
         with data_placement(self, task, given) as data:
             weights = self._weights(data.batch.n_examples, given.sample_weight)
@@ -250,7 +259,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
                 objective = objective.cut_at(data.cuts)
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
-            return self._train(task, data, objective, given)
+            yield task, data, objective
 
     def _check_fit(self, given: FitInputs) -> tuple[int, BaseTask]:
         """Check what `fit` is given; return the number of threads and the task to train."""
