@@ -247,9 +247,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
             return self._train(task, data, objective, given)
 
     @contextmanager
-    def _composed(
-        self, given: FitInputs, compose: Compose
-    ) -> Iterator[tuple[BaseTask, DataPlacement, Objective]]:
+    def _composed(self, given: FitInputs, compose: Compose) -> Iterator[tuple[BaseTask, DataPlacement, Objective]]:
         """Yield the task that has learned the data, where these are, and their objective."""
         n_jobs, task = self._check_fit(given)
         with data_placement(self, task, given) as data:

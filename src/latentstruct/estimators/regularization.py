@@ -107,8 +107,8 @@ class RegularizationPath:
         k = min(bisect_right(self.Cs, C) - 1, max(len(self) - 2, 0))
         nearest = k + int(len(self) > 1 and C == self.Cs[k + 1])
         if C == self.Cs[nearest]:
-            reached = self.objectives[nearest], self.lower_bounds[nearest]
-            return self._models(C, _result(self.coefs[nearest], *map(float, reached), bool(self._points)))
+            objective, bound = float(self.objectives[nearest]), float(self.lower_bounds[nearest])
+            return self._models(C, _result(self.coefs[nearest], objective, bound, bool(self._points)))
         if not self._points:
             raise InputError("C", C, "one of `Cs`, as models of latent variables are not interpolated")
         return self._models(C, _result(*Segment(self._points[k], self._points[k + 1]).at(C), True))
@@ -205,16 +205,19 @@ def regularization_path(
     unit, given = copied(estimator).set_params(C=1.0), FitInputs(X, Y, sample_weight)
     with unit._composed(given, unit._objective) as (task, data, objective):
         limit = math.inf if max_seconds is None else max_seconds
-        grid = _grid(*map(float, wanted)) if Cs is None else wanted
+        low, high = float(wanted[0]), float(wanted[-1])
+        grid = _grid(low, high) if Cs is None else wanted
         # Risks that are smooth bend between neighbors, so that few interpolated weights would meet the tolerance.
         follows = Cs is None and "smooth" not in objective.properties
-        walk = _Walk(unit, objective, tol, SOLVED * tol if follows else tol, limit, partial(unit._model_at, task, data.batch))
+        walk = _Walk(
+            unit, objective, tol, SOLVED * tol if follows else tol, limit, partial(unit._model_at, task, data.batch)
+        )
         if objective.properties >= CERTIFIED and not objective.plus.approximate:
-            found = walk.certified(follow(walk.solve, *map(float, wanted), tol) if follows else walk.at_each(grid))
+            found = walk.certified(follow(walk.solve, low, high, tol) if follows else walk.at_each(grid))
         else:
             found = walk.fits(estimator, given, grid)
         walk.go(found, score, callback, verbose)
-    return walk.path(float(wanted[-1]))
+    return walk.path(high)
 
 
 class _Trained(NamedTuple):
@@ -299,9 +302,11 @@ class _Walk:
         return model
 
     def _stop_at(self, reason: str) -> None:
-        """Leave the path where a training was cut short."""
-        if reason in ENDINGS:
-            raise _Stopped(reason)
+        """Leave the path where a training was cut short, unless it is the first, which is kept."""
+        if reason in ENDINGS or self.is_late():
+            self.cause = "interrupted" if reason == "interrupted" else "max_seconds"
+            if self.trained:
+                raise _Stopped
 
     def go(self, found: Iterator[_Trained], score: Score | None, callback: Any, verbose: bool) -> None:
         """Train one model after the other."""
@@ -312,16 +317,14 @@ class _Walk:
                 self.trained.append(one)
                 if verbose:
                     print(self._line(), flush=True)
-                if callback is not None and callback(one.C, model):
+                if self.cause or (callback is not None and callback(one.C, model)):
                     return
-        except _Stopped as stopped:
-            self.cause = "max_seconds" if stopped.args[0] == "callback" else "interrupted"
+        except _Stopped:
+            return
         except KeyboardInterrupt:
+            if not self.trained:
+                raise
             self.cause = "interrupted"
-        if not self.trained:
-            raise KeyboardInterrupt if self.cause == "interrupted" else InputError(
-                "max_seconds", self.limit, "enough time for the first model"
-            )
 
     def _line(self) -> str:
         one, seconds = self.trained[-1], time.perf_counter() - self.began
@@ -365,7 +368,7 @@ def _grid(low: float, high: float) -> Vector:
 
 
 class _Stopped(Exception):
-    """A training was cut short, for the reason in its argument."""
+    """A training was cut short."""
 
 
 def _check(estimator: Any, Cs: Any, C_min: Any, C_max: Any, tol: Any, max_seconds: Any) -> Vector:
