@@ -105,8 +105,8 @@ class RegularizationPath:
         if not (is_real(C) and self.Cs[0] <= C <= self.Cs[-1]):
             raise InputError("C", C, f"between {self.Cs[0]:g} and {self.Cs[-1]:g}")
         k = min(bisect_right(self.Cs, C) - 1, max(len(self) - 2, 0))
-        nearest = k + int(len(self) > 1 and C == self.Cs[k + 1])
-        if C == self.Cs[nearest]:
+        nearest = k + int(len(self) > 1 and self.Cs[k + 1] == C)
+        if self.Cs[nearest] == C:
             objective, bound = float(self.objectives[nearest]), float(self.lower_bounds[nearest])
             return self._models(C, _result(self.coefs[nearest], objective, bound, bool(self._points)))
         if not self._points:

@@ -2,9 +2,9 @@
 
 Let w_k have the risk R_k at C_k, and let b_k + g_k·w ≤ R(w) for all w be the plane that bounds the minimum there. For C
 between two neighbors, C = (1 − t)C_1 + t C_2, the weights w = (1 − t)w_1 + t w_2 have, as R is convex, an objective of
-at most U = ½‖w‖² + C·[(1 − t)R_1 + t R_2], and the mean of the planes with masses (1 − t)C_1 and t C_2 bounds the minimum
-from below by L = (1 − t)C_1 b_1 + t C_2 b_2 − ½‖(1 − t)C_1 g_1 + t C_2 g_2‖². Both are quadratic in t, so that the largest
-value of U − L − tol·U is known exactly.
+at most U = ½‖w‖² + C·[(1 − t)R_1 + t R_2]. The mean of the planes with masses (1 − t)C_1 and t C_2 bounds the minimum
+from below by L = (1 − t)C_1 b_1 + t C_2 b_2 − ½‖(1 − t)C_1 g_1 + t C_2 g_2‖². Both are quadratic in t, so that the
+largest value of U − L − tol·U is known exactly.
 """
 
 import math
@@ -72,7 +72,7 @@ class Segment:
         return w, objective, offset - 0.5 * float(slope @ slope)
 
     def excess(self, tol: float) -> float:
-        """Return the largest U − L − tol·U over the segment, divided by U at its place; at most 0 if all gaps are small."""
+        """Return the largest U − L − tol·U over the segment, relative to U; at most 0 if all gaps are small."""
         values, sizes = [], []
         for t in (0.0, 0.5, 1.0):
             _, upper, lower = self._at(t, (1.0 - t) * self.low.C + t * self.high.C)
@@ -104,7 +104,7 @@ Solve = Callable[[float, "PathPoint | None", Vector | None], PathPoint]
 
 
 def follow(solve: Solve, low: float, high: float, tol: float) -> Iterator[PathPoint]:
-    """Yield minimizers from C = `low` to `high`, so close that interpolated weights have relative gaps of at most `tol`.
+    """Yield minimizers from C = `low` to `high`, so close that interpolated weights have gaps of at most `tol`.
 
     Where the solver itself does not reach the tolerance, neighbors may be further apart than that.
     """
@@ -112,7 +112,7 @@ def follow(solve: Solve, low: float, high: float, tol: float) -> Iterator[PathPo
     yield point
     previous: PathPoint | None = None
     ratio, ahead = FIRST_RATIO, list[PathPoint]()
-    while point.C < high:
+    while high > point.C:
         if not ahead:
             C = min(high, point.C * ratio)
             last = solve(C, last, _extrapolated(previous, point, C))
