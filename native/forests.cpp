@@ -81,8 +81,15 @@ struct Tables {
       level_at.push_back(level_at.back() + most + 1);
       best.resize(level_at.back(), -INFINITE);
       for (Index edge = forests.edge_at[first + item]; edge < forests.edge_at[first + item + 1]; ++edge) {
-        const std::vector<double> &found = combine(edge);
         double *own = best.data() + level_at[item] + forests.losses[edge];
+        if (forests.tail_at[edge + 1] - forests.tail_at[edge] == 1) {
+          // Most edges of chains have one tail: nothing has to be combined.
+          const Index below = forests.tails[forests.tail_at[edge]], size = levels(below);
+          const double *other = best.data() + level_at[below], score = scores[edge];
+          for (Index l = 0; l < size; ++l) own[l] = std::max(own[l], score + other[l]);
+          continue;
+        }
+        const std::vector<double> &found = combine(edge);
         for (std::size_t l = 0; l < found.size(); ++l) own[l] = std::max(own[l], found[l]);
       }
     }
