@@ -8,7 +8,7 @@ from benchmarks.common import Line, cpu
 from latentstruct.core.protocols import Temperature
 from latentstruct.data.trees import tagged_words
 from latentstruct.datasets import load_cess_esp
-from latentstruct.kernels.parsing import Rules
+from latentstruct.tasks.parsing.arrays import Rules
 from latentstruct.tasks.parsing.task import Parsing
 
 WORDS = 25

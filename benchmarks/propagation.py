@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import Line, cpu
+from latentstruct._native.propagation import run_pairwise
+from latentstruct.core.protocols import Temperature
 from latentstruct.inference.propagation import Propagation
 from latentstruct.inference.structure import FactorGraphs, pairwise_graphs
-from latentstruct.kernels import chain as kernels
-from latentstruct.kernels.pairwise_propagation import run_pairwise
+from latentstruct.tasks.chain.batch import NO_LABELS, TOGETHER, Selection, pool
 
 SIDE, STATES, SWEEPS = 50, 5, 20
 CHAINS, LENGTH, LABELS = 1000, 50, 20
@@ -84,18 +85,11 @@ def seconds_a_pgmax_message(structure: FactorGraphs, unary: Any, tables: Any, re
     return (long - short) / (SWEEPS * len(structure.scopes))
 
 
-def forward_backward(scores: np.ndarray, transitions: np.ndarray, room: list[np.ndarray]) -> np.ndarray:
+def forward_backward(scores: np.ndarray, transitions: np.ndarray) -> np.ndarray:
     """Pair expectations of all chains together, as the chain task computes them; `scores` become the marginals."""
     offsets = np.arange(0, len(scores) + 1, LENGTH)
-    highs, values = np.empty(len(scores)), np.empty(CHAINS)
-    kernels.center_rows(scores, highs)
-    top = float(transitions.max())
-    pairwise = np.exp(transitions - top)
-    potentials = np.exp(scores, out=scores)
-    forward, arrive = room
-    turned = np.ascontiguousarray(pairwise.T)
-    kernels.forward_backward(potentials, highs, offsets, pairwise, turned, top, 1.0, forward, arrive, values)
-    return (forward[:-1].T @ arrive[1:]) * pairwise
+    chosen = Selection(np.arange(CHAINS), None, offsets, NO_LABELS, scores)
+    return pool(chosen, transitions, Temperature(1.0, 1.0), np.ones(CHAINS), TOGETHER).pairs[0]
 
 
 def seconds_a_torch_chain(scores: np.ndarray, transitions: np.ndarray) -> float:
@@ -138,10 +132,9 @@ def grid_lines(repeats: int) -> list[Line]:
 def chain_lines(repeats: int) -> list[Line]:
     rng = np.random.default_rng(0)
     scores, transitions = rng.normal(size=(CHAINS * LENGTH, LABELS)), rng.normal(size=(LABELS, LABELS))
-    room = [np.empty_like(scores) for _ in range(2)]
     copies = [scores.copy() for _ in range(repeats + 1)]
-    forward_backward(copies.pop(), transitions, room)
-    ours, pairs = cpu(lambda: forward_backward(copies.pop(), transitions, room), repeats)
+    forward_backward(copies.pop(), transitions)
+    ours, pairs = cpu(lambda: forward_backward(copies.pop(), transitions), repeats)
     ours /= CHAINS
     what = f"forward-backward with pair expectations, one chain of {LENGTH}, {LABELS} labels"
     reached = f"{1 / ours:.3g} chains/s"

@@ -55,18 +55,8 @@ class Watch:
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self.on and event.startswith(FORBIDDEN) and not _loads_kernel():
+        if self.on and event.startswith(FORBIDDEN):
             raise ForbiddenError(f"{event}{arguments!r:.200}")
-
-
-def _loads_kernel() -> bool:
-    """Tell whether a compiled kernel is being loaded, which numba keeps in files of its own, pickled."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        frame = frame.f_back
-        if frame.f_globals.get("__name__") == "numba.core.caching":
-            return True
-    return False
 
 
 def describe(error: BaseException) -> str:

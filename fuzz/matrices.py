@@ -49,8 +49,7 @@ from latentstruct import (
 )
 from latentstruct.core.protocols import Pooled
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.planes.plane import Planes, Slopes
+from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes
 from latentstruct.tasks.base import BaseTask
 
 MUTANTS = 20_000

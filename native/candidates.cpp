@@ -1,7 +1,8 @@
 // Pooling over listed candidates (y, h): max or soft max over h inside a group of equal y, then over y.
 //
 // Candidates are flat; group j holds the candidates groups[j] … groups[j+1] (one y), example i the groups
-// examples[i] … examples[i+1].
+// examples[i] … examples[i+1]. Where all examples have the same candidates, their scores are laid out candidate by
+// candidate instead, (C, n): the examples of one candidate lie side by side.
 #include "binding.hpp"
 #include "pooling.hpp"
 
@@ -10,7 +11,7 @@
 using namespace latentstruct;
 
 // Pool the values of each example's groups and multiply the shares of candidates by those of their groups.
-static inline void pool_groups(const double *group_values, const Index *groups, const Index *examples,
+LATENTSTRUCT_INLINE static void pool_groups(const double *group_values, const Index *groups, const Index *examples,
                                std::size_t n_examples, double temperature, double *values, double *shares) {
   std::vector<double> group_shares(examples[n_examples]);
   for (std::size_t i = 0; i < n_examples; ++i) {
@@ -66,7 +67,62 @@ static void pool_renyi(In<double, 1> scores, In<double, 1> losses, In<Index, 1> 
                   output_temperature, order, values.data(), shares.data());
 }
 
+LATENTSTRUCT_CLONES static void find_best(const double *scores, std::size_t n, const Index *labels, std::size_t n_candidates,
+                                          const double *extra, std::size_t n_labels, const Index *__restrict truth,
+                                          Index *__restrict winners, double *__restrict values) {
+  for (std::size_t i = 0; i < n; ++i) {
+    winners[i] = 0;
+    values[i] = -INFINITE;
+  }
+  for (std::size_t c = 0; c < n_candidates; ++c, scores += n) {
+    const double *of_label = extra + labels[c];
+    for (std::size_t i = 0; i < n; ++i) {
+      const double height = scores[i] + of_label[truth[i] * n_labels];
+      // Stored whether it is better or not: a branch that nobody can foresee costs more.
+      const bool better = height > values[i];
+      winners[i] = better ? static_cast<Index>(c) : winners[i];
+      values[i] = better ? height : values[i];
+    }
+  }
+}
+
+// values[i] = max_c scores[c, i] + extra[truth[i], labels[c]]; winners[i] is the first c that reaches it. Labels and true
+// classes were numbered by the task.
+static void best_candidates(In<double, 2> scores, In<Index, 1> labels, In<double, 2> extra, In<Index, 1> truth,
+                            Out<Index, 1> winners, Out<double, 1> values) {
+  require_length(scores.shape(0), labels);
+  require_length(truth.shape(0), winners, values);
+  require(scores.shape(1) == truth.shape(0), "scores must have one column per example");
+  find_best(scores.data(), truth.shape(0), labels.data(), labels.shape(0), extra.data(), extra.shape(1), truth.data(),
+            winners.data(), values.data());
+}
+
+// values[i] = max_y scores[i, y] + extra[lines[i], y]; best[i] is the first y that reaches it, and losses[i] what was added
+// to it. A value that is no number is the highest. Lines were numbered by the task.
+static void best_classes(In<double, 2> scores, In<double, 2> extra, In<Index, 1> lines, Out<Index, 1> best,
+                         Out<double, 1> values, Out<double, 1> losses) {
+  const std::size_t n = scores.shape(0), n_classes = scores.shape(1);
+  require_length(n, lines, best, values, losses);
+  require(n_classes > 0 && extra.shape(1) == n_classes, "extra must have one column per class");
+  for (std::size_t i = 0; i < n; ++i) {
+    const double *score = scores.data() + i * n_classes, *added = extra.data() + lines(i) * n_classes;
+    std::size_t found = 0;
+    double highest = score[0] + added[0];
+    for (std::size_t y = 1; y < n_classes; ++y) {
+      const double height = score[y] + added[y];
+      const bool better = (height > highest) | ((height != height) & (highest == highest));
+      found = better ? y : found;
+      highest = better ? height : highest;
+    }
+    best(i) = static_cast<Index>(found);
+    values(i) = highest;
+    losses(i) = added[found];
+  }
+}
+
 NB_MODULE(candidates, m) {
+  bind(m, "best_classes", best_classes);
+  bind(m, "best_candidates", best_candidates);
   bind(m, "pool_candidates", pool_candidates);
   bind(m, "pool_renyi", pool_renyi);
 }

@@ -2,16 +2,6 @@
 #pragma once
 #include "functions.hpp"
 
-// Inlined into each compiled variant of its caller, and vectorized there.
-#define LATENTSTRUCT_INLINE inline __attribute__((always_inline))
-
-// In front of loops whose iterations touch different entries, which compilers cannot know of pointers.
-#if defined(__clang__)
-#define LATENTSTRUCT_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define LATENTSTRUCT_INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 namespace latentstruct {
 
 // values = exp(values / temperature).

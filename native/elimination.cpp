@@ -1,5 +1,20 @@
-// Exact elimination of the variables of factor graphs: orders, programs made of them, and running programs.
-// latentstruct.kernels.elimination has the formulas, latentstruct.kernels.elimination_program the layout.
+// Exact elimination of the variables of factor graphs, one after the other, at any pair of temperatures.
+//
+// Step k of a program eliminates a variable v. With t the sum of all that is known about its separator's joint state s
+// and v (unary of v, tables whose first eliminated variable is v, messages of earlier steps) and ε the temperature of v,
+//
+//     m_k(s) = smax_{ε, v} t(s, v),   p_k(v | s) = exp((t(s, v) - m_k(s)) / ε).
+//
+// A row s in which nothing is possible has m_k = -inf and p_k = 0. At ε = 0 the first maximizer is kept instead of p_k. On
+// the way back the belief in s comes from the step that used m_k, and b(s, v) = b(s)·p_k(v | s); sums of these are the
+// derivatives by all potentials.
+//
+// Step k leaves a message over the *separator* of v, the variables that v then shares a table with. Separators are sorted, the first to be eliminated first: a message then mostly fits the table that uses it
+// without a permutation.
+//
+// The table of a step is worked on in blocks of all states of v times INNER rows, a row being a joint state of the
+// separator: row a·INNER + l and state x are entry x·INNER + l of block a, and entry outer[a] + inner[x·INNER + l] of an
+// input, so that index lists stay short.
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>

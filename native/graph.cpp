@@ -1,5 +1,9 @@
-// Scores of the nodes and edges of graphs from feature rows, the way back to the weights, losses and planes.
-// latentstruct.kernels.graph describes the layout.
+// Scores of graphs' nodes and edges from feature rows, the way back to the weights, losses and planes.
+//
+// Items are the nodes, or the edges, of graphs that are laid out one after the other: those of graph g are items_at[g] …
+// items_at[g + 1], and item i has entries_at[i + 1] - entries_at[i] entries, one for each (joint) state. Row shift + i of
+// `rows` has its features; a feature's place is the first of its weights, one for each entry. Arrays of scores, beliefs
+// and states are compact: those of the selected `graphs` one after the other.
 #include <string>
 #include <vector>
 

@@ -49,17 +49,17 @@ struct Layout {
             first.data(), stop.data(),  windows.data(),  most(0),        most(1)};
   }
 
-  Index count(Index example) const { return windows[example + 1] - windows[example]; }
+  LATENTSTRUCT_INLINE Index count(Index example) const { return windows[example + 1] - windows[example]; }
 
   // The flat position of an example's window by its number on the strand.
-  Index start(Index example, Index number) const {
+  LATENTSTRUCT_INLINE Index start(Index example, Index number) const {
     Index run = runs[example];
     for (; number >= stop[run] - first[run]; ++run) number -= stop[run] - first[run];
     return first[run] + number;
   }
 
   // The letter at a place of the window at `begin`, read on its strand.
-  int letter(Index begin, Index width, Index strand, Index j) const {
+  LATENTSTRUCT_INLINE int letter(Index begin, Index width, Index strand, Index j) const {
     return strand > 0 ? bases[begin + j] : 3 - bases[begin + width - 1 - j];
   }
 };
@@ -93,7 +93,7 @@ struct Scanner {
         scores(2 * layout.longest_sequence), sharp(by_entropy ? scores.size() : 0), shares(scores.size()) {}
 
   // Write the scores of an example's windows, the forward strand's first.
-  void scan(Index example) {
+  LATENTSTRUCT_INLINE void scan(Index example) {
     count = layout.count(example);
     size = tables.both ? 2 * count : count;
     double *done = scores.data();
@@ -112,7 +112,7 @@ struct Scanner {
     }
   }
 
-  void add_tables(const double *side, Index first, Index n, double *out) const {
+  LATENTSTRUCT_INLINE void add_tables(const double *side, Index first, Index n, double *out) const {
     for (std::size_t c = 0; c < tables.folds; ++c) {
       const double *table = side + 256 * c;
       const std::uint8_t *quads = layout.quads + first + 4 * c;
@@ -120,12 +120,12 @@ struct Scanner {
     }
   }
 
-  Index strand(Index number) const { return number < count ? 1 : -1; }
-  Index start(Index example, Index number) const { return layout.start(example, number < count ? number : number - count); }
+  LATENTSTRUCT_INLINE Index strand(Index number) const { return number < count ? 1 : -1; }
+  LATENTSTRUCT_INLINE Index start(Index example, Index number) const { return layout.start(example, number < count ? number : number - count); }
 
   // Start, strand and score, without the rounding of running sums, of an example's highest window; of equal ones the
   // first, forward first.
-  double best(Index example, Index &begin, Index &direction) {
+  LATENTSTRUCT_INLINE double best(Index example, Index &begin, Index &direction) {
     scan(example);
     const double high = largest(scores.data(), size);
     Index number = 0;
@@ -140,14 +140,14 @@ struct Scanner {
   }
 
   // Pool an example's windows at a temperature, or by Rényi entropy if an order above 0 is given.
-  double pool_windows(Index example, double temperature, double order) {
+  LATENTSTRUCT_INLINE double pool_windows(Index example, double temperature, double order) {
     scan(example);
     if (order > 0.0) return pool_entropy(scores.data(), size, order, sharp.data(), shares.data());
     return pool(scores.data(), size, temperature, shares.data());
   }
 
   // Add factor times the expected features of an example's windows.
-  void add_expected(Index example, double factor, double *expected) const {
+  LATENTSTRUCT_INLINE void add_expected(Index example, double factor, double *expected) const {
     const double *forward = shares.data(), *reverse = shares.data() + count;
     for (Index run = layout.runs[example]; run < layout.runs[example + 1]; ++run) {
       const Index first = layout.first[run], n = layout.stop[run] - first;
@@ -162,7 +162,7 @@ struct Scanner {
           for (Index j = 0; j < width; ++j) expected[4 * j + 3 - bases[width - 1 - j]] += share;
         }
       }
-      const auto share = [&](Index t) { return tables.both ? forward[t] + reverse[t] : forward[t]; };
+      const auto share = [&](Index t) __attribute__((always_inline)) { return tables.both ? forward[t] + reverse[t] : forward[t]; };
       double covering = 0.0;
       for (Index t = 0; t < n + width - 1; ++t) {
         if (t < n) covering += share(t);
@@ -176,7 +176,7 @@ struct Scanner {
 };
 
 // smax_ε of the two labels' scores and the positive label's share; the negative one wins a tie.
-inline double pool_classes(double negative, double positive, double temperature, double &share) {
+LATENTSTRUCT_INLINE double pool_classes(double negative, double positive, double temperature, double &share) {
   const double high = positive > negative ? positive : negative;
   if (temperature == 0.0) {
     share = positive > negative ? 1.0 : 0.0;
@@ -191,22 +191,20 @@ inline double pool_classes(double negative, double positive, double temperature,
 void number_letters(Letters bases, Indices offsets, Index order, Out<std::uint8_t, 1> quads,
                     Out<std::uint16_t, 1> contexts) {
   require_length(bases.shape(0), quads, contexts);
+  const std::uint8_t *letters = bases.data();
   unsigned code = 0;
   for (std::size_t i = bases.shape(0); i-- > 0;) {
-    code = code >> 2 | (bases(i) < UNKNOWN ? bases(i) : 0U) << 6;
-    quads(i) = static_cast<std::uint8_t>(code);
+    code = code >> 2 | (letters[i] < UNKNOWN ? letters[i] : 0U) << 6;
+    quads.data()[i] = static_cast<std::uint8_t>(code);
   }
   const Index states = Index(1) << (2 * (order + 1));
   for (std::size_t k = 0; k + 1 < offsets.shape(0); ++k) {
     Index number = 0, known = 0;
-    for (Index i = offsets(k); i < offsets(k + 1); ++i) {
-      if (bases(i) < UNKNOWN) {
-        number = (number << 2 | bases(i)) & (states - 1);
-        ++known;
-      } else {
-        known = 0;
-      }
-      contexts(i) = static_cast<std::uint16_t>(known > order ? number : states);
+    const Index end = offsets(k + 1);
+    for (Index i = offsets(k); i < end; ++i) {
+      known = letters[i] < UNKNOWN ? known + 1 : 0;
+      number = (number << 2 | (letters[i] & 3)) & (states - 1);
+      contexts.data()[i] = static_cast<std::uint16_t>(known > order ? number : states);
     }
   }
 }
@@ -317,7 +315,7 @@ void pool_best_windows(Layout layout, Tables tables, Index width, Indices rows, 
 
 // Pool windows and labels of each row; visit(k, scanner) is called where the positive label has a share.
 template <typename Visit>
-inline void pool_rows(Scanner &scanner, const Index *rows, std::size_t n, const double *bonus,
+LATENTSTRUCT_INLINE void pool_rows(Scanner &scanner, const Index *rows, std::size_t n, const double *bonus,
                       std::pair<double, double> temperatures, double order, double *values, double *positive,
                       Visit visit) {
   for (std::size_t k = 0; k < n; ++k, bonus += 2) {
@@ -335,7 +333,7 @@ LATENTSTRUCT_CLONES void add_soft(const Layout &layout, const Tables &tables, In
                                   std::size_t n, const double *bonus, std::pair<double, double> temperatures,
                                   const double *factors, double *values, double *positive, double *expected) {
   Scanner scanner(layout, tables, width);
-  pool_rows(scanner, rows, n, bonus, temperatures, 0.0, values, positive, [&](std::size_t k) {
+  pool_rows(scanner, rows, n, bonus, temperatures, 0.0, values, positive, [&](std::size_t k) __attribute__((always_inline)) {
     const double factor = factors[k] * positive[k];
     if (factor != 0.0) scanner.add_expected(rows[k], factor, expected);
   });
@@ -363,7 +361,7 @@ LATENTSTRUCT_CLONES Index write_soft(const Layout &layout, const Tables &tables,
   Scores expected(features + 1);
   Scanner scanner(layout, tables, width, order > 0.0);
   Index end = 0;
-  pool_rows(scanner, rows, n, bonus, temperatures, order, values, positive, [&](std::size_t k) {
+  pool_rows(scanner, rows, n, bonus, temperatures, order, values, positive, [&](std::size_t k) __attribute__((always_inline)) {
     pointers[k] = end;
     if (positive[k] == 0.0) return;
     scanner.add_expected(rows[k], positive[k], expected.data());
@@ -425,38 +423,50 @@ double flank_counts(Layout layout, Tables tables, Index width, Indices rows, Ind
   return add_flanks(layout, tables, width, rows.data(), rows.shape(0), margin, counts.data());
 }
 
+// Count the words of one sequence, see `word_counts`; `seen` has the last sequence with each word.
+template <bool BOTH, bool ONCE>
+void count_words(const std::uint8_t *letter, const std::uint8_t *end, Index length, Index sequence, Index *seen, Index *counts) {
+  const std::uint64_t mask = (std::uint64_t(1) << (2 * length)) - 1;
+  const int top = static_cast<int>(2 * (length - 1));
+  std::uint64_t code = 0, mirror = 0;
+  Index known = 0;
+  for (; letter < end; ++letter) {
+    const std::uint64_t base = *letter;
+    if (base >= UNKNOWN) {
+      known = 0;
+      continue;
+    }
+    code = code * 4 + base;
+    if constexpr (BOTH) mirror = mirror >> 2 | (3 - base) << top;
+    if (++known < length) continue;
+    const std::uint64_t word = BOTH ? std::min(code & mask, mirror) : code & mask;
+    if constexpr (ONCE)
+      if (std::exchange(seen[word], sequence) == sequence) continue;
+    ++counts[word];
+  }
+}
+
 // Count the words of a length: all of them, or each once a sequence; with `both`, together with their mirror.
 //
 // A word and its mirror image on the other strand are counted at the smaller of their two numbers.
 void word_counts(Letters bases, Indices offsets, Indices rows, Index length, bool both, bool once, Out<Index, 1> counts) {
-  const Index size = Index(1) << (2 * length);
-  require_length(size, counts);
-  std::vector<Index> seen(once ? size : 0, -1);
+  require_length(std::size_t(1) << (2 * length), counts);
+  std::vector<Index> seen(once ? counts.shape(0) : 0, -1);
+  const auto count = both ? (once ? count_words<true, true> : count_words<true, false>)
+                          : (once ? count_words<false, true> : count_words<false, false>);
   for (std::size_t k = 0; k < rows.shape(0); ++k) {
-    Index code = 0, mirror = 0, known = 0;
-    for (Index i = offsets(rows(k)); i < offsets(rows(k) + 1); ++i) {
-      if (bases(i) >= UNKNOWN) {
-        known = 0;
-        continue;
-      }
-      code = (code << 2 | bases(i)) & (size - 1);
-      mirror = mirror >> 2 | Index(3 - bases(i)) << (2 * (length - 1));
-      if (++known < length) continue;
-      const Index word = both ? std::min(code, mirror) : code;
-      if (once && seen[word] == static_cast<Index>(k)) continue;
-      ++counts(word);
-      if (once) seen[word] = static_cast<Index>(k);
-    }
+    const std::uint8_t *begin = bases.data() + offsets(rows(k)), *end = bases.data() + offsets(rows(k) + 1);
+    count(begin, end, length, static_cast<Index>(k), seen.data(), counts.data());
   }
 }
 
 // Add or take away the letters of one window.
-inline void change_counts(const Layout &layout, Index width, Index start, Index strand, double change, double *counts) {
+LATENTSTRUCT_INLINE void change_counts(const Layout &layout, Index width, Index start, Index strand, double change, double *counts) {
   for (Index j = 0; j < width; ++j) counts[4 * j + layout.letter(start, width, strand, j)] += change;
 }
 
 // The number of a window drawn with probabilities proportional to exp(score); `shares` (size,) is overwritten.
-inline Index draw(const double *scores, Index size, double uniform, double *shares) {
+LATENTSTRUCT_INLINE Index draw(const double *scores, Index size, double uniform, double *shares) {
   const double high = largest(scores, size);
   for (Index t = 0; t < size; ++t) shares[t] = exp_of(scores[t] - high);
   double left = uniform * sum_of(shares, size);
@@ -473,7 +483,7 @@ LATENTSTRUCT_CLONES double sweep(const Layout &layout, const double *background,
   Scores forward(256 * folds), reverse(both ? 256 * folds : 0), matrix(4 * width), mirrored(4 * width);
   const Tables tables{forward.data(), reverse.data(), background, folds, 0, both};
   Scanner scanner(layout, tables, width);
-  const auto fold = [&](const Scores &from, Scores &into) {
+  const auto fold = [&](const Scores &from, Scores &into) __attribute__((always_inline)) {
     std::fill(into.begin(), into.end(), 0.0);
     for (Index j = 0; j < width; ++j)
       for (std::size_t code = 0; code < 256; ++code)

@@ -1,4 +1,13 @@
-// Belief propagation where factors join two variables; latentstruct.kernels.pairwise_propagation has the formulas.
+// Belief propagation where factors join two variables: mixed products in the log domain, sums in the linear domain.
+//
+// Variables send in turn. A sweep goes once from the last variable to the first, each sending to earlier neighbors, and
+// once back, each sending to later ones, so that one sweep is exact on trees at equal temperatures. With weights w_v (ε_h
+// or ε_y) of variables and w_e (ρ_e·ε_h if an end is hidden, else ρ_e·ε_y) of edges, b_i = unary_i + Σ m_{k→i} and the
+// message is
+//
+//     m_{i→j} = w_e·log Σ_{x_i} exp(b_i/w_i + (θ_ij - m_{j→i})/w_e).
+//
+// Where all weights at a variable are equal, exp(b_i/w_i) is a product of messages exp(m/w) and no exponential is needed.
 //
 // Record a is the connection of a variable to one neighbor: the message that it gets through it and the table through
 // which it sends. All records of a variable follow each other, so that its messages are one stretch of memory. States are
@@ -362,13 +371,14 @@ private:
   // Store `out` as a distribution; return the largest change.
   LATENTSTRUCT_INLINE double take_shares(const Record &target, const Variable &u, double damping) {
     const double scale = (1.0 - damping) / sum_states(out.data(), u.padded, u.n);
-    double *message = &linear[target.at];
-    const double change = extreme<true>(u.padded, [&](std::size_t z) {
-      const double old = message[z], changed = scale * out[z] + damping * old;
+    double *message = &linear[target.at], *changes = belief.data();
+    const double *sent = out.data();
+    for_states(u.padded, [=](std::size_t z) {
+      const double old = message[z], changed = scale * sent[z] + damping * old;
       message[z] = changed;
-      return std::abs(changed - old);
+      changes[z] = std::abs(changed - old);
     });
-    return change;
+    return extreme<true>(u.padded, [=](std::size_t z) { return changes[z]; });
   }
 
   // Store positive numbers `out`, largest 1; return the largest change of a logarithm if it is known already. Without

@@ -6,7 +6,11 @@ namespace latentstruct {
 
 // smax_ε of n scores; each one's share of it is left in `shares`. With ε = 0 the first of the highest gets the share
 // 1. If nothing is allowed (all -inf) the value is -inf and all shares are 0.
-static inline double pool(const double *scores, std::size_t n, double temperature, double *shares) {
+LATENTSTRUCT_INLINE double pool(const double *scores, std::size_t n, double temperature, double *shares) {
+  if (n == 1) {
+    shares[0] = scores[0] > -INFINITE ? 1.0 : 0.0;
+    return scores[0];
+  }
   const double high = n > 0 ? largest(scores, n) : -INFINITE;
   if (temperature == 0.0 || high == -INFINITE) {
     for (std::size_t k = 0; k < n; ++k) shares[k] = 0.0;
@@ -25,7 +29,7 @@ static inline double pool(const double *scores, std::size_t n, double temperatur
 
 // G_α = [lse(α s) - lse(s)]/(α - 1) of n scores, or its limit E_p[s], p ∝ exp s, at α = 1. Its derivatives, which may be
 // negative, are left in `shares`; `sharp` (n,) is overwritten.
-static inline double pool_entropy(const double *scores, std::size_t n, double order, double *sharp, double *shares) {
+LATENTSTRUCT_INLINE double pool_entropy(const double *scores, std::size_t n, double order, double *sharp, double *shares) {
   const double soft = pool(scores, n, 1.0, shares);
   if (order == 1.0) {
     for (std::size_t k = 0; k < n; ++k) sharp[k] = shares[k] * scores[k];

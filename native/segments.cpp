@@ -61,172 +61,262 @@ struct Counts {
   }
 };
 
-// Tables of one sequence of up to `most` tokens; row b belongs to the place before token b.
-struct Sequence {
+// Labels come in blocks of this many, the last one filled up with labels that are impossible.
+constexpr Index BLOCK = 4;
+
+// Rows of `n` labels as rows of `width`.
+std::vector<double> widen(const double *values, Index rows, Index n, Index width) {
+  std::vector<double> out(rows * width, -INFINITE);
+  for (Index k = 0; k < rows; ++k) std::copy_n(values + k * n, n, out.data() + k * width);
+  return out;
+}
+
+// Add rows of `width` labels to rows of `n`.
+LATENTSTRUCT_INLINE void add_narrow(const double *values, Index rows, Index n, Index width, double *out) {
+  for (Index k = 0; k < rows; ++k)
+    for (Index y = 0; y < n; ++y) out[k * n + y] += values[k * width + y];
+}
+
+LATENTSTRUCT_INLINE double finite_or_zero(double value) { return value > -INFINITE ? value : 0.0; }
+
+// Tables of one sequence of up to `most` tokens, with rows of `width` labels; row b belongs to the place before token b.
+// FEW: all labels are in one block, so that loops over them need no counters.
+template <bool FEW> struct Sequence {
   const Scores &scores;
-  const double temperature;
-  const Index n;
-  std::vector<double> memory;
+  const double temperature, cold; // ε and 1/ε.
+  const Index n, width, table;
+  std::vector<double> transition, length, memory;
   std::vector<Index> choices;
-  double *ends, *into;          // Pooled beginnings by their end and last label, and by the label that begins there.
-  double *of_end, *of_start;    // The shares of these.
-  double *inner, *list, *high;  // Segments of all labels and sizes, (L, S), and their maxima (S,).
-  Index *size, *before, *best;  // The best last size and the best last label.
+  double *token;                          // Scores of tokens.
+  double *ends, *into;                    // Pooled beginnings by their end and last label, and by the label that begins there.
+  double *of_end, *of_start;              // The shares of these.
+  double *of_token, *of_transition, *of_length; // Counts.
+  double *list, *high, *inner;            // Scores to be pooled, (L or S, S), their maxima (S,), sums inside segments (S,).
+  Index *size, *before;                   // The best last size and the best last label.
+  bool restricted = false;                // Whether labels of tokens are impossible.
 
   Sequence(const Scores &scores, double temperature, Index most)
-      : scores(scores), temperature(temperature), n(scores.n),
-        memory((4 * (most + 1) + std::max(scores.longest, n) + 2) * n), choices((2 * (most + 1) + 1) * n) {
-    const Index table = (most + 1) * n;
-    ends = memory.data(), into = ends + table, of_end = into + table, of_start = of_end + table;
-    inner = of_start + table, high = inner + n, list = high + n;
-    size = choices.data(), before = size + table, best = before + table;
+      : scores(scores), temperature(temperature), cold(std::min(1.0 / temperature, std::numeric_limits<double>::max())), n(scores.n), width((n + BLOCK - 1) / BLOCK * BLOCK),
+        table((most + 1) * width), transition(widen(scores.transition, n, n, width)),
+        length(widen(scores.length, scores.longest, n, width)),
+        memory(6 * table + (n + scores.longest + std::max(scores.longest, n) + 2) * width), choices(2 * table) {
+    token = memory.data(), ends = token + table, into = ends + table, of_end = into + table, of_start = of_end + table;
+    of_token = of_start + table, of_transition = of_token + table, of_length = of_transition + n * width;
+    high = of_length + scores.longest * width, inner = high + width, list = inner + width;
+    size = choices.data(), before = size + table;
   }
 
-  // Pool `count` rows of `list` label by label; leave the values in `out` and the first best rows in `chosen`.
-  void pool(Index count, double *out, Index *chosen) const {
-    for (Index y = 0; y < n; ++y) high[y] = list[y], chosen[y] = 0;
-    for (Index k = 1; k < count; ++k)
-      for (Index y = 0; y < n; ++y) {
-        const bool better = list[k * n + y] > high[y];
-        high[y] = better ? list[k * n + y] : high[y];
-        chosen[y] = better ? k : chosen[y];
+  template <typename Body> LATENTSTRUCT_INLINE void each(Body body) const {
+    LATENTSTRUCT_INDEPENDENT
+    for (Index y = 0; y < (FEW ? BLOCK : width); ++y) body(y);
+  }
+
+  LATENTSTRUCT_INLINE double sum_row(const double *row) const { return sum_of(row, FEW ? BLOCK : width); }
+
+  LATENTSTRUCT_INLINE void load(Index first, Index tokens) {
+    restricted = false;
+    for (Index t = 0; t < tokens; ++t)
+      for (Index y = 0; y < width; ++y) {
+        token[t * width + y] = y < n ? scores.token[(first + t) * n + y] : -INFINITE;
+        restricted |= y < n && token[t * width + y] == -INFINITE;
       }
-    if (temperature == 0.0) {
-      std::copy_n(high, n, out);
+  }
+
+  // Begin a maximum of each label, take score(y) as its k-th member, and write its value; `chosen` is the first best k.
+  LATENTSTRUCT_INLINE void begin_pool(Index *chosen) const {
+    double *highest = high;
+    each([=](Index y) __attribute__((always_inline)) { highest[y] = -INFINITE, chosen[y] = 0; });
+  }
+
+  template <bool SOFT, typename Score> LATENTSTRUCT_INLINE void consider(Index k, Index *chosen, Score score) const {
+    double *row = list + k * width, *highest = high;
+    each([=](Index y) __attribute__((always_inline)) {
+      const double value = score(y);
+      const bool better = value > highest[y];
+      highest[y] = better ? value : highest[y];
+      chosen[y] = better ? k : chosen[y];
+      if constexpr (SOFT) row[y] = value;
+    });
+  }
+
+  template <bool SOFT> LATENTSTRUCT_INLINE void end_pool(Index count, double *out) const {
+    double *highest = high;
+    if constexpr (!SOFT) {
+      each([=](Index y) __attribute__((always_inline)) { out[y] = highest[y]; });
       return;
     }
-    for (Index y = 0; y < n; ++y) inner[y] = 0.0;
-    for (Index k = 0; k < count; ++k)
-      for (Index y = 0; y < n; ++y) {
-        const double share = exp_of((list[k * n + y] - high[y]) / temperature);
-        inner[y] += high[y] > -INFINITE ? share : 0.0;
-      }
-    for (Index y = 0; y < n; ++y) out[y] = high[y] > -INFINITE ? high[y] + temperature * log_of(inner[y]) : high[y];
+    exponentiate(count, highest);
+    each([=](Index y) __attribute__((always_inline)) { out[y] = 0.0; });
+    for (Index k = 0; k < count; ++k) add(list + k * width, out);
+    const double t = temperature;
+    each([=](Index y) __attribute__((always_inline)) { out[y] = finite_or_zero(highest[y]) + t * log_of(out[y]); });
   }
 
-  // Write the scores of the segments before place b, the shortest first, with all before them; return how many rows
-  // there are until no longer one is possible.
-  Index score_segments(Index first, Index b) const {
+  // list = exp((list - values)/ε) in `count` rows; of rows without a finite value, 0.
+  LATENTSTRUCT_INLINE void exponentiate(Index count, const double *values) const {
+    const double factor = cold;
+    for (Index k = 0; k < count; ++k) {
+      double *row = list + k * width;
+      each([=](Index y) __attribute__((always_inline)) { row[y] = exp_of((row[y] - finite_or_zero(values[y])) * factor); });
+    }
+  }
+
+  LATENTSTRUCT_INLINE void add(const double *row, double *out) const {
+    each([=](Index y) __attribute__((always_inline)) { out[y] += row[y]; });
+  }
+
+  LATENTSTRUCT_INLINE bool any(const double *values, double none) const {
+    for (Index y = 0; y < n; ++y)
+      if (values[y] != none) return true;
+    return false;
+  }
+
+  // visit(k, score) the segments before place b, the shortest first, with score(y) of each with all before it; return
+  // how many there are until no longer one is possible.
+  template <typename Visit> LATENTSTRUCT_INLINE Index each_segment(Index first, Index b, Visit visit) const {
     const Index limit = std::min(scores.longest, b);
-    for (Index y = 0; y < n; ++y) inner[y] = 0.0;
+    double *sum = inner;
+    each([=](Index y) __attribute__((always_inline)) { sum[y] = 0.0; });
     for (Index k = 0; k < limit; ++k) {
-      const Index t = first + b - 1 - k;
-      bool possible = false;
-      for (Index y = 0; y < n; ++y) {
-        inner[y] += scores.token[t * n + y];
-        list[k * n + y] = into[(b - 1 - k) * n + y] + inner[y] + scores.begin[t] + scores.length[k * n + y];
-        inner[y] += scores.inside[t];
-        possible |= inner[y] > -INFINITE;
-      }
-      if (!possible) return k + 1;
+      const Index start = b - 1 - k;
+      const double *of_start = into + start * width, *of_token = token + start * width, *of_size = length.data() + k * width;
+      const double beginning = scores.begin[first + start], inside = scores.inside[first + start];
+      visit(k, [=](Index y) __attribute__((always_inline)) {
+        const double covered = sum[y] + of_token[y];
+        sum[y] = covered + inside;
+        return of_start[y] + covered + beginning + of_size[y];
+      });
+      if (inside == -INFINITE || (restricted && !any(inner, -INFINITE))) return k + 1;
     }
     return limit;
   }
 
   // Pool all segmentations of a sequence; leave its best last label in `last`.
-  double forward(Index first, Index tokens, Index &last) const {
-    for (Index y = 0; y < n; ++y) into[y] = 0.0;
+  template <bool SOFT> LATENTSTRUCT_INLINE double forward(Index first, Index tokens, Index &last) const {
+    std::fill_n(into, width, 0.0);
     for (Index b = 1; b <= tokens; ++b) {
       if (b > 1) {
-        const double *end = ends + (b - 1) * n;
-        for (Index x = 0; x < n; ++x)
-          for (Index y = 0; y < n; ++y) list[x * n + y] = end[x] + scores.transition[x * n + y];
-        pool(n, into + (b - 1) * n, before + (b - 1) * n);
+        const Index at = (b - 1) * width;
+        begin_pool(before + at);
+        for (Index x = 0; x < n; ++x) {
+          const double end = ends[at + x], *row = transition.data() + x * width;
+          consider<SOFT>(x, before + at, [=](Index y) __attribute__((always_inline)) { return end + row[y]; });
+        }
+        end_pool<SOFT>(n, into + at);
       }
-      pool(score_segments(first, b), ends + b * n, size + b * n);
+      Index *chosen = size + b * width;
+      begin_pool(chosen);
+      const Index count = each_segment(first, b, [&](Index k, auto score) __attribute__((always_inline)) {
+        consider<SOFT>(k, chosen, score);
+      });
+      end_pool<SOFT>(count, ends + b * width);
     }
-    const double *end = ends + tokens * n;
+    const double *end = ends + tokens * width;
     last = 0;
     for (Index y = 1; y < n; ++y) last = end[y] > end[last] ? y : last;
     double total = 0.0;
-    if (temperature == 0.0 || end[last] == -INFINITE) return end[last];
+    if (!SOFT || end[last] == -INFINITE) return end[last];
     for (Index y = 0; y < n; ++y) total += exp_of((end[y] - end[last]) / temperature);
     return end[last] + temperature * log_of(total);
   }
 
-  double share_of(double score, double value, bool chosen) const {
-    if (temperature == 0.0) return chosen ? 1.0 : 0.0;
-    return exp_of((score - value) / temperature);
+  // Turn `count` rows of scores in `list` into their shares of `values` times `factors`.
+  LATENTSTRUCT_INLINE void share(Index count, const double *values, const double *factors) const {
+    exponentiate(count, values);
+    for (Index k = 0; k < count; ++k) {
+      double *row = list + k * width;
+      each([=](Index y) __attribute__((always_inline)) { row[y] *= factors[y]; });
+    }
   }
 
-  // Turn `count` rows of scores in `list` into shares of `values` times `factors`; nothing is shared by a factor of 0.
-  void share(Index count, const double *values, const double *factors, const Index *chosen) const {
-    for (Index k = 0; k < count; ++k)
-      for (Index y = 0; y < n; ++y) {
-        const double share = share_of(list[k * n + y], values[y], k == chosen[y]);
-        list[k * n + y] = factors[y] != 0.0 ? factors[y] * share : 0.0;
-      }
-  }
-
-  // Add the counts of a sequence, from the shares of its last labels on.
-  void backward(Index first, Index tokens, double *token, double *begin, double *transition, double *length) const {
+  // Add the counts of a sequence of a value, times a weight.
+  LATENTSTRUCT_INLINE void backward(Index first, Index tokens, double value, double weight, double *begin) const {
+    std::fill_n(of_end, (tokens + 1) * width, 0.0);
+    std::fill_n(of_start, (tokens + 1) * width, 0.0);
+    std::fill_n(of_token, tokens * width, 0.0);
+    for (Index y = 0; y < n && value > -INFINITE; ++y)
+      of_end[tokens * width + y] = weight * exp_of((ends[tokens * width + y] - value) / temperature);
     for (Index b = tokens; b > 0; --b) {
-      if (b < tokens) {
-        for (Index x = 0; x < n; ++x)
-          for (Index y = 0; y < n; ++y) list[x * n + y] = ends[b * n + x] + scores.transition[x * n + y];
-        share(n, into + b * n, of_start + b * n, before + b * n);
+      const Index at = b * width;
+      if (b < tokens && any(of_start + at, 0.0)) {
         for (Index x = 0; x < n; ++x) {
-          for (Index y = 0; y < n; ++y) transition[x * n + y] += list[x * n + y];
-          of_end[b * n + x] += sum_of(list + x * n, n);
+          const double end = ends[at + x], *row = transition.data() + x * width;
+          double *scored = list + x * width;
+          each([=](Index y) __attribute__((always_inline)) { scored[y] = end + row[y]; });
+        }
+        share(n, into + at, of_start + at);
+        for (Index x = 0; x < n; ++x) {
+          of_end[at + x] += sum_row(list + x * width);
+          add(list + x * width, of_transition + x * width);
         }
       }
-      if (temperature == 0.0) {
-        add_best(first, b, token, begin, length);
-        continue;
-      }
-      const Index count = score_segments(first, b);
-      share(count, ends + b * n, of_end + b * n, size + b * n);
-      for (Index y = 0; y < n; ++y) inner[y] = 0.0;
+      if (!any(of_end + at, 0.0)) continue;
+      const Index count = each_segment(first, b, [&](Index k, auto score) __attribute__((always_inline)) {
+        double *row = list + k * width;
+        each([=](Index y) __attribute__((always_inline)) { row[y] = score(y); });
+      });
+      share(count, ends + at, of_end + at);
+      std::fill_n(inner, width, 0.0);
       for (Index k = count - 1; k >= 0; --k) {
-        const Index t = first + b - 1 - k;
-        for (Index y = 0; y < n; ++y) {
-          const double part = list[k * n + y];
-          of_start[(b - 1 - k) * n + y] += part;
-          length[k * n + y] += part;
-          inner[y] += part;
-          token[t * n + y] += inner[y];
-        }
-        begin[t] += sum_of(list + k * n, n);
+        const Index start = b - 1 - k;
+        const double *row = list + k * width;
+        begin[first + start] += sum_row(row);
+        add(row, of_start + start * width);
+        add(row, of_length + k * width);
+        add(row, inner);
+        add(inner, of_token + start * width);
       }
     }
   }
 
-  // Add the counts of the best segments before place b.
-  void add_best(Index first, Index b, double *token, double *begin, double *length) const {
-    for (Index y = 0; y < n; ++y) {
-      const double part = of_end[b * n + y];
-      if (part == 0.0) continue;
-      const Index k = size[b * n + y], start = b - 1 - k;
-      of_start[start * n + y] += part;
-      length[k * n + y] += part;
-      begin[first + start] += part;
-      for (Index t = first + start; t < first + b; ++t) token[t * n + y] += part;
+  // Add the counts of the best segmentation of a sequence times a weight; `last` is its last label.
+  LATENTSTRUCT_INLINE void add_best(Index first, Index tokens, Index last, double weight, const Counts &counts, Index place) const {
+    for (Index b = tokens, y = last; b > 0;) {
+      const Index k = size[b * width + y], start = b - 1 - k;
+      counts.length[(place * scores.longest + k) * n + y] += weight;
+      counts.begin[first + start] += weight;
+      for (Index t = first + start; t < first + b; ++t) counts.token[t * n + y] += weight;
+      b = start;
+      if (b == 0) break;
+      const Index x = before[b * width + y];
+      counts.transition[(place * n + x) * n + y] += weight;
+      y = x;
     }
   }
 };
 
-LATENTSTRUCT_CLONES void pool_sequences(const Index *offsets, std::size_t count, const Scores &scores,
-                                        double temperature, const double *weights, bool together, double *values,
-                                        const Counts &counts) {
+template <bool FEW>
+LATENTSTRUCT_INLINE void pool_with(const Index *offsets, std::size_t count, const Scores &scores, double temperature,
+                                   const double *weights, bool together, double *values, const Counts &counts) {
   Index most = 1;
   for (std::size_t k = 0; k < count; ++k) most = std::max(most, offsets[k + 1] - offsets[k]);
-  const Sequence sequence(scores, temperature, most);
-  const Index n = scores.n;
+  Sequence<FEW> sequence(scores, temperature, most);
+  const Index n = scores.n, width = sequence.width;
   for (std::size_t k = 0; k < count; ++k) {
     const Index first = offsets[k], tokens = offsets[k + 1] - first, place = together ? 0 : static_cast<Index>(k);
     values[k] = 0.0;
     if (tokens == 0) continue;
     Index last = 0;
-    values[k] = sequence.forward(first, tokens, last);
-    std::fill_n(sequence.of_end, (tokens + 1) * n, 0.0);
-    std::fill_n(sequence.of_start, (tokens + 1) * n, 0.0);
-    for (Index y = 0; y < n; ++y) {
-      const double end = sequence.ends[tokens * n + y];
-      if (end > -INFINITE) sequence.of_end[tokens * n + y] = weights[k] * sequence.share_of(end, values[k], y == last);
+    sequence.load(first, tokens);
+    if (temperature == 0.0) {
+      values[k] = sequence.template forward<false>(first, tokens, last);
+      if (values[k] > -INFINITE) sequence.add_best(first, tokens, last, weights[k], counts, place);
+      continue;
     }
-    sequence.backward(first, tokens, counts.token, counts.begin, counts.transition + place * n * n,
-                      counts.length + place * scores.longest * n);
+    values[k] = sequence.template forward<true>(first, tokens, last);
+    std::fill_n(sequence.of_transition, (n + scores.longest) * width, 0.0);
+    sequence.backward(first, tokens, values[k], weights[k], counts.begin);
+    add_narrow(sequence.of_token, tokens, n, width, counts.token + first * n);
+    add_narrow(sequence.of_transition, n, n, width, counts.transition + place * n * n);
+    add_narrow(sequence.of_length, scores.longest, n, width, counts.length + place * scores.longest * n);
   }
+}
+
+LATENTSTRUCT_CLONES void pool_sequences(const Index *offsets, std::size_t count, const Scores &scores,
+                                        double temperature, const double *weights, bool together, double *values,
+                                        const Counts &counts) {
+  if (scores.n <= BLOCK) pool_with<true>(offsets, count, scores, temperature, weights, together, values, counts);
+  else pool_with<false>(offsets, count, scores, temperature, weights, together, values, counts);
 }
 
 // Write the values of sequences pooled at ε >= 0, and the counts times weights.

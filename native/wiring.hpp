@@ -1,4 +1,13 @@
-// Factor graphs as the propagation kernels look them up; latentstruct.kernels.propagation describes the fields.
+// Factor graphs as the propagation kernels look them up; `Wiring` in inference/wiring.py describes the fields.
+//
+// All arrays are flat. Messages m_{f→v} run from factors to variables; scope entry e stands for the pair (factor_of[e],
+// scopes[e]) and its message has the entries message_at[e] … message_at[e + 1]. Only factors of two or more variables
+// send messages: smaller ones are folded into the unary terms beforehand. Potentials and messages of the selected graphs
+// are compact: those of selected graph k begin at unary_at[k], tables_at[k] and messages_at[k].
+//
+// ε_y is the temperature of outputs, ε_h that of hidden variables. Where both are equal, callers pass `hidden` all False,
+// so that every variable is pooled alike; where they differ, ε_h > 0 is required. A message of -inf marks an impossible
+// state; no sum or maximum becomes NaN.
 #pragma once
 #include <algorithm>
 #include <vector>

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-# The instructions that a processor must have, and settings of OpenBLAS and numba that use no later ones.
+# The instructions that a processor must have, and settings of OpenBLAS that use no later ones.
 VARIANTS = {
-    "baseline": ("sse2", {"OPENBLAS_CORETYPE": "Prescott", "NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}),
-    "haswell": ("avx2", {"OPENBLAS_CORETYPE": "Haswell", "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""}),
+    "baseline": ("sse2", {"OPENBLAS_CORETYPE": "Prescott"}),
+    "haswell": ("avx2", {"OPENBLAS_CORETYPE": "Haswell"}),
     "skylakex": ("avx512f", {"OPENBLAS_CORETYPE": "SkylakeX"}),
 }
 # Files whose tests compare trainings, which another order of summation changes most.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Findings", "Table"]
 
-PACKAGES = ("latentstruct", "numpy", "scipy", "scikit-learn", "numba", "matplotlib")
+PACKAGES = ("latentstruct", "numpy", "scipy", "scikit-learn", "matplotlib")
 TEXT_WIDTH = 110
 PLOT_SIZE = (7.2, 4.6)
 """Width and height of plots in inches."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native import motif as kernels
 from latentstruct.core.types import Vector
-from latentstruct.kernels import motif as kernels
 from latentstruct.tasks.motif.starts import MotifGrower
 from latentstruct.tasks.motif.task import Motif
 

@@ -3,61 +3,10 @@
 Public names are loaded when first used, so that the command answers at once.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
-
-_HOMES = {
-    "latentstruct.features.boxes": ("BoxFeatures",),
-    "latentstruct.persistence.checkpoints": ("Checkpoint",),
-    "latentstruct.features.rotated_views": ("RotatedViews",),
-    "latentstruct.estimators": (
-        "CRF",
-        "EarlyStopping",
-        "HiddenCRF",
-        "IterativeLSVM",
-        "KernelStructuralSVM",
-        "LatentSSVM",
-        "MarginalSSVM",
-        "MinEntropySSVM",
-        "ModLat",
-        "StructuralSVM",
-        "StructuredEstimator",
-        "StructuredPerceptron",
-    ),
-    "latentstruct.exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),
-    "latentstruct.features.windows": ("WindowFeatures",),
-    "latentstruct.metrics.hierarchies": ("tree_costs",),
-    "latentstruct.core.objective": ("Objective", "build_objective"),
-    "latentstruct.features.pairs": ("pair_feature_names", "pair_features"),
-    "latentstruct.estimators.paths": ("GroupNormPath", "groupnorm_path"),
-    "latentstruct.persistence.models": ("load",),
-    "latentstruct.core.protocols": ("Result", "Round", "Temperature"),
-    "latentstruct.core.regularizers": ("GroupNorm", "L2"),
-    "latentstruct.data.sequences": ("AlignmentInput", "SequenceTracks"),
-    "latentstruct.data.sharded": ("ShardedData",),
-    "latentstruct.solvers": (
-        "CCCP",
-        "LBFGS",
-        "AlternatingSubgradient",
-        "BlockAscent",
-        "Bundle",
-        "CuttingPlane",
-        "Dissimilarity",
-        "FrankWolfe",
-        "HingeSolver",
-        "Imputation",
-        "Perceptron",
-        "Proximal",
-        "SelfPaced",
-        "Subgradient",
-    ),
-    "latentstruct.metrics.strengths": ("comparable_strength",),
-    "latentstruct.tasks.graph.inputs": ("grid_graph",),
-    "latentstruct.data.trees": ("Tree",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+from latentstruct import estimators, solvers, tasks
+from latentstruct.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from latentstruct.core.objective import Objective, build_objective
@@ -66,20 +15,7 @@ if TYPE_CHECKING:
     from latentstruct.data.sequences import AlignmentInput, SequenceTracks
     from latentstruct.data.sharded import ShardedData
     from latentstruct.data.trees import Tree
-    from latentstruct.estimators import (
-        CRF,
-        EarlyStopping,
-        HiddenCRF,
-        IterativeLSVM,
-        KernelStructuralSVM,
-        LatentSSVM,
-        MarginalSSVM,
-        MinEntropySSVM,
-        ModLat,
-        StructuralSVM,
-        StructuredEstimator,
-        StructuredPerceptron,
-    )
+    from latentstruct.estimators import *  # noqa: F403
     from latentstruct.estimators.paths import GroupNormPath, groupnorm_path
     from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError, InputError
     from latentstruct.features.boxes import BoxFeatures
@@ -90,41 +26,32 @@ if TYPE_CHECKING:
     from latentstruct.metrics.strengths import comparable_strength
     from latentstruct.persistence.checkpoints import Checkpoint
     from latentstruct.persistence.models import load
-    from latentstruct.solvers import (
-        CCCP,
-        LBFGS,
-        AlternatingSubgradient,
-        BlockAscent,
-        Bundle,
-        CuttingPlane,
-        Dissimilarity,
-        FrankWolfe,
-        HingeSolver,
-        Imputation,
-        Perceptron,
-        Proximal,
-        SelfPaced,
-        Subgradient,
-    )
+    from latentstruct.solvers import *  # noqa: F403
     from latentstruct.tasks import *  # noqa: F403
 
+__version__ = "0.1.0"
 
-def _structures() -> dict[str, Any]:
-    """Return the structures and their inputs, which are the classes that `latentstruct.tasks` imports."""
-    found = vars(import_module("latentstruct.tasks"))
-    return {name: value for name, value in found.items() if name[0] != "_" and isinstance(value, type)}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME_OF:
-        return getattr(import_module(_HOME_OF[name]), name)
-    if name == "__all__":
-        return __dir__()
-    # Names of modules are in small letters, and need no structures to be loaded.
-    if name[0].isupper() and name in (structures := _structures()):
-        return structures[name]
-    raise AttributeError(f"module 'latentstruct' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*_HOME_OF, *_structures()])
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "core.objective": ("Objective", "build_objective"),
+        "core.protocols": ("Result", "Round", "Temperature"),
+        "core.regularizers": ("GroupNorm", "L2"),
+        "data.sequences": ("AlignmentInput", "SequenceTracks"),
+        "data.sharded": ("ShardedData",),
+        "data.trees": ("Tree",),
+        "estimators": estimators.__all__,
+        "estimators.paths": ("GroupNormPath", "groupnorm_path"),
+        "exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),
+        "features.boxes": ("BoxFeatures",),
+        "features.pairs": ("pair_feature_names", "pair_features"),
+        "features.rotated_views": ("RotatedViews",),
+        "features.windows": ("WindowFeatures",),
+        "metrics.hierarchies": ("tree_costs",),
+        "metrics.strengths": ("comparable_strength",),
+        "persistence.checkpoints": ("Checkpoint",),
+        "persistence.models": ("load",),
+        "solvers": solvers.__all__,
+        "tasks": (*tasks.__all__, "CandidateDocuments", "DetectionInput", "GapCosts", "GraphInput", "grid_graph"),
+    },
+)

@@ -21,7 +21,7 @@ from latentstruct.cli import main
 try:
     main()
 finally:
-    heavy = [name for name in ("numpy", "numba", "matplotlib") if name in sys.modules]
+    heavy = [name for name in ("numpy", "matplotlib") if name in sys.modules]
     assert not heavy, heavy
 """
 

@@ -14,10 +14,8 @@ from latentstruct.core.oracles import FixedOracle, SlackOracle, TaskOracle
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.plane_store import gram_of
-from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.planes.memory import least_useful
-from latentstruct.planes.plane import Plane, Planes, no_rows
+from latentstruct.planes.plane import Atoms, Plane, Planes, Rows, no_rows
 from latentstruct.planes.store import RULES, PlaneStore
 from latentstruct.solvers.bundle import remembered_total
 from latentstruct.tasks import Chain, Multiclass
@@ -173,6 +171,13 @@ def kept(store, example):
     return slopes, store.slots.offset[example, :count], store.slots.alpha[example, :count]
 
 
+def gram(store, example):
+    """The Gram matrix of the kept planes of one example."""
+    slots = store.slots
+    side, corner, count = slots.side[example], slots.corner[example], slots.count[example]
+    return slots.gram[corner : corner + side * side].reshape(side, side)[:count, :count]
+
+
 def dual_value(store, w):
     """−½‖w‖² + Σ c α b."""
     return -0.5 * w @ w + store.combination().offset
@@ -225,7 +230,7 @@ class Trial:
             assert 1 <= len(alpha) <= store.most
             assert (alpha >= 0.0).all()
             close(alpha.sum(), 1.0)
-            close(gram_of.py_func(i, store.slots)[: len(alpha), : len(alpha)], slopes @ slopes.T)
+            close(gram(store, i), slopes @ slopes.T)
             mixed = store.slots.mixed[i]
             for p, (g, b) in enumerate(zip(slopes, offsets, strict=True)):
                 assert mixed[p] or any(b == b0 and np.allclose(g, g0, atol=1e-12) for g0, b0 in self.given[i])
@@ -717,3 +722,23 @@ def fits(first, most_bytes):
     except InputError:
         return False
     return True
+
+
+def test_kernels_refuse_examples_that_do_not_exist():
+    planes = Planes.from_matrix(np.eye(3), np.zeros(3), np.zeros(3))
+    store = PlaneStore(planes, np.ones(3))
+    for example in (-1, 3):
+        with pytest.raises(ValueError, match="kept examples"):
+            store.ascend(np.array([example]), np.zeros(3))
+    with pytest.raises(ValueError, match="lengths"):
+        store.ascend(np.arange(3), np.zeros(2))
+
+
+@pytest.mark.parametrize("rule", ["plain", "away", "pairwise", "smo"])
+def test_weights_that_are_no_numbers_move_no_mass(rule):
+    store = PlaneStore(Planes.from_matrix(np.eye(3), np.zeros(3), np.zeros(3)), np.ones(3))
+    store.append(np.arange(3), Planes.from_matrix(2.0 * np.eye(3), np.ones(3), np.zeros(3)), np.zeros(3))
+    gaps, _, gain = store.ascend(np.arange(3), np.full(3, np.nan), rule)
+    assert np.isnan(gaps).all()
+    assert gain == 0.0
+    assert store.slots.alpha[:, 0].tolist() == [1.0, 1.0, 1.0]

@@ -270,19 +270,19 @@ def test_pacing_goes_on_where_most_losses_are_zero():
 
 
 def test_an_interrupt_while_planes_are_moved_leaves_them_whole(monkeypatch):
-    from latentstruct.planes import memory as plane_room
+    from latentstruct.planes import memory
 
     X, Y = hidden_data(5, n=60)
-    close_up = plane_room.kernels.close_up
+    compact = memory.kernels.compact
     calls = []
 
     def interrupted(*arguments):
-        close_up(*arguments)
+        compact(*arguments)
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(plane_room.kernels, "close_up", interrupted)
+    monkeypatch.setattr(memory.kernels, "compact", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = LatentSSVM(States(), C=3.0, solver="block_ascent").fit(X, Y)
     assert len(calls) >= 2

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latentstruct.kernels.simplex_qp import solve_simplex_qp
+from latentstruct._native.simplex_qp import solve_simplex_qp
 
 MAX_STEPS = 100_000
 

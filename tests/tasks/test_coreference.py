@@ -10,11 +10,11 @@ from scipy import sparse
 
 import reference
 from latentstruct import LatentSSVM, StructuralSVM
+from latentstruct._native import clustering
+from latentstruct._native.pairs import distinct_rows
 from latentstruct.core.protocols import Temperature
 from latentstruct.data.documents import Document, Mention
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import clustering, forest
-from latentstruct.kernels.pairs import distinct_rows
 from latentstruct.tasks import Coreference, CorrelationClustering
 from latentstruct.testing import check_task
 from latentstruct_papers import lssvm_coref
@@ -164,7 +164,7 @@ def test_spanning_tree_is_that_of_kruskal(seed, n_items, kind):
         "one": np.ones(n_pairs),
     }[kind]
     link, height = np.empty(n_items, dtype=np.int64), np.empty(n_items)
-    forest.spanning_tree(scores, n_items, link, height)
+    clustering.spanning_tree(scores, link, height)
     pairs = list(combinations(range(n_items), 2))
     taken, labels = [], list(range(n_items))
     for p in np.argsort(-scores, kind="stable"):

@@ -23,8 +23,8 @@ import reference
 from latentstruct import (
     StructuralSVM,
 )
+from latentstruct._native.measures import best_f_table
 from latentstruct.core.protocols import Prediction
-from latentstruct.kernels.measures import best_f_table
 from latentstruct.tasks.measure.set_losses import TableLoss, TwoClasses
 from latentstruct.tasks.measure.task import MEASURES, Measure
 from latentstruct.testing import check_task

@@ -117,9 +117,9 @@ def test_memory_that_is_not_there_is_told(monkeypatch):
     def no_memory(*_):
         raise MemoryError
 
-    monkeypatch.setattr("latentstruct.kernels.parsing.best_trees", no_memory)
-    monkeypatch.setattr("latentstruct.kernels.inside_outside.pool_trees", no_memory)
-    monkeypatch.setattr("latentstruct.kernels.inside_outside.probable_labels", no_memory)
+    monkeypatch.setattr("latentstruct._native.parsing.best_trees", no_memory)
+    monkeypatch.setattr("latentstruct._native.parsing.pool_trees", no_memory)
+    monkeypatch.setattr("latentstruct._native.parsing.probable_labels", no_memory)
     for call in (
         lambda: task.decode(batch, w, Temperature()),
         lambda: task.planes(batch, w, "free", Temperature()),

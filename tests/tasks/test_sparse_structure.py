@@ -24,8 +24,7 @@ from latentstruct import (
 )
 from latentstruct.core.validation import check_sparse
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.planes.plane import Planes, Slopes
+from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes
 from latentstruct.planes.store import PlaneStore
 from latentstruct.tasks.inputs import check_matrix
 

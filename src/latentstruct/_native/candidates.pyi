@@ -28,3 +28,28 @@ def pool_renyi(
     /,
 ) -> None:
     """Pool latents by Rényi entropy of order α: values[i] = smax_{ε_y} over y of losses (one per group) + G_α(y)."""
+
+def best_candidates(
+    scores: NDArray[np.float64],
+    labels: Indices,
+    extra: NDArray[np.float64],
+    truth: Indices,
+    winners: Indices,
+    values: Vector,
+    /,
+) -> None:
+    """values[i] = max_c scores[c, i] + extra[truth[i], labels[c]]; winners[i] is the first c that reaches it."""
+
+def best_classes(
+    scores: NDArray[np.float64],
+    extra: NDArray[np.float64],
+    lines: Indices,
+    best: Indices,
+    values: Vector,
+    losses: Vector,
+    /,
+) -> None:
+    """values[i] = max_y scores[i, y] + extra[lines[i], y]; best[i] is the first y that reaches it.
+
+    losses[i] is what was added to it. A value that is no number is the highest.
+    """

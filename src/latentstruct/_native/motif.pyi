@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.kernels.motif import Layout, Tables
+from latentstruct.tasks.motif.layout import Layout, Tables
 
 Letters = NDArray[np.uint8]
 Indices = NDArray[np.int64]

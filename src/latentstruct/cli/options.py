@@ -336,7 +336,8 @@ class ConvexOptions(TrainOptions):
 
     def _solver(self, n_examples: int, seed: int) -> Any:
         """Return the solver with the seed; by name where the seed changes nothing."""
-        from latentstruct.estimators import SOLVERS
+        from latentstruct import solvers
+        from latentstruct.solvers.selection import SOLVERS
 
         name: str = self.solver
         # Workers of a cluster return sums over examples, which no seed has a part in.
@@ -344,7 +345,7 @@ class ConvexOptions(TrainOptions):
             name = "block_ascent"
         if not seed or name == "auto":
             return name
-        solver = SOLVERS[name]()
+        solver = getattr(solvers, SOLVERS[name])()
         return solver.set_params(random_state=seed) if "random_state" in solver.get_params() else name
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.candidates import pool_candidates
 from latentstruct.core.types import Indices, Vector
-from latentstruct.kernels.candidates import pool_candidates
 from latentstruct.planes.plane import Slopes
 
 FINEST_STEP = 10

@@ -224,10 +224,12 @@ class TaskOracle(BaseOracle):
         return Planes.joined(thread_map(lambda part: self._planes(w, part), parts, self.n_jobs))
 
     def _marked(self, found: P) -> P:
-        """Return a plane or planes with the knowledge of whether they are below."""
+        """Return a plane or planes, which nobody else holds, with the knowledge of whether they are below."""
         if self.mode == "clamped" and not self.task.latent:
-            return replace(found, exact=True)
-        return replace(found, below=self._hard or bool(np.all(found.exact)))
+            found.exact = True
+        else:
+            found.below = self._hard or bool(np.all(found.exact))
+        return found
 
     @property
     def _floored(self) -> bool:

@@ -18,6 +18,8 @@ from latentstruct.parallel.threads import Chunks
 from latentstruct.planes.plane import Plane, Planes, Slopes
 
 Mode = Literal["free", "augmented", "clamped"]
+MODES: dict[Mode, int] = {"free": 0, "augmented": 1, "clamped": 2}
+"""The numbers by which kernels know the modes."""
 
 
 class Temperature(NamedTuple):

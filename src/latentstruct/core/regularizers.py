@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
 
 from latentstruct.core.formatting import show
+from latentstruct.core.parameters import Parametrized, clone
 from latentstruct.core.protocols import StateGroups, Task
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_unmasked
@@ -18,7 +18,7 @@ SMALLEST_SQUARE = 1e-280
 STATE_GROUPS = {"states": False, "shared_states": True}
 
 
-class BaseRegularizer(BaseEstimator):
+class BaseRegularizer(Parametrized):
     """Defaults of regularizers; see `latentstruct.core.protocols.Regularizer`."""
 
     half_square: bool = False

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn.base import clone
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse
+from latentstruct.core.parameters import clone
 from latentstruct.exceptions import InputError
 
 T = TypeVar("T")

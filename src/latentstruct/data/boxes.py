@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.measures import overlap_table
 from latentstruct.core.formatting import show
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import as_reals
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.boxes import overlap_table
 
 __all__ = ["ASPECTS", "LIMIT", "SIZES", "STEP", "check_boxes", "grid_boxes", "nearest_box", "overlaps"]
 

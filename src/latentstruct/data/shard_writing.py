@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
-from scipy import sparse
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.validation import check_sparse
 from latentstruct.data.shard_files import (
     FORMAT,
@@ -109,9 +109,9 @@ def packing_tasks() -> list[str]:
 
 def is_own(task: BaseTask) -> bool:
     """Tell whether a task is the user's own, so that no file can name it."""
-    from latentstruct.persistence.models import PARTS
+    from latentstruct.persistence.models import in_library
 
-    return PARTS.get(type(task).__name__) is not type(task)
+    return not in_library(task)
 
 
 def has_learned(task: BaseTask) -> bool:
@@ -145,7 +145,7 @@ def repeatable(blocks: Any) -> Callable[[], Iterator[tuple[Any, Any]]]:
             if not isinstance(block, tuple | list) or len(block) != 2:
                 raise InputError(f"block {number} is {show(block)}; expected a pair (X, Y): give pairs")
             X, Y = block
-            if sparse.issparse(X):
+            if issparse(X):
                 check_sparse(X, f"X of block {number}")
             if length_of(X) == 0 and (Y is None or length_of(Y) == 0):
                 empty = X, Y
@@ -234,7 +234,7 @@ def _joined(parts: list[Any]) -> Any:
     """Return the examples, or outputs, of several blocks as one collection."""
     if len(parts) == 1:
         return parts[0]
-    if any(sparse.issparse(part) for part in parts):
+    if any(issparse(part) for part in parts):
         return sparse.vstack(parts, format="csr")
     # Tables of other libraries may list their columns, not their rows.
     parts = [np.asarray(part) if len(getattr(part, "shape", ())) > 1 else part for part in parts]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.lazy import ndimage
 from latentstruct.data.boxes import Boxes, check_boxes
 from latentstruct.data.images import ImageFiles
 from latentstruct.datasets.home import CURE, Home, check_range, loader, read_whole_numbers
@@ -342,8 +343,6 @@ def load_msrc_animals(data_home: Home = None) -> Photographs:
 
 def _region_boxes(mask: NDArray[np.bool_]) -> Boxes:
     """Return the extents of the connected regions of a mask that are not small against the whole."""
-    from scipy import ndimage
-
     regions, n_regions = ndimage.label(mask, np.ones((3, 3)))
     shares = np.bincount(regions.ravel(), minlength=n_regions + 1)[1:] / mask.sum()
     extents = [

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.lazy import sparse
 from latentstruct.datasets.home import CURE, Home, dataset_file, loader
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.io.ranking import Queries, read_queries
@@ -34,9 +34,9 @@ class SplitSamples:
         The classes.
     """
 
-    train_X: NDArray[np.float64] | csr_array
+    train_X: "NDArray[np.float64] | sparse.csr_array"
     train_y: NDArray[np.int64]
-    test_X: NDArray[np.float64] | csr_array
+    test_X: "NDArray[np.float64] | sparse.csr_array"
     test_y: NDArray[np.int64]
 
     __repr__ = short_repr
@@ -107,10 +107,10 @@ class Reuters:
         The word of each column.
     """
 
-    train_X: csr_array
+    train_X: "sparse.csr_array"
     train_topics: list[tuple[str, ...]]
     train_ids: list[str]
-    test_X: csr_array
+    test_X: "sparse.csr_array"
     test_topics: list[tuple[str, ...]]
     test_ids: list[str]
     vocabulary: list[str]
@@ -175,7 +175,7 @@ def load_reuters(paths: list[Path]) -> Reuters:
     return Reuters(*train, *test, vocabulary)
 
 
-def _read_stories(source: Source, n_words: int) -> tuple[csr_array, list[tuple[str, ...]], list[str]]:
+def _read_stories(source: Source, n_words: int) -> "tuple[sparse.csr_array, list[tuple[str, ...]], list[str]]":
     """Return words, topics and numbers of the stories of one part."""
     rows = SparseRows(source, n_words)
     topics: list[tuple[str, ...]] = []

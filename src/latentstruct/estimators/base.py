@@ -10,25 +10,34 @@ from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils import ClassifierTags, Tags
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import sklearn
 from latentstruct.core.objective import Objective, Rescaling, build_objective
-from latentstruct.core.protocols import Batch, Callback, Checkpointer, Classifier, Regularizer, Result, Starts
+from latentstruct.core.protocols import (
+    Batch,
+    Callback,
+    Checkpointer,
+    Classifier,
+    LatentTask,
+    Regularizer,
+    Result,
+    Starts,
+)
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import as_reals, check_choice, check_flag, copied
 from latentstruct.data.sharded import ShardedData
 from latentstruct.estimators.data_placement import DataPlacement, data_placement
 from latentstruct.estimators.early_stopping import EarlyStopping, Validation, check_early_stopping
 from latentstruct.estimators.identity import training_identity
+from latentstruct.estimators.metadata import MetadataRequests
 from latentstruct.estimators.notebook import FittedRepr
 from latentstruct.estimators.predicting import Predicting, check_weights
 from latentstruct.estimators.reports import RoundPrinter, begin_callback, warn_about_training
 from latentstruct.estimators.states import StateSelection
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.shards import Shards
-from latentstruct.parallel.threads import effective_jobs
+from latentstruct.parallel.threads import effective_jobs, one_blas_thread
 from latentstruct.persistence.checkpoints import open_checkpoint
 from latentstruct.persistence.fingerprint import digest
 from latentstruct.solvers.base import BaseSolver
@@ -71,7 +80,7 @@ class TrainingRun(NamedTuple):
     fingerprint: str
 
 
-class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstimator):
+class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRequests):
     """Common part of all estimators; subclasses fix temperature, margin and regularizer.
 
     Fitted attributes
@@ -133,22 +142,22 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
             return super().__sklearn_clone__()
         alike = copy(self)
         alike.executor = None
-        cloned = BaseEstimator.__sklearn_clone__(alike)
+        cloned = super(BaseStructuredEstimator, alike).__sklearn_clone__()
         cloned.executor = self.executor
         return cloned
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a file holds of a trained model: no client of a cluster, which is of this process."""
-        state = super().__getstate__()
+        state = vars(self).copy()
         connected = not (self.executor is None or isinstance(self.executor, str))
         return {**state, "executor": None} if connected and hasattr(self, "coef_") else state
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn whether this classifies, so that folds are stratified."""
         tags = super().__sklearn_tags__()
         if isinstance(self.task, BaseTask) and self.task.tags.classifier:
             tags.estimator_type = "classifier"
-            tags.classifier_tags = ClassifierTags(multi_class=not self.task.tags.binary)
+            tags.classifier_tags = sklearn.utils.ClassifierTags(multi_class=not self.task.tags.binary)
         return tags
 
     @property
@@ -170,18 +179,19 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
 
     def _starts(self, task: BaseTask, data: DataPlacement, H: Any, objective: Objective, compose: Compose) -> Starts:
         """Return where the starts begin."""
+        latent_task = cast(LatentTask, task)
 
         def of_sample() -> Objective:
             """Return the objective of the first shard."""
             assert data.sample is not None
             batch = data.sample()
             sampled = compose(task, batch, objective.plus.weights[: batch.n_examples])
-            starts = LatentStarts(task, batch, self.init, None, self.random_state, sampled.weights)
+            starts = LatentStarts(latent_task, batch, self.init, None, self.random_state, sampled.weights)
             return replace(sampled, starts=starts)
 
         if data.whole is None:
             return SampledStarts(objective, of_sample)
-        starts = LatentStarts(task, data.whole, self.init, H, self.random_state, objective.weights)
+        starts = LatentStarts(latent_task, data.whole, self.init, H, self.random_state, objective.weights)
         found = starts if data.batch is data.whole else SummedStarts(starts, objective.minus)
         if H is not None:
             # Latents that do not fit are refused before training begins.
@@ -255,7 +265,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, BaseEstima
     def _fit(self, given: FitInputs, compose: Compose) -> Self:
         """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
         n_jobs, task = self._check_fit(given)
-        with data_placement(self, task, given) as data:
+        with one_blas_thread(), data_placement(self, task, given) as data:
             weights = self._weights(data.batch.n_examples, given.sample_weight)
             objective = compose(task, data.batch, weights).in_threads(n_jobs)
             if data.cuts is not None:

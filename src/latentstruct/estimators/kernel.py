@@ -2,18 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.base import clone
-from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Batch, Callback, Temperature
+from latentstruct.core.parameters import available_if, clone
+from latentstruct.core.protocols import Batch, Callback, LatentTask, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_choice, copied
 from latentstruct.estimators.base import BaseStructuredEstimator, FitInputs
@@ -193,6 +191,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     """
 
     warm_start = False
+    task_: KernelTask = field(init=False)
 
     task: BaseTask = field(kw_only=False)
     kernel: Any = field(default="rbf", kw_only=False)
@@ -212,7 +211,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     max_seconds: float | None = None
     verbose: bool = False
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that folds of a precomputed kernel are cut both ways."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
@@ -300,7 +299,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         given = FitInputs(X, Y, sample_weight, callback, H, checkpoint=checkpoint)
         n_jobs, task = self._check_fit(given)
         task.learn(X, Y)
-        layout = self._layout(task, X)
+        layout = self._layout(cast(KernelTask, task), X)
         rows = self._kernel_rows(layout.matrix)
         limited = self.max_basis is not None
         exact = self.cuts == "all" or (self.cuts == "auto" and (limited or rows.n_rows <= EXACT_ROWS))
@@ -386,11 +385,12 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         self, layout: RowLayout, given: FitInputs
     ) -> tuple[KernelTask, Objective, Callable[[Vector], KernelTask]]:
         """Return the task, its objective as a function of all scores, and what makes the task out of final scores."""
-        task, Y, H = copied(self.task), given.Y, given.H
+        task, Y, H = cast(KernelTask, copied(self.task)), given.Y, given.H
         task.learn(given.X, Y)
-        batch = task.prepare(given.X, Y)
+        batch: Any = task.prepare(given.X, Y)
         unit = sparse.eye_array(layout.matrix.shape[0], format="csr")
         by_scores = with_inputs(task, unit.shape[0], bias=0.0)
+        scored: Any
         if task.latent:
             scored = replace(batch, inputs=InputRows(unit, n_vectors(by_scores)))
         else:
@@ -398,7 +398,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         objective = self._objective(by_scores, scored, self._weights(batch.n_examples, given.sample_weight))
         if task.latent:
             check_choice(self.init, ("task", "random"), "init")
-            latents = LatentStarts(task, batch, self.init, H, self.random_state)
+            latents = LatentStarts(cast(LatentTask, task), batch, self.init, H, self.random_state)
             objective = replace(objective, starts=ScoreStarts(latents, by_scores, scored))
         elif H is not None:
             raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
@@ -468,7 +468,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         """Return what a model file needs in addition to weights: arrays, and plain values."""
         arrays: dict[str, NDArray[Any]] = {"support": self.support_}
         vectors: Any = self.support_vectors_
-        if sparse.issparse(vectors):
+        if issparse(vectors):
             arrays |= {"indptr": vectors.indptr, "indices": vectors.indices, "vectors": vectors.data}
         elif vectors is not None:
             arrays["vectors"] = vectors

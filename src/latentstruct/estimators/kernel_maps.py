@@ -6,11 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpstrf
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, linalg, sklearn
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import as_reals
 from latentstruct.exceptions import InputError
@@ -53,9 +51,7 @@ class Kernel:
 
     def between(self, A: Matrix, B: Matrix) -> NDArray[np.float64]:
         """Return κ of all pairs of rows of A (n, d) and B (m, d), shape (n, m)."""
-        # Loading it takes longer than most predictions.
-        from sklearn.metrics import pairwise
-
+        pairwise = sklearn.metrics.pairwise
         with np.errstate(over="ignore", invalid="ignore"):
             if self.kind == "linear":
                 values = pairwise.linear_kernel(A, B)
@@ -175,7 +171,7 @@ class GramRows:
                 "X must be the kernel matrix of the training rows with kernel='precomputed', so as many rows as "
                 f"columns, found shape {gram.shape}: give such a matrix, or choose another kernel"
             )
-        values = gram.toarray() if sparse.issparse(gram) else gram
+        values = gram.toarray() if issparse(gram) else gram
         allowed = 1e-8 * max(float(np.abs(np.diag(values)).max()), 1e-300)
         for start in range(0, len(values), ROWS_TOGETHER):
             part = slice(start, start + ROWS_TOGETHER)
@@ -230,7 +226,7 @@ def resolve_gamma(gamma: Any, matrix: Matrix) -> float:
     named = isinstance(gamma, str)
     if named and gamma == "scale":
         with np.errstate(over="ignore", invalid="ignore"):
-            mean_square = (matrix.multiply(matrix) if sparse.issparse(matrix) else matrix**2).mean()
+            mean_square = (matrix.multiply(matrix) if issparse(matrix) else matrix**2).mean()
             variance = float(mean_square - matrix.mean() ** 2)
         if not np.isfinite(variance):
             raise InputError(
@@ -277,7 +273,7 @@ class Coordinates:
         """Return the coefficients a (r, V) of the pivots for weights (r, V)."""
         if len(self.pivots) == 0:
             return np.zeros((0, weights.shape[1]))
-        return solve_triangular(self.rows[self.pivots], weights, lower=True, trans="T")
+        return linalg.solve_triangular(self.rows[self.pivots], weights, lower=True, trans="T")
 
 
 def factorise(rows: KernelRows, tolerance: float, most: int | None = None, most_bytes: float = np.inf) -> Coordinates:
@@ -359,10 +355,10 @@ def _block_factor(
 ) -> tuple[Indices, NDArray[np.float64]]:
     """Return which candidates become pivots, in their order, and their columns (N, k) of the factor."""
     inner = columns[candidates]
-    factor, order, rank, _ = dpstrf(0.5 * (inner + inner.T), tol=least, lower=1)
+    factor, order, rank, _ = linalg.lapack.dpstrf(0.5 * (inner + inner.T), tol=least, lower=1)
     order = order[: int(rank)] - 1
     corner = np.tril(factor[: int(rank), : int(rank)])
-    block = solve_triangular(corner, columns[:, order].T, lower=True).T
+    block = linalg.solve_triangular(corner, columns[:, order].T, lower=True).T
     block[candidates[order]] = corner
     return candidates[order], block
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from latentstruct.core.capabilities import reasons
 from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import RenyiOracle
-from latentstruct.core.protocols import Batch, Mode, Prediction
+from latentstruct.core.protocols import Batch, Mode, Prediction, RenyiTask
 from latentstruct.core.regularizers import L2
 from latentstruct.core.types import Vector
 from latentstruct.estimators.latent import LatentEstimator
@@ -89,7 +89,8 @@ class MinEntropySSVM(LatentEstimator):
                 f"{type(task).__name__} cannot pool latents by Rényi entropy ({reason}): use LatentSSVM, or write the "
                 "structure as a CandidateTask"
             )
-        plus, minus = (RenyiOracle(task, batch, weights, mode, order=order) for mode in SIDES)
+        pooled = cast(RenyiTask, task)
+        plus, minus = (RenyiOracle(pooled, batch, weights, mode, order=order) for mode in SIDES)
         return Objective(L2(), plus, minus)
 
     def _scores(self, batch: Batch) -> Any:

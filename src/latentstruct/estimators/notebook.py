@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+
+from latentstruct.core.parameters import Parametrized
 
 # Colours are those of the notebook around the table, light or dark.
 STYLE = (
@@ -17,20 +18,14 @@ NAME = "text-align:left;font-weight:normal;opacity:0.75;padding:0.1em 1.2em 0.1e
 VALUE = "text-align:left;padding:0.1em 0;border:0"
 
 
-class FittedRepr:
+class FittedRepr(Parametrized):
     """Adds what training reached to the HTML of an estimator."""
 
-    def _repr_html_inner(self) -> str:
-        return super()._repr_html_inner() + fitted_table(self)  # type: ignore[misc]
-
-    def _repr_mimebundle_(self, **settings: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**settings)  # type: ignore[misc]
-        if "text/html" in bundle:
-            bundle["text/html"] += fitted_table(self)
-        return bundle
+    def _diagram(self) -> str:
+        return super()._diagram() + fitted_table(self)
 
 
-def fitted_table(estimator: BaseEstimator) -> str:
+def fitted_table(estimator: Any) -> str:
     """Return what training reached as a table in HTML; nothing for an estimator that is not fitted."""
     if not hasattr(estimator, "objective_") or not hasattr(estimator, "coef_"):
         return ""
@@ -41,7 +36,7 @@ def fitted_table(estimator: BaseEstimator) -> str:
     return f'<table class="latentstruct-fitted" style="{STYLE}"><tbody>{rows}</tbody></table>'
 
 
-def fitted_facts(estimator: BaseEstimator) -> list[tuple[str, str]]:
+def fitted_facts(estimator: Any) -> list[tuple[str, str]]:
     """Return names and values of what training reached."""
     reached = list(estimator.restart_objectives_)
     facts = [
@@ -60,7 +55,7 @@ def fitted_facts(estimator: BaseEstimator) -> list[tuple[str, str]]:
     return facts
 
 
-def _gap(estimator: BaseEstimator) -> str:
+def _gap(estimator: Any) -> str:
     if not math.isfinite(estimator.relative_gap_):
         return "unknown: the solver has no bound"
     if estimator.certified_:

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.base import clone
 
 from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.lazy import issparse
+from latentstruct.core.parameters import clone
 from latentstruct.core.regularizers import STATE_GROUPS, GroupNorm
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import as_reals, numbers_of
@@ -357,7 +357,7 @@ def largest_strength(
 
 def _second_moments(x: Any, bias: float) -> NDArray[np.float64]:
     """Return Σ_i x_i x_iᵀ of rows with the constant feature, if there is one."""
-    rows = x.toarray() if sparse.issparse(x) else x
+    rows = x.toarray() if issparse(x) else x
     if bias:
         rows = np.column_stack([rows, np.full(len(rows), bias)])
     return rows.T @ rows

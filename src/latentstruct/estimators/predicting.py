@@ -1,21 +1,19 @@
 """What trained estimators answer: predictions, latents, probabilities, losses and scores."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import chain
 from typing import Any, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
+from latentstruct.core.parameters import available_if, check_is_fitted
 from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Prediction, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.data.sharded import ShardedData
 from latentstruct.estimators.stored import StoredExamples, StoredPart, by_parts, joined, require_outputs
 from latentstruct.exceptions import InputError
-from latentstruct.parallel.threads import effective_jobs, thread_map
+from latentstruct.parallel.threads import effective_jobs, one_blas_thread, thread_map
 from latentstruct.progress.heartbeat import each
 from latentstruct.tasks.base import BaseTask, check_examples
 
@@ -31,7 +29,7 @@ def _has(name: str) -> Any:
     return available_if(lambda self: getattr(getattr(self, "task_", self.task).tags, name))
 
 
-def check_weights(estimator: BaseEstimator) -> None:
+def check_weights(estimator: Any) -> None:
     """Raise unless an estimator is fitted and its weights, which users may set, suit its task."""
     check_is_fitted(estimator, "coef_")
     found = np.shape(estimator.coef_)
@@ -66,7 +64,7 @@ class Predicting(StoredExamples):
         parts = (blocks[start : start + together] for start in range(0, len(blocks), together))
         decoded = chain.from_iterable(thread_map(self._decode_block, part, n_jobs) for part in parts)
         try:
-            with threadpool_limits(limits=1 if threaded else None, user_api="blas"):
+            with one_blas_thread() if threaded else nullcontext():
                 found = list(each(decoded, len(X), "examples decoded", DECODED_TOGETHER))
         except InputError:
             # With all examples in one batch, the error names the example by its place in X.

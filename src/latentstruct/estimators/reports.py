@@ -2,13 +2,13 @@
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from latentstruct.core.callers import user_stacklevel
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Result, Round
+from latentstruct.core.protocols import Classifier, Result, Round
 from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.persistence.checkpoints import FileCheckpointer, rounds_in
@@ -109,7 +109,7 @@ def _cause_of_zero(estimator: "BaseStructuredEstimator") -> str:
             f"C={estimator.C:g} is too small for a loss of all rows together (begin with comparable_strength, and try "
             "more), or the classes overlap too much for this loss (compare with 'rocarea')"
         )
-    classes: Any = task.classes_ if task.tags.classifier else ()
+    classes: Any = cast(Classifier, task).classes_ if task.tags.classifier else ()
     if len(classes) == 1:
         return f"all examples are of one class ({classes[0]}), so there is nothing to separate; give others too"
     better = "more restarts, better initial latents (init, H or coef_init) or a larger C"

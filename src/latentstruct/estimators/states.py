@@ -5,9 +5,9 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from latentstruct.core.formatting import show
+from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import StateWeights
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import check_choice

@@ -1,20 +1,20 @@
 """Estimators on examples that are stored in files: opened part by part, never all at once."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-import joblib
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from latentstruct.core.formatting import show
-from latentstruct.core.protocols import Batch
+from latentstruct.core.protocols import Batch, StateWeights
 from latentstruct.core.validation import copied
 from latentstruct.data.sharded import ShardedData
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.shards import LocalShards
-from latentstruct.parallel.threads import effective_jobs, thread_map
+from latentstruct.parallel.threads import effective_jobs, one_blas_thread, thread_map
+from latentstruct.persistence.fingerprint import digest
 from latentstruct.tasks.base import BaseTask
 
 
@@ -38,10 +38,10 @@ class StoredExamples:
         """Return the batches of a data set for the trained task, each opened when it is read."""
         task = copied(self.task_)
         with_states = task.tags.state_weights and type(task) is type(data.task)
-        if with_states and task.states is not None and data.task.states is None:
+        if with_states and _states(task) is not None and _states(data.task) is None:
             raise InputError(
                 f"{data.folder} was prepared for all states, but the model was pruned, or trained, with states="
-                f"{show(task.states)}; expected data for these: prepare them with task=model.task_, or use the model "
+                f"{show(_states(task))}; expected data for these: prepare them with task=model.task_, or use the model "
                 "that is not pruned"
             )
         adopt(task, data)
@@ -56,7 +56,7 @@ class StoredExamples:
         """Return what a function that decodes answers for each part; threads share the parts where that serves."""
         batches, threaded = self._stored_batches(data), self.task_.tags.threaded_decoding
         n_jobs = effective_jobs(self.n_jobs) if threaded else 1
-        with threadpool_limits(limits=1 if threaded else None, user_api="blas"):
+        with one_blas_thread() if threaded else nullcontext():
             return thread_map(lambda number: answer(StoredPart(batches[number])), range(len(batches)), n_jobs)
 
     def _stored_outputs(self, data: ShardedData, Y: Any) -> Any:
@@ -123,7 +123,7 @@ def adopt(task: BaseTask, data: ShardedData) -> None:
 
 def _alike(one: Any, other: Any) -> bool:
     """Tell whether two values of a parameter mean the same, whether lists or tuples, plain numbers or numpy's."""
-    if joblib.hash(one) == joblib.hash(other):
+    if digest(one) == digest(other):
         return True
     from latentstruct.persistence.models import encode
 
@@ -152,3 +152,8 @@ def refuse_stored(estimator: StoredExamples, X: Any) -> None:
             f"X is {show(X)}, but {type(estimator).__name__} needs all examples in memory: give X and Y, or use "
             "StructuralSVM, CRF or LatentSSVM"
         )
+
+
+def _states(task: BaseTask) -> Any:
+    """Return which latent states a task with `tags.state_weights` has, None for all."""
+    return cast(StateWeights, task).states

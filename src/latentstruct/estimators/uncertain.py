@@ -3,14 +3,14 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
-from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.core.formatting import show
-from latentstruct.core.protocols import Batch, Callback, LatentSites, Problem, Result
+from latentstruct.core.lazy import issparse, sparse
+from latentstruct.core.parameters import check_is_fitted
+from latentstruct.core.protocols import Batch, Callback, LatentLossTask, LatentSites, Problem, Result
 from latentstruct.core.types import Vector
 from latentstruct.estimators.base import FitInputs
 from latentstruct.estimators.latent import LatentEstimator
@@ -167,7 +167,7 @@ class ModLat(_Uncertain):
     @staticmethod
     def _model(task: BaseTask, batch: Batch, latent_features: Any) -> LatentModel:
         """Return P_θ with the given features Φ, checked."""
-        model = LatentModel(task, batch)
+        model = LatentModel(cast(LatentLossTask, task), batch)
         if latent_features is None:
             return model
         sizes = _example_sizes(model.sites, batch.n_examples)
@@ -185,7 +185,7 @@ class ModLat(_Uncertain):
                     f"latent_features[{i}] has shape {matrix.shape}, expected {expected}: give one line for each "
                     "latent of the known output, with the same columns for all"
                 )
-        any_sparse = any(sparse.issparse(matrix) for matrix in matrices)
+        any_sparse = any(issparse(matrix) for matrix in matrices)
         model.features = sparse.vstack(matrices, format="csr") if any_sparse else np.concatenate(matrices)
         return model
 
@@ -284,7 +284,7 @@ class IterativeLSVM(_Uncertain):
 
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Any:
         _require_latent_loss(self, task)
-        return DissimilarityObjective(LatentModel(task, batch), weights)
+        return DissimilarityObjective(LatentModel(cast(LatentLossTask, task), batch), weights)
 
     def _solver(self, objective: Problem) -> BaseSolver:
         return self._limits(Imputation(self.solver, self.inner))

@@ -10,9 +10,9 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from latentstruct.core.formatting import show
+from latentstruct.core.parameters import Parametrized
 from latentstruct.data.boxes import ASPECTS, LIMIT, SIZES, STEP, Boxes, check_boxes, check_grid, grid_boxes
 from latentstruct.data.images import require_vision
 from latentstruct.exceptions import FormatError, InputError
@@ -202,7 +202,7 @@ def box_geometry(boxes: Boxes, width: float, height: float) -> Values:
     return rows
 
 
-class BoxFeatures(BaseEstimator):
+class BoxFeatures(Parametrized):
     """Candidate boxes of images with a histogram of oriented gradients of each, and its place, size and shape.
 
     A box is described as if it had been brought to a square window and cut into cells, from one of several smaller

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack, vstack
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import sklearn, sparse
+from latentstruct.core.parameters import Parametrized, check_is_fitted
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.data.images import require_vision
 from latentstruct.exceptions import FormatError, InputError
@@ -47,7 +46,7 @@ _STATE_VERSION = 1
 class PatchGrid(NamedTuple):
     """The patches of one image: `features` (rows · columns, d), row by row, and the `shape` (rows, columns)."""
 
-    features: csr_array
+    features: "sparse.csr_array"
     shape: tuple[int, int]
 
 
@@ -203,7 +202,7 @@ def texture_descriptors(image: Any, patch: int, step: int) -> NDArray[np.float32
     return found
 
 
-class PatchFeatures(BaseEstimator):
+class PatchFeatures(Parametrized):
     """Features of patches in a grid over an image: which texture word each is, and its colours.
 
     The texture of a patch is a 128-dimensional histogram of oriented gradients, replaced by the nearest word of a
@@ -270,9 +269,6 @@ class PatchFeatures(BaseEstimator):
         return self
 
     def _learn(self, descriptors: Sequence[NDArray[np.float32]]) -> None:
-        from sklearn.cluster import KMeans
-        from sklearn.exceptions import ConvergenceWarning
-
         if not descriptors:
             raise InputError("there are no images; expected at least one to learn from: give images")
         every = np.concatenate(descriptors)
@@ -285,8 +281,8 @@ class PatchFeatures(BaseEstimator):
         first = different[rng.choice(len(different), n_words, replace=False)]
         with warnings.catch_warnings():
             # Nearly equal patches can leave a word without any, which does no harm.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            means = KMeans(n_words, init=first, n_init=1, max_iter=ROUNDS).fit(used)
+            warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
+            means = sklearn.cluster.KMeans(n_words, init=first, n_init=1, max_iter=ROUNDS).fit(used)
         self.codebook_ = means.cluster_centers_.astype(np.float32)
 
     @property
@@ -317,16 +313,18 @@ class PatchFeatures(BaseEstimator):
         self._learn([texture for texture, _, _ in seen])
         return [self._grid(*one) for one in seen]
 
-    def _describe(self, image: Any) -> tuple[NDArray[np.float32], csr_array, tuple[int, int]]:
+    def _describe(self, image: Any) -> "tuple[NDArray[np.float32], sparse.csr_array, tuple[int, int]]":
         """Return textures, colours and shape of the patches of an image."""
-        colours = csr_array(colour_histograms(image, self.patch, self.step))
+        colours = sparse.csr_array(colour_histograms(image, self.patch, self.step))
         shape = patch_shape(image.shape[:2], self.patch, self.step)
         return texture_descriptors(image, self.patch, self.step), colours, shape
 
-    def _grid(self, texture: NDArray[np.float32], colours: csr_array, shape: tuple[int, int]) -> PatchGrid:
+    def _grid(self, texture: NDArray[np.float32], colours: "sparse.csr_array", shape: tuple[int, int]) -> PatchGrid:
         words = self._nearest(texture)
-        one_hot = csr_array((np.ones(len(words)), (np.arange(len(words)), words)), (len(words), len(self.codebook_)))
-        return PatchGrid(csr_array(hstack([one_hot, colours], format="csr")), shape)
+        one_hot = sparse.csr_array(
+            (np.ones(len(words)), (np.arange(len(words)), words)), (len(words), len(self.codebook_))
+        )
+        return PatchGrid(sparse.csr_array(sparse.hstack([one_hot, colours], format="csr")), shape)
 
     def _nearest(self, texture: NDArray[np.float32]) -> NDArray[np.int64]:
         """Return the nearest word of each patch."""
@@ -416,18 +414,15 @@ def single_patch_weights(task: Any, X: Sequence[Any], Y: Sequence[Any], C: float
     array of shape (task.n_features,)
         The weights.
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
     _check_strength(C)
     task.learn(X, Y)
     labels = np.concatenate([np.asarray(y) for y in Y])
     known = labels != UNKNOWN
-    model = LogisticRegression(C=C, fit_intercept=False, max_iter=200)
+    model = sklearn.linear_model.LogisticRegression(C=C, fit_intercept=False, max_iter=200)
     with warnings.catch_warnings():
         # A rough start serves as well.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(csr_array(vstack([graph.features for graph in X], format="csr"))[known], labels[known])
+        warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
+        model.fit(sparse.csr_array(sparse.vstack([graph.features for graph in X], format="csr"))[known], labels[known])
     found = model.coef_ if len(model.classes_) > 2 else np.vstack([-0.5 * model.coef_, 0.5 * model.coef_])
     weights = np.zeros(task.n_features)
     task.node_weights(weights)[:, task.layout_.vocabulary.encode(model.classes_.tolist())] = found.T

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import sparse
+from latentstruct.core.parameters import Transformer
 from latentstruct.data.documents import Document, Mention
 from latentstruct.exceptions import InputError
 from latentstruct.progress.heartbeat import each
@@ -173,7 +173,7 @@ class _Mentions:
                 plural.append(_is_plural(part[: at + 1], small[at], bool(self.kind[k] == _PROPER)))
         self.gender, self.plural = np.array(gender, dtype=np.int16), np.array(plural)
 
-    def _content(self, words: list[list[str]], heads: list[int]) -> sparse.csr_array:
+    def _content(self, words: list[list[str]], heads: list[int]) -> "sparse.csr_array":
         """Return which words each name or noun has up to its head, articles and titles left out, shape (m, words)."""
         number: dict[str, int] = {}
         entries: list[tuple[int, int]] = []
@@ -441,7 +441,7 @@ def _articles(p: _Pairs) -> NDArray:
     return first * len(_ARTICLES) + second
 
 
-class MentionPairFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class MentionPairFeatures(Transformer):
     """Binary features of all pairs of a document's mentions, for `Coreference` and `CorrelationClustering`.
 
     They are made of words only: agreement of strings, heads and contained words; articles, titles and endings as cues
@@ -481,7 +481,7 @@ class MentionPairFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         """Return the names of the d features."""
         return np.array(self.feature_names, dtype=object)
 
-    def transform(self, documents: Iterable[Document]) -> list[sparse.csr_array]:
+    def transform(self, documents: Iterable[Document]) -> "list[sparse.csr_array]":
         """Return the features of the pairs of each document.
 
         Parameters
@@ -497,7 +497,7 @@ class MentionPairFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         counted = each(documents, len(documents), "documents looked at") if isinstance(documents, Sized) else documents
         return [self._document(document, k) for k, document in enumerate(counted)]
 
-    def _document(self, document: Any, k: int) -> sparse.csr_array:
+    def _document(self, document: Any, k: int) -> "sparse.csr_array":
         if not isinstance(document, Document):
             raise InputError(f"document {k} is {type(document).__name__}; expected a Document: see read_coreference")
         if not document.mentions:

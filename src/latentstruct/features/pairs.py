@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import check_flag, is_real, listed
 from latentstruct.exceptions import InputError
@@ -28,7 +28,7 @@ def pair_features(
     *,
     bias: bool = True,
     most_bytes: float = 1e9,
-) -> NDArray[np.float64] | sparse.csr_array:
+) -> "NDArray[np.float64] | sparse.csr_array":
     """Return features of all pairs of a group's items, as `CorrelationClustering` and `Coreference` take them.
 
     Parameters
@@ -67,8 +67,8 @@ def pair_features(
     width = len(pair_feature_names(matrix.shape[1], chosen, bias=bias))
     _check_size(matrix, chosen, bias, width, most_bytes)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = (_sparse_pairs if sparse.issparse(matrix) else _dense_pairs)(matrix, chosen, bias)
-    if not np.isfinite(found.data if sparse.issparse(found) else found).all():
+        found = (_sparse_pairs if issparse(matrix) else _dense_pairs)(matrix, chosen, bias)
+    if not np.isfinite(found.data if issparse(found) else found).all():
         raise InputError(
             f"items has values up to {abs(matrix).max():g}, too large for {', '.join(map(repr, chosen))} of a "
             f"pair; expected smaller ones: scale the features, for instance to the variance 1"
@@ -130,7 +130,7 @@ def _bytes_needed(matrix: Any, relations: list[str], bias: bool) -> float:
     m, d = matrix.shape
     n_pairs, n_wide = m * (m - 1) / 2, sum(relation in WIDE for relation in relations)
     n_narrow = len(relations) - n_wide + bias
-    if not sparse.issparse(matrix):
+    if not issparse(matrix):
         return 8.0 * n_pairs * (n_wide * d + n_narrow)
     # A value and its column each; a pair has at most the features of both items.
     return 12.0 * (n_wide * (m - 1) * matrix.nnz + n_pairs * n_narrow)
@@ -170,7 +170,7 @@ def _ratio(products: Vector, lengths: Vector) -> Vector:
     return np.divide(products, lengths, out=np.zeros(len(products)), where=lengths > 0)
 
 
-def _sparse_pairs(matrix: sparse.csr_array, relations: list[str], bias: bool) -> sparse.csr_array:
+def _sparse_pairs(matrix: "sparse.csr_array", relations: list[str], bias: bool) -> "sparse.csr_array":
     first, second = np.triu_indices(matrix.shape[0], 1)
     a, b = matrix[first], matrix[second]
     blocks = []

@@ -5,12 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.linalg import eigh
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import linalg, sparse
+from latentstruct.core.parameters import Transformer, check_is_fitted
 from latentstruct.core.validation import as_reals, check_unmasked
 from latentstruct.exceptions import InputError
 
@@ -24,7 +22,7 @@ CHUNK = 4096
 """Images that are turned to floating-point numbers at a time."""
 
 
-def rotation_matrix(height: int, width: int, angle: float) -> sparse.csr_array:
+def rotation_matrix(height: int, width: int, angle: float) -> "sparse.csr_array":
     """Return the matrix that rotates an image about its centre, as a linear map of its pixels.
 
     The value of a pixel of the rotated image is interpolated between the four pixels around the place it comes from;
@@ -60,7 +58,7 @@ def rotation_matrix(height: int, width: int, angle: float) -> sparse.csr_array:
     return rotated
 
 
-class RotatedViews(TransformerMixin, BaseEstimator):
+class RotatedViews(Transformer):
     """Rotate images by each of some angles and project them on principal components: z(h) = s·(Vᵀ(R_h x − μ), b).
 
     μ and V, the mean and the first principal components, are those of all rotated copies of the training images. With
@@ -124,7 +122,7 @@ class RotatedViews(TransformerMixin, BaseEstimator):
         moments = sum(rotation @ (rotation @ second).T for rotation in rotations) / n_copies
         covariance = moments - np.outer(mean, mean)
         last = len(covariance) - 1
-        variances, vectors = eigh(covariance, subset_by_index=(last + 1 - self.n_components, last))
+        variances, vectors = linalg.eigh(covariance, subset_by_index=(last + 1 - self.n_components, last))
         components = vectors.T[::-1]
         largest = np.abs(components).argmax(axis=1)
         components *= np.sign(components[np.arange(len(components)), largest])[:, None]
@@ -205,7 +203,7 @@ class RotatedViews(TransformerMixin, BaseEstimator):
 
     def _check_call(self, images: Any, states: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return checked images and state numbers."""
-        check_is_fitted(self)
+        check_is_fitted(self, "components_")
         images = _check_images(images)
         if images.shape[1:] != self.shape_:
             raise InputError(

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import sparse
+from latentstruct.core.parameters import Transformer, check_is_fitted
 from latentstruct.exceptions import InputError
 
 __all__ = ["WindowFeatures"]
@@ -101,7 +100,7 @@ def _check_switch(name: str, value: object) -> bool:
     return bool(value)
 
 
-class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class WindowFeatures(Transformer):
     r"""Binary features of each token from the words and further columns around it.
 
     For the word, column 0, these are its values at the offsets ``-window`` to ``window`` (``0[-1]=the``), the
@@ -182,7 +181,7 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         self._fit(sentences)
         return self
 
-    def transform(self, sentences: Sentences) -> list[csr_array]:
+    def transform(self, sentences: Sentences) -> "list[sparse.csr_array]":
         """Return the features of each sentence; features that were not seen by `fit` are left out.
 
         Parameters
@@ -197,7 +196,7 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         """
         return _split_rows(*self.transform_flat(sentences))
 
-    def transform_flat(self, sentences: Sentences) -> tuple[csr_array, NDArray[np.int64]]:
+    def transform_flat(self, sentences: Sentences) -> "tuple[sparse.csr_array, NDArray[np.int64]]":
         """Return the features of the tokens of all sentences in one matrix.
 
         Parameters
@@ -216,7 +215,7 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         columns, offsets = _flatten(sentences, self.n_columns_)
         return self._matrix(list(self._attributes(columns, offsets)), offsets), offsets
 
-    def fit_transform(self, sentences: Sentences, y: object = None) -> list[csr_array]:
+    def fit_transform(self, sentences: Sentences, y: object = None) -> "list[sparse.csr_array]":
         """Learn the features of the sentences and return them.
 
         Parameters
@@ -233,7 +232,7 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         """
         return _split_rows(*self.fit_transform_flat(sentences))
 
-    def fit_transform_flat(self, sentences: Sentences) -> tuple[csr_array, NDArray[np.int64]]:
+    def fit_transform_flat(self, sentences: Sentences) -> "tuple[sparse.csr_array, NDArray[np.int64]]":
         """Learn the features of the sentences and return them in one matrix.
 
         Parameters
@@ -424,7 +423,7 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
                 if shape:
                     yield _word_attribute("shape", list(map(_word_shape, column.values)), words)
 
-    def _matrix(self, attributes: list[_Attribute], offsets: NDArray[np.int64]) -> csr_array:
+    def _matrix(self, attributes: list[_Attribute], offsets: NDArray[np.int64]) -> "sparse.csr_array":
         """Look the attributes up in the vocabulary and put them into one matrix."""
         n_tokens = int(offsets[-1])
         found = np.empty((n_tokens, len(attributes)), dtype=np.int32)
@@ -441,7 +440,7 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         if pointers[-1] <= np.iinfo(np.int32).max:
             pointers = pointers.astype(np.int32)
         indices = found[known]
-        matrix = csr_array((np.ones(len(indices)), indices, pointers), shape=(n_tokens, len(self.vocabulary_)))
+        matrix = sparse.csr_array((np.ones(len(indices)), indices, pointers), shape=(n_tokens, len(self.vocabulary_)))
         matrix.has_canonical_format = True
         return matrix
 
@@ -541,14 +540,14 @@ def _word_attribute(kind: str, of_word: Sequence[str | None], words: NDArray[np.
     return _Attribute([f"{kind}={value.translate(_NAME_ESCAPES)}" for value in distinct], codes, counts)
 
 
-def _split_rows(matrix: csr_array, offsets: NDArray[np.int64]) -> list[csr_array]:
+def _split_rows(matrix: "sparse.csr_array", offsets: NDArray[np.int64]) -> "list[sparse.csr_array]":
     """Cut a matrix into those of the sentences, which share its memory."""
     bounds = matrix.indptr[offsets].tolist()
     rows = offsets.tolist()
     parts = []
     for i, (start, stop) in enumerate(pairwise(bounds)):
         pointers = matrix.indptr[rows[i] : rows[i + 1] + 1] - start
-        part = csr_array(
+        part = sparse.csr_array(
             (matrix.data[start:stop], matrix.indices[start:stop], pointers),
             shape=(rows[i + 1] - rows[i], matrix.shape[1]),
         )

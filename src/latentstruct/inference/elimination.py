@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from latentstruct._native import elimination as kernels
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.exceptions import InputError
+from latentstruct.inference import program_columns as columns
 from latentstruct.inference.structure import MOST_ENTRIES, Beliefs, FactorGraphs, as_indices
-from latentstruct.kernels import elimination as kernel
-from latentstruct.kernels import elimination_program as planner
 
 MOST_TOTAL = 2**26
 """Entries of all tables of a graph together that are allowed in any case (half a gigabyte)."""
@@ -207,7 +207,7 @@ class Elimination:
             np.ones(len(asked), dtype=np.bool_),
             np.ones(len(asked), dtype=np.bool_),
         )
-        kernel.pool_graphs(
+        kernels.pool_graphs(
             *programs.arrays,
             programs.program_of[asked],
             unary,
@@ -394,11 +394,11 @@ class _Program:
         ends = np.array([0, len(cards)]), np.array([0, len(scope_at) - 1])
         table_at = FactorGraphs(cards, scope_at, scopes, *ends).table_at
         if not feasible:
-            steps = np.zeros((0, planner.STEP_COLUMNS), dtype=np.int64)
-            inputs = np.zeros((0, planner.INPUT_COLUMNS), dtype=np.int64)
+            steps = np.zeros((0, columns.STEP_COLUMNS), dtype=np.int64)
+            inputs = np.zeros((0, columns.INPUT_COLUMNS), dtype=np.int64)
             index, strides, workspace = np.zeros(0, dtype=np.uint32), np.zeros((0, 2), dtype=np.int64), 0
         else:
-            steps, inputs, index, strides, workspace = planner.lay_out(
+            steps, inputs, index, strides, workspace = kernels.lay_out(
                 cards, scope_at, scopes, table_at, order, separator_at, separators
             )
         return cls(
@@ -429,8 +429,13 @@ def _best_order(
     best = None
     bound = np.inf
     for first in [hidden, np.zeros_like(hidden)] if any_order else [hidden]:
-        for rule in (planner.BY_FILL, planner.BY_SIZE, planner.FORWARD, planner.BACKWARD):
-            found = planner.choose_order(cards, scope_at, scopes, first, rule, float(max_entries), bound)
+        for rule in (
+            columns.BY_FILL,
+            columns.BY_SIZE,
+            columns.FORWARD,
+            columns.BACKWARD,
+        ):
+            found = kernels.choose_order(cards, scope_at, scopes, first, rule, float(max_entries), bound)
             if best is None or (-found[3], found[6]) < (-best[3], best[6]):
                 best = found
             if best[3] == len(cards):
@@ -458,29 +463,29 @@ def elimination_order(structure: FactorGraphs, g: int, max_entries: int) -> list
 
 def _join(built: list[_Program]) -> tuple[Indices, Indices, Indices, NDArray[np.uint32], Indices, Indices]:
     """Put programs one after the other and shift their positions accordingly."""
-    programs = np.zeros((len(built), kernel.PROGRAM_COLUMNS), dtype=np.int64)
+    programs = np.zeros((len(built), columns.PROGRAM_COLUMNS), dtype=np.int64)
     steps_at = offsets_from_lengths(len(p.steps) for p in built)
     inputs_at = offsets_from_lengths(len(p.inputs) for p in built)
     index_at = offsets_from_lengths(len(p.index) for p in built)
     strides_at = offsets_from_lengths(len(p.strides) for p in built)
     constants_at = offsets_from_lengths(len(p.constants) for p in built)
-    all_steps = [np.zeros((0, planner.STEP_COLUMNS), dtype=np.int64)]
-    all_inputs = [np.zeros((0, planner.INPUT_COLUMNS), dtype=np.int64)]
+    all_steps = [np.zeros((0, columns.STEP_COLUMNS), dtype=np.int64)]
+    all_inputs = [np.zeros((0, columns.INPUT_COLUMNS), dtype=np.int64)]
     for i, program in enumerate(built):
         steps, inputs = program.steps.copy(), program.inputs.copy()
-        steps[:, [planner.FACTORS, planner.MESSAGES, planner.INPUTS_END]] += inputs_at[i]
-        steps[:, planner.SEPARATOR] += strides_at[i]
-        steps[steps[:, planner.PARENT] >= 0, planner.PARENT] += steps_at[i]
-        inputs[:, [planner.OUTER_INDEX, planner.INNER_INDEX]] += index_at[i]
+        steps[:, [columns.FACTORS, columns.MESSAGES, columns.INPUTS_END]] += inputs_at[i]
+        steps[:, columns.SEPARATOR] += strides_at[i]
+        steps[steps[:, columns.PARENT] >= 0, columns.PARENT] += steps_at[i]
+        inputs[:, [columns.OUTER_INDEX, columns.INNER_INDEX]] += index_at[i]
         all_steps.append(steps)
         all_inputs.append(inputs)
-        programs[i, kernel.FIRST_STEP] = steps_at[i]
-        programs[i, kernel.FIRST_OUTPUT] = steps_at[i] + program.n_hidden
-        programs[i, kernel.LAST_STEP] = steps_at[i + 1] - 1
-        programs[i, kernel.WORKSPACE] = program.workspace
-        programs[i, kernel.WIDEST_BLOCK] = (steps[:, planner.INNER] * steps[:, planner.CARD]).max(initial=1)
-        programs[i, kernel.STATES] = program.n_states
-        programs[i, kernel.CONSTANTS : kernel.CONSTANTS_END + 1] = constants_at[i : i + 2]
+        programs[i, columns.FIRST_STEP] = steps_at[i]
+        programs[i, columns.FIRST_OUTPUT] = steps_at[i] + program.n_hidden
+        programs[i, columns.LAST_STEP] = steps_at[i + 1] - 1
+        programs[i, columns.WORKSPACE] = program.workspace
+        programs[i, columns.WIDEST_BLOCK] = (steps[:, columns.INNER] * steps[:, columns.CARD]).max(initial=1)
+        programs[i, columns.STATES] = program.n_states
+        programs[i, columns.CONSTANTS : columns.CONSTANTS_END + 1] = constants_at[i : i + 2]
     return (
         programs,
         np.concatenate(all_steps),

@@ -6,20 +6,18 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
+from latentstruct._native import assignments, propagation
+from latentstruct._native.propagation import run_factors, run_pairwise
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import csgraph, sparse
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.exceptions import InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination, Layout, as_flags, asked_graphs, check_temperature
 from latentstruct.inference.structure import Beliefs, FactorGraphs
-from latentstruct.kernels import assignments, propagation
-from latentstruct.kernels.factor_propagation import run_factors
-from latentstruct.kernels.pairwise_propagation import run_pairwise
-from latentstruct.kernels.propagation import Asked, Wiring
+from latentstruct.inference.wiring import Asked, Wiring
 
 Flags = NDArray[np.bool_]
 Counting = Literal["bethe", "trees", "auto"]
@@ -509,7 +507,7 @@ def tree_shares(structure: FactorGraphs) -> Vector:
         shortest = order[new]
         graph = sparse.csr_array((lengths[shortest], ends[:, shortest]), shape=(size, size))
         number = sparse.csr_array((np.arange(1, len(shortest) + 1), ends[:, shortest]), shape=(size, size))
-        tree = minimum_spanning_tree(graph).tocoo()
+        tree = csgraph.minimum_spanning_tree(graph).tocoo()
         held[shortest[number[tree.row, tree.col] - 1]] += 1
         n_trees += 1
     shares = np.ones(len(first))
@@ -544,7 +542,7 @@ def _separable(structure: FactorGraphs, hidden: Flags) -> Flags:
     links = (structure.scopes[is_hidden], n_variables + factor_of[is_hidden])
     size = n_variables + n_factors
     joined = sparse.coo_array((np.ones(len(links[0]), dtype=np.int8), links), shape=(size, size))
-    _, component = connected_components(joined, directed=False)
+    _, component = csgraph.connected_components(joined, directed=False)
     with_hidden = np.bincount(factor_of, weights=is_hidden, minlength=n_factors) > 0
     with_outputs = np.bincount(factor_of, weights=~is_hidden, minlength=n_factors) > 0
     mixed = np.flatnonzero(with_hidden & with_outputs)

@@ -4,8 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scipy.sparse import csr_array
-
+from latentstruct.core.lazy import sparse
 from latentstruct.exceptions import InputError
 from latentstruct.io.columns import ColumnSentences, ends_sentence, form_of, parse_conll
 from latentstruct.io.delimited import typed_labels
@@ -68,7 +67,7 @@ def survey_svmlight(path: FilePath, zero_based: bool = False) -> tuple[int, dict
 
 def read_svmlight_blocks(
     path: FilePath, n_features: int, labels: Mapping[str, Any], zero_based: bool = False
-) -> Iterator[tuple[csr_array, list[Any]]]:
+) -> "Iterator[tuple[sparse.csr_array, list[Any]]]":
     """Read features and labels of an svmlight file in blocks, given what `survey_svmlight` returned."""
     for lines in _parts(path, SAMPLES):
         X, written, _ = parse_svmlight(Source(lines, source_name(path)), n_features, zero_based)

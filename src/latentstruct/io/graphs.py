@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from scipy.sparse import csr_array
 
+from latentstruct.core.lazy import sparse
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import InputError
@@ -318,7 +318,7 @@ class _Columns(msgspec.Struct, forbid_unknown_fields=True):
                 raise _other_form(f"{what} {k}", "a list", "names")
             cells = [(numbers[name], value) for name, value in _named(one or {}) if name in numbers and value]
             rows.append({**dict(sorted(cells)), **({self.width: 1.0} if self.bias else {})})
-        return csr_array(
+        return sparse.csr_array(
             (
                 np.array([value for row in rows for value in row.values()], dtype=np.float64),
                 np.array([column for row in rows for column in row], dtype=np.int64),

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from latentstruct.core.formatting import short_repr
+from latentstruct.core.lazy import sparse
 from latentstruct.exceptions import InputError
 from latentstruct.io.svmlight import SparseRows
 from latentstruct.io.text import FilePath, Source, show, write_text
@@ -37,7 +37,7 @@ class Queries:
     """
 
     ids: list[str]
-    X: list[NDArray[np.float64]] | list[csr_array]
+    X: "list[NDArray[np.float64]] | list[sparse.csr_array]"
     Y: list[NDArray[np.int64]]
     documents: list[list[str]]
 

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
+from latentstruct.core.lazy import sparse
 from latentstruct.exceptions import InputError
 from latentstruct.io.delimited import typed_labels
 from latentstruct.io.text import NOT_FINITE, NUMBER, FilePath, Source, show
@@ -106,7 +106,7 @@ class SparseRows:
                 self.highest = indices[-1]
         self.pointers.append(len(self.indices))
 
-    def matrix(self, line: int = 1) -> csr_array:
+    def matrix(self, line: int = 1) -> "sparse.csr_array":
         """Return the rows; raise, naming a line, if the number of features cannot be told."""
         if self.n_features is None and not self.indices:
             self.source.fail(
@@ -116,7 +116,7 @@ class SparseRows:
             )
         n_features = self.highest + 1 - self.first if self.n_features is None else int(self.n_features)
         index_type = np.int32 if len(self.indices) <= MAX_INDEX else np.int64
-        return csr_array(
+        return sparse.csr_array(
             (
                 np.array(self.values, dtype=np.float64),
                 (np.array(self.indices, dtype=np.int64) - self.first).astype(index_type),
@@ -139,7 +139,7 @@ def check_n_features(n_features: Any) -> None:
 
 def read_svmlight(
     path: FilePath, n_features: int | None = None, *, zero_based: bool = False
-) -> tuple[csr_array, NDArray[Any]]:
+) -> "tuple[sparse.csr_array, NDArray[Any]]":
     """Read an svmlight (libsvm) file: a label and ``index:value`` pairs a line.
 
     Parameters
@@ -165,7 +165,7 @@ def read_svmlight(
 
 def parse_svmlight(
     source: Source, n_features: int | None = None, zero_based: bool = False
-) -> tuple[csr_array, list[str], Sequence[int]]:
+) -> "tuple[sparse.csr_array, list[str], Sequence[int]]":
     """Return the features, the labels as they are written and the numbers of their lines; see `read_svmlight`."""
     rows = SparseRows(source, n_features, 0 if zero_based else 1)
     labels: list[str] = []

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from latentstruct.core.formatting import short_repr
+from latentstruct.core.lazy import sparse
 from latentstruct.exceptions import InputError
 from latentstruct.io.delimited import DELIMITERS, SEPARATORS, Table, typed_labels
 from latentstruct.io.svmlight import read_svmlight
@@ -92,7 +92,7 @@ class ClassData(NamedTuple):
         The names of the features, if the file has them.
     """
 
-    X: NDArray[np.float64] | csr_array
+    X: "NDArray[np.float64] | sparse.csr_array"
     y: NDArray[Any]
     feature_names: list[str] | None
 

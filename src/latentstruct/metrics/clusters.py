@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import optimize
 from latentstruct.core.validation import check_unmasked, is_ordered, numbers_of
 from latentstruct.exceptions import InputError
 
@@ -130,8 +130,8 @@ def _counts(clusters: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np
     links = n_items - np.count_nonzero(table)
     squares = table.astype(np.float64) ** 2
     similarity = 2.0 * table / (true_sizes[:, None] + found_sizes)
-    entity = float(similarity[linear_sum_assignment(similarity, maximize=True)].sum())
-    mention = float(table[linear_sum_assignment(table, maximize=True)].sum())
+    entity = float(similarity[optimize.linear_sum_assignment(similarity, maximize=True)].sum())
+    mention = float(table[optimize.linear_sum_assignment(table, maximize=True)].sum())
     together = _pairs_in(table.ravel())
     return np.array(
         [

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices
 from latentstruct.core.validation import check_lists, check_sparse, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
@@ -33,8 +33,8 @@ def subtopic_holders(y: Any, name: str) -> Holders:
     name : str
         What messages call it.
     """
-    if sparse.issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.dtype.kind in "biuf"):
-        if sparse.issparse(y):
+    if issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.dtype.kind in "biuf"):
+        if issparse(y):
             check_sparse(y, name)
         matrix = sparse.csr_array(y, copy=True)
         matrix.sum_duplicates()

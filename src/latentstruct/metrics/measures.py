@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from latentstruct.core.formatting import show
 from latentstruct.core.types import Vector
@@ -235,7 +234,9 @@ def roc_area(y: Any, scores: Any) -> float:
             f"found {n_positive} positive examples of {len(truth)}; expected some of both classes, for the ROC area "
             "counts pairs of them: add examples of the missing class"
         )
-    return float(rankdata(values)[truth].sum() - n_positive * (n_positive + 1) / 2) / n_pairs
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - 0.5 * (counts - 1)
+    return float(ranks[place[truth]].sum() - n_positive * (n_positive + 1) / 2) / n_pairs
 
 
 def measure_scores(

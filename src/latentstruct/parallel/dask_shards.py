@@ -5,17 +5,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
-
-from threadpoolctl import ThreadpoolController
 
 from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Task
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.dask_transport import Held, StoredRecipe
 from latentstruct.parallel.shards import Function, block_length, places_of_blocks
-from latentstruct.parallel.threads import available_cores
+from latentstruct.parallel.threads import available_cores, one_blas_thread
 from latentstruct.planes.plane import Plane
 from latentstruct.planes.summation import add_up, group_size
 
@@ -318,18 +315,12 @@ def _summed(function: Function, size: int, task: Held, question: Held, shares: H
 def _answers(function: Function, task: Held, question: Held, shares: Held, batches: Sequence[Held]) -> Iterator[Any]:
     """Give the answers of shards, one after the other."""
     # Each worker has threads of its own, and so have its neighbours: those of BLAS would wait for each other.
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         for batch, own in zip(batches, shares.value, strict=True):
             examples = batch.value
             if isinstance(examples, StoredRecipe):
                 examples = examples.batch_for(task)
             yield function(task.value, examples, *question.value, *own)
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    """Return the thread pools of this process, looked for once, as that takes longer than many an answer."""
-    return ThreadpoolController()
 
 
 def _added(first: Held, *second: Held) -> Held:

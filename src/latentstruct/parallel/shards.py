@@ -7,8 +7,8 @@ from math import log2
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from scipy.sparse import issparse
 
+from latentstruct.core.lazy import issparse
 from latentstruct.core.oracles import HARD, BaseOracle, FixedTotal, TaskOracle
 from latentstruct.core.protocols import Batch, LatentTask, Mode, Task, Temperature
 from latentstruct.core.types import Indices, Vector

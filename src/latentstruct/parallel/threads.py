@@ -2,11 +2,14 @@
 
 import math
 import os
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from multiprocessing import parent_process
 from typing import Any, TypeVar
@@ -78,6 +81,27 @@ def in_worker_process() -> bool:
     return parent_process() is not None
 
 
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread.
+
+    Threads of BLAS wait for each other by spinning: on busy cores, twelve times slower than one thread.
+    """
+    with _thread_pools(len(sys.modules)).limit(limits=1, user_api="blas"):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(n_modules: int) -> Any:
+    """Return the thread pools of this process, looked for again once more modules are imported.
+
+    To look for them takes milliseconds, as long as a small training.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 def pieces(work: Vector, least: float = 0.0) -> Indices:
     """Return the bounds 0 = b_0 < b_1 < … < b_p = n of consecutive pieces of about equal work.
 
@@ -95,15 +119,13 @@ def pieces(work: Vector, least: float = 0.0) -> Indices:
     Sums over examples are made piece by piece, and added in the order of the pieces. Because the bounds do not depend
     on the number of threads, neither do the results, to the last bit.
     """
-    n = len(work)
-    done = np.cumsum(work, dtype=np.float64)
-    total = float(done[-1]) if n else 0.0
+    n, total = len(work), float(work.sum())
     wanted = min(math.sqrt(2.0 * total / STEPS_OF_PIECE), total / max(STEPS_OF_PIECE, least), n, MOST_PIECES)
     if wanted < 2:
         return np.array([0, n]) if n else np.zeros(1, dtype=np.int64)
     # A power of two comes out even among two or four threads.
     wanted = 2 ** int(math.log2(wanted))
-    bounds = [0]
+    done, bounds = np.cumsum(work, dtype=np.float64), [0]
     for end in (np.searchsorted(done, total * np.arange(1, wanted) / wanted) + 1).tolist():
         if bounds[-1] < end < n:
             bounds.append(end)

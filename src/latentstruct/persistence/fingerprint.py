@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from latentstruct.core.lazy import issparse
 from latentstruct.core.validation import check_sparse
 from latentstruct.data.sharded import ShardedData
 
@@ -55,7 +55,7 @@ class _Feeder:
             self.feed(np.array(value) if isinstance(plain, np.generic) else plain)
         elif kind is dict:
             self._feed_dict(value)
-        elif sparse.issparse(value):
+        elif issparse(value):
             self._feed_sparse(value)
         else:
             self._feed_other(value)

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save
 from latentstruct import estimators, solvers, tasks
 from latentstruct.core import regularizers
 from latentstruct.core.formatting import show
-from latentstruct.core.protocols import ROUND_COLUMNS, Round
+from latentstruct.core.protocols import ROUND_COLUMNS, Round, StateWeights
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.persistence.atomic_files import (
     PREFIX,
@@ -30,12 +30,7 @@ from latentstruct.persistence.atomic_files import (
     remove_left_over,
     replace_files,
 )
-from latentstruct.tasks.alignment.task import AlignmentState
 from latentstruct.tasks.base import BaseTask, defines
-from latentstruct.tasks.graph.layout import GraphState
-from latentstruct.tasks.measure.task import MeasureState
-from latentstruct.tasks.motif.task import MotifState
-from latentstruct.tasks.parsing.task import ParsingState
 
 FORMAT, VERSION = "latentstruct-model", 2
 READ_VERSIONS = (1, VERSION)
@@ -86,7 +81,7 @@ ESTIMATORS = (
     "StructuredPerceptron",
 )
 PARTS = {
-    name: getattr(module, name)
+    name: module
     for module, names in (
         (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask", "PartsTask")]),
         (solvers, solvers.__all__),
@@ -95,6 +90,18 @@ PARTS = {
     )
     for name in names
 }
+"""Classes that files may name, and where they are; a class is loaded when it is needed."""
+
+
+def library_class(name: Any) -> Any:
+    """Return the class that a file names; raise KeyError or TypeError if there is none."""
+    return getattr(PARTS[name], name)
+
+
+def in_library(value: Any) -> bool:
+    """Return whether files may name the class of an object."""
+    kind = type(value).__name__
+    return kind in PARTS and library_class(kind) is type(value)
 
 
 class ModelFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -136,10 +143,9 @@ def encode(value: Any, name: str) -> Any:
         return {"$tuple": [encode(item, name) for item in value]}
     if isinstance(value, dict):
         return {"$dict": [[encode(key, name), encode(item, name)] for key, item in value.items()]}
-    kind = type(value).__name__
-    if PARTS.get(kind) is type(value):
+    if in_library(value):
         params = value.get_params(deep=False)
-        return {"$object": kind, "params": {key: encode(item, key) for key, item in params.items()}}
+        return {"$object": type(value).__name__, "params": {key: encode(item, key) for key, item in params.items()}}
     raise InputError(
         f"cannot save {name}={show(value)}: only numbers, strings, arrays, lists, tuples, dicts and the library's own "
         "tasks and solvers go into a model file, as loading one never runs code: leave it out, or name it by a string"
@@ -160,7 +166,7 @@ def decode(value: Any) -> Any:
         return tuple(decode(item) for item in value["$tuple"])
     if "$dict" in value:
         return {decode(key): decode(item) for key, item in value["$dict"]}
-    return PARTS[value["$object"]](**{key: decode(item) for key, item in value["params"].items()})
+    return library_class(value["$object"])(**{key: decode(item) for key, item in value["params"].items()})
 
 
 def _array_of(nested: Any) -> np.ndarray:
@@ -217,7 +223,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
 
     folder = Path(path)
     require_own(folder)
-    if PARTS.get(type(estimator).__name__) is not type(estimator):
+    if not in_library(estimator):
         raise InputError(
             f"cannot save a {type(estimator).__name__}, which is not part of the library: only "
             f"{', '.join(ESTIMATORS)} go into a model file: use one of these"
@@ -227,7 +233,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
     arrays, values = estimator.saved_parts() if hasattr(estimator, "saved_parts") else ({}, {})
     vectors |= {PART + name: np.ascontiguousarray(array) for name, array in arrays.items()}
     task = params.pop("task")
-    own = PARTS.get(type(task).__name__) is type(task)
+    own = in_library(task)
     weights = save(vectors)
     file = ModelFile(
         FORMAT,
@@ -470,14 +476,6 @@ def _decode_fitted(name: str, value: Any) -> Any:
     return found
 
 
-STATES = {
-    "Alignment": AlignmentState,
-    "Graph": GraphState,
-    "Measure": MeasureState,
-    "Motif": MotifState,
-    "Parsing": ParsingState,
-}
-"""Types of the states that are more than counts and a list of labels."""
 COUNTS = ("n_inputs", "n_features", "n_edge_inputs", "n_profile")
 """What a state counts features by: there is at least one weight for each."""
 MOST_STATES, HARMLESS = 2**31, 1000
@@ -495,7 +493,7 @@ def check_state(state: Any, n_weights: int, task: BaseTask) -> None:
     Kernels trust them, and arrays are made by them.
     """
     try:
-        msgspec.convert(state, STATES.get(type(task).__name__, dict))
+        msgspec.convert(state, task.state_type)
     except msgspec.ValidationError as error:
         raise ValueError(f"the state of the task is damaged: {error}") from error
     for name in (*COUNTS, "n_states"):
@@ -509,7 +507,7 @@ def check_state(state: Any, n_weights: int, task: BaseTask) -> None:
         raise ValueError(f"the labels are {show(labels)} and there are {n_weights} weights")
     n_states = state.get("n_states") or 0
     # A table of states that is given is as large as the file that holds it, and compared with these numbers.
-    pruned = task.tags.state_weights and task.states is not None
+    pruned = task.tags.state_weights and cast(StateWeights, task).states is not None
     if not pruned and len(labels) * n_states > max(n_weights, HARMLESS):
         raise ValueError(f"{len(labels)} labels with {n_states} states and {n_weights} weights do not belong together")
 
@@ -532,7 +530,7 @@ def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
         raise ValueError(f"unknown estimator {show(file.estimator)}")
     params = {key: decode(item) for key, item in file.params.items() if key not in NOT_KEPT}
     params["task"] = params["task"] if task is None else task
-    estimator = PARTS[file.estimator](**params)
+    estimator = library_class(file.estimator)(**params)
     if file.state is not None:
         state = decode(file.state)
         if task is None:

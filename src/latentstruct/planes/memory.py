@@ -1,17 +1,16 @@
-"""How much room kept planes take, and which of them go when there is none left."""
+"""The arrays that kept planes lie in, how much memory they take, and which planes go when there is none left."""
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.types import Indices
+from latentstruct._native import planes as kernels
+from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import plane_room as kernels
-from latentstruct.kernels.plane_store import Slots, Tables
-from latentstruct.kernels.planes import Atoms
+from latentstruct.planes.plane import Atoms
 
 MEGABYTE = 1e6
 # Bytes of one plane in its slot, of a pair of planes in the Gram matrix, of an example, of an atom and of a number.
@@ -24,12 +23,40 @@ FIRST_SLOTS = 8
 GRAM_BYTES, SLOT_RANGE = 1e9, (50, 1000)
 # Room is made for so many times what is needed now.
 SPARE = 3.0
-# Where bytes are counted, planes come in so many parts, so that little room is needed for what is on its way.
+# Where bytes are counted, planes come in so many parts, so that little memory is needed for what is on its way.
 PARTS = 16
 # The share of a further plane's atoms that are expected not to be in the example's table already.
 NEW_ATOMS = 0.5
 # What is given up makes this share of the bytes free at least, so that not every call has to.
 FREED = 0.05
+
+
+class Slots(NamedTuple):
+    """Planes kept for each of n examples in up to K slots; `count` of them are in use."""
+
+    start: NDArray[np.int64]  # (n, K) first number of the plane
+    length: NDArray[np.int32]  # (n, K) how many numbers
+    offset: NDArray[np.float64]  # (n, K) b_p
+    alpha: NDArray[np.float64]  # (n, K)
+    used: NDArray[np.int64]  # (n, K) clock of the last use
+    key: NDArray[np.uint64]  # (n, K) hash of the atoms, in any order
+    mixed: NDArray[np.bool_]  # (n, K) whether it is a convex combination of planes of the oracle
+    gram: Vector  # flat: the Gram matrices of the examples
+    corner: Indices  # (n,) where the example's matrix begins
+    side: Indices  # (n,) its rows and columns: slots that the example may use, at most K
+    count: NDArray[np.int32]  # type: ignore[assignment]  # (n,); hides tuple.count, which nobody needs here
+
+
+class Tables(NamedTuple):
+    """Distinct atoms of each example (flat, with a start, a length and a capacity), and the planes' numbers."""
+
+    atoms: Atoms
+    start: Indices  # (n,)
+    length: Indices  # (n,)
+    varied: Indices  # (n,): atoms that are not in all planes
+    capacity: Indices  # (n,)
+    numbers: NDArray[np.uint32]
+    end: Indices  # (2,): used atoms, used numbers
 
 
 def slot_bytes(n_examples: int, size: int) -> int:
@@ -96,7 +123,7 @@ class Budget:
             )
 
     def shared_out(self, n_atoms: float) -> "Budget":
-        """Return the budget with as many slots as leave room for tables, given the atoms of one plane an example."""
+        """Return the budget with as many slots as leave memory for tables, given the atoms of one plane an example."""
         if math.isinf(self.most_bytes):
             return self
         size = 2
@@ -105,9 +132,9 @@ class Budget:
         return replace(self, slots=size)
 
     def tightened(self, n_atoms: float) -> "Budget":
-        """Return a budget with fewer slots if planes became so large that there is no room for as many."""
+        """Return a budget with fewer slots if planes became so large that as many do not fit."""
         shared = self.shared_out(n_atoms)
-        # So few that the new slots have room beside the old ones while they are copied.
+        # So few that the new slots fit beside the old ones while they are copied.
         fewer = slots_before(self.slots) or 3 * self.slots // 4
         return self if shared.slots == self.slots else replace(self, slots=max(2, min(shared.slots, fewer)))
 
@@ -142,7 +169,7 @@ def with_sides(slots: Slots, examples: Indices, sides: Indices) -> Slots:
     size = int(wanted.max(initial=0))
     corners = np.concatenate(([0], np.cumsum(wanted**2)))
     gram = np.zeros(corners[-1])
-    kernels.move_matrices(np.arange(len(wanted)), corners[:-1], wanted, slots, gram)
+    kernels.move_matrices(corners[:-1], wanted, slots, gram)
 
     def resized(array: NDArray[Any]) -> NDArray[Any]:
         n, old = array.shape
@@ -151,14 +178,14 @@ def with_sides(slots: Slots, examples: Indices, sides: Indices) -> Slots:
         return new
 
     same = slots.start.shape[1] == size
-    return Slots(*(a if a.ndim == 1 or same else resized(a) for a in slots))._replace(gram=gram)
+    return Slots._make(a if a.ndim == 1 or same else resized(a) for a in slots)._replace(gram=gram)
 
 
 def empty_tables(n_examples: int) -> Tables:
     """Return tables without any atom."""
     atoms = Atoms(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32), np.empty(0))
-    start, length, varied, room = (np.zeros(n_examples, dtype=np.int64) for _ in range(4))
-    return Tables(atoms, start, length, varied, room, np.empty(0, dtype=np.uint32), np.zeros(2, dtype=np.int64))
+    start, length, varied, capacity = (np.zeros(n_examples, dtype=np.int64) for _ in range(4))
+    return Tables(atoms, start, length, varied, capacity, np.empty(0, dtype=np.uint32), np.zeros(2, dtype=np.int64))
 
 
 def kept_places(slots: Slots) -> tuple[Indices, Indices]:
@@ -176,15 +203,15 @@ def without_repeats(examples: Indices) -> list[Indices]:
     return [np.flatnonzero(turns == turn) for turn in range(int(turns.max(initial=-1)) + 1)]
 
 
-def close_up(slots: Slots, tables: Tables) -> None:
+def compact(slots: Slots, tables: Tables) -> None:
     """Leave no gap between tables, nor between planes."""
     examples, places = kept_places(slots)
-    order = np.argsort(slots.start[examples, places], kind="stable")
-    kernels.close_up(tables, slots, np.argsort(tables.start, kind="stable"), examples[order], places[order])
+    order = np.argsort(slots.start[examples, places])
+    kernels.compact(tables, slots, np.argsort(tables.start), examples[order], places[order])
 
 
 def resize(tables: Tables, n_atoms: int, n_numbers: int) -> None:
-    """Give tables that are closed up room for so many atoms and numbers, in place."""
+    """Give compact tables space for so many atoms and numbers, in place."""
     # Nobody else holds the arrays, which `refcheck` would see in the names that stand for them here.
     for part, size in (*((part, n_atoms) for part in tables.atoms), (tables.numbers, n_numbers)):
         part.resize(size, refcheck=False)

@@ -1,8 +1,8 @@
 """Supporting planes of convex functions: f(v) ≥ offset + slope·v for all v.
 
 `Plane` is one plane with a dense slope, usually the weighted sum over all examples. `Planes` are many compact
-ones, one for each example that was asked. This module and `plane_store`, which keeps them, are the only ones that
-know how a slope is represented.
+ones, one for each example that was asked. This module, `store`, which keeps them, and their kernels are the only ones
+that know how a slope is represented.
 """
 
 from dataclasses import dataclass, replace
@@ -10,17 +10,39 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from latentstruct._native.planes import planes_add, planes_dot
 from latentstruct.core.formatting import short_repr
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices, Vector, Weights, joined_offsets, positions
 from latentstruct.core.validation import check_sparse
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import planes as kernels
-from latentstruct.kernels.planes import Atoms, Rows
 
 ARRAY_TYPES = ("int64", "int64", "uint32", "float64", "int32", "int32", "float64")
 """Types of the pointers, rows and atoms of planes that kernels are compiled for."""
+
+
+class Rows(NamedTuple):
+    """Input rows shared by planes: CSR with `places` = stride · feature; no `data` means that all values are 1.
+
+    One-hot inputs are the rule in text, and need no second array.
+    """
+
+    indptr: np.ndarray  # int64
+    places: np.ndarray  # uint32
+    data: np.ndarray  # float64
+
+
+class Atoms(NamedTuple):
+    """Flat atoms of many planes, arrays of equal length.
+
+    An atom with row r ≥ 0 stands for `value · x_r` placed at the weights `column + place`, where x_r is a sparse row
+    of the inputs; an atom with row −1 stands for `value` at the weight `column`.
+    """
+
+    row: np.ndarray  # int32
+    column: np.ndarray  # int32
+    value: np.ndarray  # float64
 
 
 def no_rows() -> Rows:
@@ -51,9 +73,9 @@ class Slopes(NamedTuple):
     atoms: Atoms
 
     @classmethod
-    def from_matrix(cls, slopes: NDArray[np.float64] | sparse.csr_array) -> "Slopes":
+    def from_matrix(cls, slopes: "NDArray[np.float64] | sparse.csr_array") -> "Slopes":
         """Return the rows of a dense or sparse matrix (k, d)."""
-        if sparse.issparse(slopes):
+        if issparse(slopes):
             check_sparse(slopes, "slopes")
         matrix = sparse.csr_array(slopes, dtype=np.float64)
         atoms = Atoms(np.full(matrix.nnz, -1, dtype=np.int32), matrix.indices.astype(np.int32), np.array(matrix.data))
@@ -62,7 +84,7 @@ class Slopes(NamedTuple):
     def dot(self, w: Vector) -> Vector:
         """Return the products g_p·w, shape (k,)."""
         out = np.empty(len(self.pointers) - 1)
-        kernels.planes_dot(self.rows, self.atoms, self.pointers, w, out)
+        planes_dot(self.rows, self.atoms, self.pointers, w, out)
         return out
 
 
@@ -154,7 +176,7 @@ class Planes:
     @property
     def all_exact(self) -> bool:
         """Whether all planes are tight."""
-        return bool(np.all(self.exact))
+        return self.exact if isinstance(self.exact, bool) else bool(self.exact.all())
 
     @property
     def each_exact(self) -> NDArray[np.bool_]:
@@ -167,7 +189,7 @@ class Planes:
     @classmethod
     def from_matrix(
         cls,
-        slopes: NDArray[np.float64] | sparse.csr_array,
+        slopes: "NDArray[np.float64] | sparse.csr_array",
         offsets: Vector,
         values: Vector,
         exact: bool | NDArray[np.bool_] = True,
@@ -231,7 +253,7 @@ class Planes:
 
     def add_to(self, w: Vector, coefficients: Vector) -> None:
         """Add Σ_p coefficients[p] g_p to `w` in place."""
-        kernels.planes_add(self.rows, self.atoms, self.pointers, coefficients, w)
+        planes_add(self.rows, self.atoms, self.pointers, coefficients, w)
 
     def total(self, weights: Vector) -> Plane:
         """Return the weighted sum of the planes as one dense plane."""
@@ -239,7 +261,7 @@ class Planes:
         self.add_to(slope, weights)
         return Plane(slope, float(weights @ self.offsets), exact=self.all_exact, below=self.below)
 
-    def slopes(self) -> sparse.csr_array:
+    def slopes(self) -> "sparse.csr_array":
         """Return the slopes as a CSR matrix (k, d): for inspection and tests, not for training."""
         lines = []
         for p in range(len(self)):

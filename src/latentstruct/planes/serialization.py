@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.planes import complete
 from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, offsets_from_lengths
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import plane_room as kernels
-from latentstruct.kernels.plane_store import Slots, Tables
-from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.planes.memory import FIRST_SLOTS
-from latentstruct.planes.plane import atom_fault
+from latentstruct.planes.memory import FIRST_SLOTS, Slots, Tables
+from latentstruct.planes.plane import Atoms, Rows, atom_fault
 
 State = dict[str, Any]
 # Type, and what one entry stands for.
@@ -93,7 +91,7 @@ def unpack_store(state: State, rows: Rows, n_features: int, n_examples: int, mos
     end = np.array([begins[-1], starts[-1]])
     start, varied, numbers = begins[:-1].copy(), np.zeros_like(lengths), state["numbers"].copy()
     tables = Tables(atoms, start, lengths, varied, lengths.copy(), numbers, end)
-    kernels.complete(tables, slots)
+    complete(tables, slots)
     return slots, tables
 
 

@@ -3,16 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from latentstruct._native import planes as kernels
 from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import dual_ascent, new_planes
-from latentstruct.kernels import plane_room as room_kernels
-from latentstruct.kernels import plane_store as kernels
-from latentstruct.kernels.plane_store import Scratch, Slots, Tables
 from latentstruct.planes.memory import (
     ATOM_BYTES,
     FIRST_SLOTS,
@@ -22,8 +20,10 @@ from latentstruct.planes.memory import (
     PARTS,
     SPARE,
     Budget,
+    Slots,
+    Tables,
     affordable_slots,
-    close_up,
+    compact,
     empty_slots,
     empty_tables,
     kept_places,
@@ -32,15 +32,17 @@ from latentstruct.planes.memory import (
     with_sides,
     without_repeats,
 )
-from latentstruct.planes.plane import Plane, Planes, atom_fault
+from latentstruct.planes.plane import Plane, Planes, Rows, atom_fault
 from latentstruct.planes.serialization import State, check_whole_number, pack_store, unpack_store
 
-RULES = {
-    "plain": dual_ascent.PLAIN,
-    "away": dual_ascent.AWAY,
-    "pairwise": dual_ascent.PAIRWISE,
-    "smo": dual_ascent.SMO,
-}
+RULES = {"plain": kernels.PLAIN, "away": kernels.AWAY, "pairwise": kernels.PAIRWISE, "smo": kernels.SMO}
+
+
+class Scratch(NamedTuple):
+    """Work space; `vector` is all zero between calls."""
+
+    vector: Vector  # (d,)
+    clock: Indices  # (1,): rounds so far
 
 
 @dataclass
@@ -62,7 +64,7 @@ class PlaneStore:
     idle : int
         A plane without dual mass is replaced once it has not been used for so many rounds (see `tick`).
     most_bytes : float, optional
-        Bytes that the store may take; `most` is lowered to what fits. Where there is no room for new planes, those
+        Bytes that the store may take; `most` is lowered to what fits. Where new planes do not fit, those
         without dual mass that were idle for longest are given up, then those of little mass, down to two an example.
         The dual value may then fall.
     """
@@ -72,6 +74,7 @@ class PlaneStore:
     most: int | None = None
     idle: int = 2
     most_bytes: float | None = None
+    rows: Rows = field(init=False, repr=False)
     slots: Slots = field(init=False, repr=False)
     tables: Tables = field(init=False, repr=False)
     scratch: Scratch = field(init=False, repr=False)
@@ -154,6 +157,8 @@ class PlaneStore:
         """Give examples all of whose slots are in use more of them; those that have as many as allowed merge two."""
         slots, most = self.slots, self.budget.slots
         full = examples[slots.count[examples] == slots.side[examples]]
+        if not len(full):
+            return
         idle = (slots.alpha[full] == 0.0) & (slots.used[full] < self.scratch.clock[0] - self.idle)
         full = full[~(idle & (np.arange(slots.start.shape[1]) < slots.side[full, None])).any(axis=1)]
         growing = full[slots.side[full] < most]
@@ -166,23 +171,23 @@ class PlaneStore:
         if self.most_bytes is None and len(crowded):
             crowded = crowded[(self.slots.alpha[crowded] > 0.0).all(axis=1)]
             lengths = np.sort(self.slots.length[crowded], axis=1)[:, -2:].sum(axis=1)
-            self._make_room(crowded, lengths, np.empty(0))
-            room_kernels.merge_lightest(crowded, self.tables, self.slots)
+            self._reserve(crowded, lengths, np.empty(0))
+            kernels.merge_lightest(crowded, self.tables, self.slots)
 
     def _needed(self, examples: Indices, new_lengths: Indices) -> tuple[int, int]:
-        """Return the atoms and numbers for which there must be room before planes are appended."""
+        """Return the atoms and numbers for which there must be space before planes are appended."""
         tables = self.tables
         needed = tables.length[examples] + new_lengths
-        atoms = tables.end[0] + needed[needed > tables.room[examples]].sum()
+        atoms = tables.end[0] + needed[needed > tables.capacity[examples]].sum()
         return int(atoms), int(tables.end[1] + new_lengths.sum())
 
-    def _make_room(self, examples: Indices, new_lengths: Indices, w: Vector) -> float:
+    def _reserve(self, examples: Indices, new_lengths: Indices, w: Vector) -> float:
         """Make space in the tables; return the change of Σ c α b, and let `w` follow, if planes had to go for that."""
         tables, change = self.tables, 0.0
         atoms, numbers = self._needed(examples, new_lengths)
         if atoms <= len(tables.atoms.value) and numbers <= len(tables.numbers):
             return change
-        close_up(self.slots, tables)
+        compact(self.slots, tables)
         atoms, numbers = self._needed(examples, new_lengths)
         while (excess := self._bytes(atoms, numbers) - self.budget.table_bytes) > 0:
             change += self._give_up(excess, float(new_lengths.mean()), w)
@@ -215,8 +220,8 @@ class PlaneStore:
 
     def _drop(self, chosen: tuple[Indices, Indices], w: Vector) -> float:
         """Give up planes; `w` follows where they have mass, and the change of Σ c α b is returned."""
-        change = room_kernels.drop_planes(*chosen, self.weights, w, self.rows, self.tables, self.slots)
-        close_up(self.slots, self.tables)
+        change = kernels.drop_planes(self, *chosen, w)
+        compact(self.slots, self.tables)
         return change
 
     def append(self, examples: Indices, planes: Planes, w: Vector) -> float:
@@ -225,7 +230,9 @@ class PlaneStore:
         Only a store with a bound on its bytes gives up planes with dual mass for them. `w` follows then, and the change
         of Σ c_i α_ip b_ip is returned.
         """
-        if len(np.unique(examples)) < len(examples):
+        listed = np.zeros(self.n_examples, dtype=np.bool_)
+        listed[examples] = True
+        if np.count_nonzero(listed) < len(examples):
             # Space is made for one plane per example.
             return sum(self.append(examples[chosen], planes.take(chosen), w) for chosen in without_repeats(examples))
         self.below = self.below and planes.below
@@ -243,19 +250,9 @@ class PlaneStore:
         for first in range(0, len(examples), max(step, 1)):
             part = slice(first, first + step)
             pointers = planes.pointers[first : first + step + 1]
-            change += self._make_room(examples[part], np.diff(pointers), w)
-            change += new_planes.append_planes(
-                examples[part],
-                planes.atoms,
-                pointers,
-                planes.offsets[part],
-                self.weights,
-                w,
-                self.idle,
-                self.rows,
-                self.tables,
-                self.slots,
-                self.scratch,
+            change += self._reserve(examples[part], np.diff(pointers), w)
+            change += kernels.append_planes(
+                self, examples[part], planes.atoms, pointers, planes.offsets[part], self.idle, w
             )
         return change
 
@@ -286,34 +283,23 @@ class PlaneStore:
         dual value.
         """
         gaps = np.empty(len(examples))
-        change, gain = dual_ascent.ascend(
-            RULES[rule],
-            steps,
-            examples,
-            self.weights,
-            w,
-            self.rows,
-            self.tables,
-            self.slots,
-            self.scratch,
-            gaps,
-        )
+        change, gain = kernels.ascend(self, RULES[rule], steps, examples, w, gaps)
         return gaps, change, gain
 
     def combination(self) -> Plane:
         """Return Σ_i c_i Σ_p α_ip (b_ip + g_ip·w) as one plane, computed afresh."""
         slope = np.zeros(self.first.n_features)
-        offset = kernels.combine(self.weights, self.rows, self.tables, self.slots, slope)
+        offset = kernels.combine(self, slope)
         return Plane(slope, offset, exact=False, below=self.below)
 
     def mean_heights(self, examples: Indices, w: Vector) -> Vector:
         """Return Σ_p α_p (b_p + g_p·w) for the listed examples."""
         out = np.empty(len(examples))
-        kernels.mean_heights(examples, w, self.rows, self.tables, self.slots, out)
+        kernels.mean_heights(self, examples, w, out)
         return out
 
     def highest(self, w: Vector) -> tuple[Plane, Vector]:
         """Return the weighted sum of each example's highest kept plane, and their heights (n,)."""
         slope, values = np.zeros(self.first.n_features), np.empty(self.n_examples)
-        offset = kernels.add_highest(self.weights, w, self.rows, self.tables, self.slots, self.scratch, slope, values)
+        offset = kernels.add_highest(self, w, slope, values)
         return Plane(slope, offset, exact=False, below=self.below), values

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize as minimize_smooth
-from sklearn.base import clone
 
 from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.lazy import optimize
 from latentstruct.core.objective import Objective
+from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import Problem, Result, Round, Starts
 from latentstruct.core.types import Array, Vector, Weights
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.checkpoints import task_errors
 from latentstruct.persistence.state_trees import CONTEXT, Numbers, Tree
 from latentstruct.planes.store import PlaneStore
-from latentstruct.solvers.base import LAST, BaseSolver
+from latentstruct.solvers.base import LAST, BaseSolver, solving
 from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
@@ -123,7 +123,8 @@ class Alternation(BaseSolver):
         theta, planes = (None, None) if state is None else state
         run = _Run(self, objective, planes, **given)
         run.theta = theta if run.theta is None else run.theta
-        found: Any = run.run(w0)
+        with solving():
+            found: Any = run.run(w0)
         return replace(found, state=Kept(found.theta, run.state))
 
 
@@ -300,7 +301,7 @@ def first_theta(objective: DissimilarityObjective, w: Vector) -> Vector:
 def descend_by_lbfgs(search: Search, precision: float) -> None:
     """Go down by L-BFGS until a step lowers the function by less than the precision."""
     options = {"maxiter": LATENT_STEPS, "ftol": precision, "gtol": 1e-9}
-    minimize_smooth(search, search.theta, jac=True, method="L-BFGS-B", options=options)
+    optimize.minimize(search, search.theta, jac=True, method="L-BFGS-B", options=options)
 
 
 def descend_by_subgradient(

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from threadpoolctl import threadpool_limits
 
 from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
+from latentstruct.core.parameters import Parametrized
 from latentstruct.core.protocols import Callback, Checkpointer, Problem, Result, Round
 from latentstruct.core.types import Vector, Weights
 from latentstruct.core.validation import check_choice, check_flag, is_real
 from latentstruct.exceptions import InputError
+from latentstruct.parallel.threads import one_blas_thread
 from latentstruct.persistence.checkpoints import restoring
 from latentstruct.persistence.state_trees import (
     CONTEXT,
@@ -392,8 +392,7 @@ def least_scale(weights: Vector) -> float:
 @contextmanager
 def solving() -> Iterator[None]:
     """Keep BLAS to one thread, and leave it to `Monitor.offer` to report overflows."""
-    # BLAS threads wait for each other by spinning: on busy cores, twelve times slower than one thread.
-    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         yield
 
 
@@ -438,7 +437,7 @@ def initial_weights(objective: Objective, attempt: int = 0) -> Vector:
     return w
 
 
-class BaseSolver(BaseEstimator):
+class BaseSolver(Parametrized):
     """A solver's frame; subclasses define `needs`, their parameters and `_run`.
 
     Subclasses have at least the parameters `tol`, `max_rounds` and `max_seconds`.
@@ -548,7 +547,6 @@ class BaseSolver(BaseEstimator):
         for name in self.flags:
             check_flag(getattr(self, name), name)
 
-    @solving()
     def minimize(
         self,
         objective: Objective,
@@ -580,29 +578,30 @@ class BaseSolver(BaseEstimator):
             With the best weights so far, also after Ctrl-C.
         """
         self.check(objective)
-        counted = objective.counted()
-        monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, checkpointer)
-        w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
-        if w0 is None and objective.starts is not None and "convex" not in objective.properties:
-            monitor.n_starts = self.restarts
-        first = len(monitor.earlier)
-        try:
-            for attempt in range(first, monitor.n_starts):
-                if attempt > first:
-                    monitor.begin_next_start()
-                if w0 is None and not monitor.resumed:
-                    w = self._start(counted, attempt)
-                self._run(counted, monitor, w, state)
-                if monitor.reason in LAST:
-                    break
-        except KeyboardInterrupt:
-            monitor.reason = "interrupted"
-            if monitor.closing is not None:
-                monitor.closing()
-        if monitor.best is None:
-            last = w if monitor.current is None else monitor.current
-            monitor.offer(last, *counted.evaluate(last))
-        return monitor.result()
+        with solving():
+            counted = objective.counted()
+            monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, checkpointer)
+            w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+            if w0 is None and objective.starts is not None and "convex" not in objective.properties:
+                monitor.n_starts = self.restarts
+            first = len(monitor.earlier)
+            try:
+                for attempt in range(first, monitor.n_starts):
+                    if attempt > first:
+                        monitor.begin_next_start()
+                    if w0 is None and not monitor.resumed:
+                        w = self._start(counted, attempt)
+                    self._run(counted, monitor, w, state)
+                    if monitor.reason in LAST:
+                        break
+            except KeyboardInterrupt:
+                monitor.reason = "interrupted"
+                if monitor.closing is not None:
+                    monitor.closing()
+            if monitor.best is None:
+                last = w if monitor.current is None else monitor.current
+                monitor.offer(last, *counted.evaluate(last))
+            return monitor.result()
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
         """Return the initial weights of a start when none are given."""

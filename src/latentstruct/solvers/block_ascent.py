@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg.blas import daxpy
 
+from latentstruct._native.vectors import add_scaled
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Vector, Weights
 from latentstruct.solvers.base import BaseSolver, Monitor
@@ -128,7 +128,8 @@ class BlockAscent(BaseSolver):
             else:
                 self._sweep(point)
                 share = max(AVERAGE, 2.0 / (rounds + 1))
-            point.average = daxpy(point.w, (1.0 - share) * point.average, a=share)
+            point.average = (1.0 - share) * point.average
+            add_scaled(point.w, share, point.average)
             if rounds % REFRESH_EVERY == 0:
                 point.refresh()
             point.query(point.average)

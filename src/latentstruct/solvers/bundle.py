@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.simplex_qp import solve_simplex_qp
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Oracle
 from latentstruct.core.types import Array, Vector, Weights
 from latentstruct.core.validation import check_flag
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.simplex_qp import solve_simplex_qp
 from latentstruct.persistence.state_trees import (
     CONTEXT,
     Counts,

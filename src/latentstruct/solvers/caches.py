@@ -2,9 +2,11 @@
 
 from typing import Any, NamedTuple
 
+from latentstruct.core.objective import Objective
 from latentstruct.exceptions import InputError
 
 MEGABYTE = 1e6
+BUNDLE_BYTES, MOST_PLANES = 1e9, 200
 # Dense planes a bundle is given at least: two combinations of earlier ones, for steps and bound, and a new one.
 LEAST_PLANES = 3
 
@@ -24,6 +26,11 @@ def in_bytes(cache_mb: float | None) -> float | None:
 def plane_bytes(n_features: int, most: int) -> int:
     """Return the bytes of one of `most` dense planes, with its line of the Gram matrix and its numbers."""
     return 8 * (n_features + most + 4)
+
+
+def affordable_planes(objective: Objective) -> int:
+    """Return how many dense planes a bundle may keep without taking too much memory."""
+    return int(min(MOST_PLANES, max(10, BUNDLE_BYTES / (8 * objective.n_features))))
 
 
 def dense_planes(cache_mb: float | None, n_features: int, most: int, least: int = LEAST_PLANES, copies: int = 1) -> int:

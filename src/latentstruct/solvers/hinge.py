@@ -10,9 +10,8 @@ from latentstruct.core.types import Vector
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.block_ascent import Ascent, BlockAscent
 from latentstruct.solvers.bundle import Bundle, PlaneBundle
-from latentstruct.solvers.caches import shared_out
+from latentstruct.solvers.caches import MOST_PLANES, affordable_planes, shared_out
 
-BUNDLE_BYTES, MOST_PLANES = 1e9, 200
 CACHED_PLANES = 50
 # Spells of `patience` iterations, each as good as the last, that block ascent may still need.
 MOST_SPELLS = 5
@@ -23,11 +22,6 @@ LESS = 4
 # Iterations of block ascent in one of many similar problems, and where the dense planes of the bundle are long.
 PATIENCE, LONG_PATIENCE = 40, 1000
 LONG = 50_000
-
-
-def affordable_planes(objective: Objective) -> int:
-    """Return how many dense planes a bundle may keep without taking too much memory."""
-    return int(min(MOST_PLANES, max(10, BUNDLE_BYTES / (8 * objective.n_features))))
 
 
 @dataclass(eq=False, repr=False)

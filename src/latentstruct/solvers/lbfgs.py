@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg.blas import daxpy
 
+from latentstruct._native.vectors import add_scaled
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Vector, Weights
 from latentstruct.exceptions import InputError
@@ -75,11 +75,11 @@ def find_direction(gradient: Vector, pairs: Pairs) -> Vector:
     factors = []
     for pair in reversed(pairs):
         factors.append(pair.inverse * float(pair.s @ direction))
-        daxpy(pair.y, direction, a=-factors[-1])
+        add_scaled(pair.y, -factors[-1], direction)
     if pairs:
         direction *= 1.0 / (pairs[-1].inverse * float(pairs[-1].y @ pairs[-1].y))
     for pair, factor in zip(pairs, reversed(factors), strict=True):
-        daxpy(pair.s, direction, a=factor - pair.inverse * float(pair.y @ direction))
+        add_scaled(pair.s, factor - pair.inverse * float(pair.y @ direction), direction)
     return direction
 
 

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.simplex_qp import solve_simplex_qp
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Callback, Checkpointer, Result
 from latentstruct.core.types import Indices, Vector
 from latentstruct.estimators.kernel_maps import KernelRows
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.simplex_qp import solve_simplex_qp
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.bundle import Progress
 

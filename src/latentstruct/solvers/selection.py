@@ -2,32 +2,24 @@
 
 from typing import Any
 
+from latentstruct import solvers
 from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.validation import copied
 from latentstruct.exceptions import InputError
 from latentstruct.solvers.base import BaseSolver
-from latentstruct.solvers.block_ascent import BlockAscent
-from latentstruct.solvers.bundle import Bundle
-from latentstruct.solvers.caches import bounded
-from latentstruct.solvers.cccp import CCCP
-from latentstruct.solvers.cutting_plane import CuttingPlane
-from latentstruct.solvers.frank_wolfe import FrankWolfe
-from latentstruct.solvers.hinge import HingeSolver, affordable_planes
-from latentstruct.solvers.lbfgs import LBFGS
-from latentstruct.solvers.proximal import Proximal
-from latentstruct.solvers.self_paced import SelfPaced
-from latentstruct.solvers.stochastic import Subgradient
+from latentstruct.solvers.caches import affordable_planes, bounded
 
-SOLVERS: dict[str, type[BaseSolver]] = {
-    "block_ascent": BlockAscent,
-    "bundle": Bundle,
-    "cutting_plane": CuttingPlane,
-    "frank_wolfe": FrankWolfe,
-    "subgradient": Subgradient,
-    "lbfgs": LBFGS,
-    "proximal": Proximal,
+SOLVERS = {
+    "block_ascent": "BlockAscent",
+    "bundle": "Bundle",
+    "cutting_plane": "CuttingPlane",
+    "frank_wolfe": "FrankWolfe",
+    "subgradient": "Subgradient",
+    "lbfgs": "LBFGS",
+    "proximal": "Proximal",
 }
+"""Classes of the solvers by the names that estimators take."""
 
 
 def choose_solver(objective: Objective) -> BaseSolver:
@@ -42,17 +34,17 @@ def choose_solver(objective: Objective) -> BaseSolver:
     """
     properties = objective.properties
     if not objective.regularizer.smooth:
-        return Proximal()
+        return solvers.Proximal()
     if "convex" in properties:
         if "smooth" in properties:
-            return LBFGS()
+            return solvers.LBFGS()
         if objective.n_examples == 1 or "planes" not in properties:
-            return Bundle(max_planes=affordable_planes(objective))
-        return HingeSolver()
+            return solvers.Bundle(max_planes=affordable_planes(objective))
+        return solvers.HingeSolver()
     if not objective.minus.smooth:
-        return CCCP()
+        return solvers.CCCP()
     decoded = "smooth" not in properties and "difference" in properties
-    return CCCP() if decoded and objective.plus.approximate else LBFGS()
+    return solvers.CCCP() if decoded and objective.plus.approximate else solvers.LBFGS()
 
 
 def named_solver(solver: Any, objective: Objective) -> BaseSolver:
@@ -61,7 +53,7 @@ def named_solver(solver: Any, objective: Objective) -> BaseSolver:
         if solver == "auto":
             return choose_solver(objective)
         if solver in SOLVERS:
-            return SOLVERS[solver]()
+            return getattr(solvers, SOLVERS[solver])()
         raise InputError(
             f"unknown solver {show(solver)}: choose 'auto', {', '.join(map(repr, SOLVERS))} or give a solver"
         )
@@ -93,9 +85,9 @@ def select_solver(
     """
     found = named_solver(solver, objective)
     if {"convex", "difference"} & objective.properties == {"difference"}:
-        beyond = "convex" in found.needs or (isinstance(found, LBFGS) and not objective.minus.smooth)
-        found = CCCP(found) if beyond else found
-        if isinstance(found, CCCP | SelfPaced) and not objective.regularizer.smooth:
+        beyond = "convex" in found.needs or (isinstance(found, solvers.LBFGS) and not objective.minus.smooth)
+        found = solvers.CCCP(found) if beyond else found
+        if isinstance(found, solvers.CCCP | solvers.SelfPaced) and not objective.regularizer.smooth:
             raise InputError(
                 f"solver={show(solver)} trains latent variables by CCCP, which needs the regulariser ½‖w‖², but it is "
                 f"{type(objective.regularizer).__name__}: use solver='auto'"

@@ -8,10 +8,9 @@ import numpy as np
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import FixedTotal
 from latentstruct.core.types import Array, Indices, Vector
-from latentstruct.kernels.planes import Atoms
 from latentstruct.persistence.checkpoints import task_errors
 from latentstruct.persistence.state_trees import CODECS, Codec, PerExample, Range, Tree, from_state_dict, state_dict
-from latentstruct.planes.plane import Plane, Planes
+from latentstruct.planes.plane import Atoms, Plane, Planes
 from latentstruct.planes.serialization import check_atoms
 from latentstruct.planes.store import PlaneStore
 

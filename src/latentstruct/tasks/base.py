@@ -6,11 +6,11 @@ from inspect import signature
 from typing import Any, ClassVar, Generic
 
 import numpy as np
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse
 from latentstruct.core.levels import LossLevels
+from latentstruct.core.parameters import Parametrized
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
 from latentstruct.core.protocols import B, Batch, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
@@ -113,15 +113,6 @@ OPTIONAL = {
 """Tags that follow from a method that a class defines, unless its kind of tasks says otherwise."""
 
 
-MISSING = (
-    *("learn_blocks", "pack", "unpack", "true_outputs", "scores", "marginals", "pair_marginals", "confidence"),
-    *("complete", "completion_planes", "renyi_pool", "renyi_scores", "renyi_decode", "latent_sites", "latent_scores"),
-    *("latent_pull_back", "with_expected_loss", "diversity", "worst_losses", "latent_losses", "point_distribution"),
-    "outputs",
-)
-"""Optional methods without a default: `BaseTask` has them only to raise TypeError."""
-
-
 def defines(task: "BaseTask", method: str) -> bool:
     """Return whether a task defines an optional method of `BaseTask`."""
     return getattr(type(task), method) is not getattr(BaseTask, method)
@@ -136,7 +127,7 @@ def _missing(method: str) -> Any:
     return undefined
 
 
-class BaseTask(BaseEstimator, Generic[B]):
+class BaseTask(Parametrized, Generic[B]):
     """Defaults for tasks; parameters are kept as given, what `learn` finds ends in an underscore.
 
     A structure defines `learn` or `learn_blocks`, `prepare`, `pool_batch`, `decode` and `loss`; planes, their sums,
@@ -146,12 +137,39 @@ class BaseTask(BaseEstimator, Generic[B]):
 
     tags: ClassVar[TaskTags] = TaskTags()
     """What tasks of this class can do. Tags for optional methods follow from the methods that a class defines."""
+    state_type: ClassVar[Any] = dict
+    """Type that `state` is checked against when a model is loaded."""
     tag_methods: ClassVar[dict[str, str]] = OPTIONAL
     """The methods that these tags follow from."""
     latent: bool = False
     n_features: int
     n_inputs_: int = 0
     """Number of columns of X, where X is a matrix or has one for each example."""
+
+    decode: Any
+    # Optional methods without a default.
+    learn_blocks: Any = _missing("learn_blocks")
+    pack: Any = _missing("pack")
+    unpack: Any = _missing("unpack")
+    true_outputs: Any = _missing("true_outputs")
+    scores: Any = _missing("scores")
+    marginals: Any = _missing("marginals")
+    pair_marginals: Any = _missing("pair_marginals")
+    confidence: Any = _missing("confidence")
+    complete: Any = _missing("complete")
+    completion_planes: Any = _missing("completion_planes")
+    renyi_pool: Any = _missing("renyi_pool")
+    renyi_scores: Any = _missing("renyi_scores")
+    renyi_decode: Any = _missing("renyi_decode")
+    latent_sites: Any = _missing("latent_sites")
+    latent_scores: Any = _missing("latent_scores")
+    latent_pull_back: Any = _missing("latent_pull_back")
+    with_expected_loss: Any = _missing("with_expected_loss")
+    diversity: Any = _missing("diversity")
+    worst_losses: Any = _missing("worst_losses")
+    latent_losses: Any = _missing("latent_losses")
+    point_distribution: Any = _missing("point_distribution")
+    outputs: Any = _missing("outputs")
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -262,7 +280,3 @@ class BaseTask(BaseEstimator, Generic[B]):
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return 1 − the mean loss: 1 is perfect, and a mean loss above 1 makes it negative."""
         return 1.0 - float(np.average(self.loss(Y_true, Y_pred), weights=sample_weight))
-
-
-for _name in MISSING:
-    setattr(BaseTask, _name, _missing(_name))

@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native import clustering as kernels
+from latentstruct._native.pairs import distinct_rows
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import latent_planes
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import clustering as clustering_kernels
-from latentstruct.kernels import forest as kernels
-from latentstruct.kernels import pairs as pair_kernels
-from latentstruct.kernels.modes import MODES
-from latentstruct.kernels.planes import Atoms
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters, wrong_pairs
-from latentstruct.planes.plane import Planes, Slopes, empty_atoms
+from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.inputs import InputRows, compress, is_finite_number
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
 from latentstruct.tasks.row_parts import FlatBatch, join_compressed, require_latents
 from latentstruct.tasks.rows import RowTask, check_rows
+
+Problem = tuple[Rows, NDArray[np.int32], Vector, Vector, Indices, Indices, Indices, Indices, int]
+"""Arguments of kernels; see `PairBatch.problem`."""
 
 
 @dataclass
@@ -39,15 +39,14 @@ class PairBatch(FlatBatch):
     row_of: NDArray[np.int32]
     pairs: Indices
 
-    def problem(self, query: Query) -> tuple[Any, ...]:
+    def problem(self, query: Query) -> "Problem":
         """Return the pairs, weights, documents and mode of a query as kernels take them.
 
         The scores of all distinct rows are among them, or none if the documents have fewer pairs.
         """
         documents, w, rows = query.examples(self), np.ascontiguousarray(query.w), self.inputs.rows
         n_rows, n_pairs = self.inputs.shape[0], int((self.pairs[documents + 1] - self.pairs[documents]).sum())
-        scores = np.empty(n_rows if n_rows <= n_pairs else 0)
-        pair_kernels.score_rows(rows, w, scores)
+        scores = self.inputs.times(w[:, None])[:, 0] if n_rows <= n_pairs else np.zeros(0)
         labels = self.truth if self.labelled else np.zeros(0, dtype=np.int64)
         return rows, self.row_of, scores, w, documents, self.pairs, self.offsets, labels, MODES[query.mode]
 
@@ -160,7 +159,7 @@ def merge_rows(inputs: InputRows) -> tuple[InputRows, NDArray[np.int32]]:
     """Return the distinct rows and the number of each row among them."""
     row_of, first = np.empty((2, inputs.shape[0]), dtype=np.int32)
     indptr, features, data = inputs.compressed
-    n_distinct = pair_kernels.distinct_rows(indptr, features.view(np.uint32), data.view(np.uint64), row_of, first)
+    n_distinct = distinct_rows(indptr, features.view(np.uint32), data.view(np.uint64), row_of, first)
     entries, pointers = positions(indptr, first[:n_distinct].astype(np.int64))
     merged = pointers, features[entries], data[entries] if len(data) else data
     return InputRows.of_compressed(merged, inputs.shape[1], 1), row_of
@@ -381,16 +380,16 @@ class CorrelationClustering(PairTask):
         """Return the labels of the documents' items, one after the other, with values and losses."""
         sizes = batch.n_items(query.examples(batch))
         labels, (values, losses) = np.empty(int(sizes.sum()), dtype=np.int64), np.empty((2, len(sizes)))
-        clustering_kernels.clusterings(*batch.problem(query), labels, values, losses)
+        kernels.clusterings(*batch.problem(query), labels, values, losses)
         return labels, values, losses
 
     def _slopes(self, batch: PairBatch, documents: Indices, labels: NDArray[np.int64]) -> Slopes:
         """Return the features of clusterings."""
         counts, pointers = np.empty(len(documents), dtype=np.int64), np.empty(len(documents) + 1, dtype=np.int64)
-        clustering_kernels.inside_pairs(documents, batch.offsets, labels, counts)
+        kernels.inside_pairs(documents, batch.offsets, labels, counts)
         atoms = empty_atoms(int(np.minimum(counts, self.n_features).sum()))
         layout = batch.inputs.rows, batch.row_of, documents, batch.pairs, batch.offsets
-        clustering_kernels.partition_atoms(*layout, labels, counts, self.n_features, pointers, atoms)
+        kernels.partition_atoms(*layout, labels, counts, self.n_features, pointers, atoms)
         return Slopes(batch.inputs.rows, pointers, Atoms(*(part[: pointers[-1]] for part in atoms)))
 
     def pool_batch(self, batch: PairBatch, query: Query) -> Pooled:
@@ -400,7 +399,7 @@ class CorrelationClustering(PairTask):
             slopes = self._slopes(batch, documents, batch.truth[positions(batch.offsets, documents)[0]])
             return Pooled(slopes.dot(query.w), slopes, np.zeros(len(documents)))
         labels, values, losses = self._clusterings(batch, query)
-        exact = batch.n_items(documents) <= clustering_kernels.EXACT_ITEMS
+        exact = batch.n_items(documents) <= kernels.EXACT_ITEMS
         return Pooled(values, self._slopes(batch, documents, labels), losses, exact=exact)
 
     def decode(self, batch: PairBatch, w: Vector, temperature: Temperature) -> list[Prediction]:

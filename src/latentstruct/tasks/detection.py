@@ -8,12 +8,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.measures import overlap_table, overlaps_with
 from latentstruct.core.formatting import short_repr, show
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_lists
 from latentstruct.data.boxes import Boxes, check_boxes, nearest_box
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.boxes import overlap_table, overlaps_with
 from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.classes.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.classes.states import StateBatch

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from latentstruct._native import diversity as kernels
 from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import check_flag, check_integer, numbers_of
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import diversity as kernels
-from latentstruct.kernels.diversity import Coverage
 from latentstruct.metrics.diversity import (
     check_choice,
     count_documents,
@@ -55,9 +54,9 @@ class CandidateDocuments(NamedTuple):
         return short_repr(self)
 
 
-def document_words(x: Any, name: str) -> sparse.csc_array:
+def document_words(x: Any, name: str) -> "sparse.csc_array":
     """Return how much of each word the documents hold, (n, V), from a matrix or lists of words."""
-    if sparse.issparse(x) or isinstance(x, np.ndarray):
+    if issparse(x) or isinstance(x, np.ndarray):
         matrix = sparse.csc_array(check_matrix(x, name))
     else:
         matrix = _counted(x, name)
@@ -68,7 +67,7 @@ def document_words(x: Any, name: str) -> sparse.csc_array:
     return matrix
 
 
-def _counted(x: Any, name: str) -> sparse.csc_array:
+def _counted(x: Any, name: str) -> "sparse.csc_array":
     if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
         raise InputError(f"{name} is {show(x)}; expected a matrix or a list of the documents' words: give one of these")
     vocabulary: dict[Any, int] = {}
@@ -89,6 +88,25 @@ def _counted(x: Any, name: str) -> sparse.csc_array:
         raise InputError(f"{name} has a count that is not finite: give finite numbers of at least 0")
     arrays = np.array(values, dtype=np.float64), np.array(columns, dtype=np.int64), offsets_from_lengths(sizes)
     return sparse.csr_array(arrays, (len(sizes), max(1, len(vocabulary)))).tocsc()
+
+
+class Coverage(NamedTuple):
+    """Which documents hold which elements, of all queries one after the other.
+
+    An element is a set of documents: all words that the same documents hold are one element, with how many they are;
+    a subtopic is an element of its own. Elements of an index e have the benefit Σ_b counts[e, b]·v[b, bins[e]] for a
+    table v, besides the part that comes from `losses`.
+    """
+
+    documents: np.ndarray  # (n + 1,) query i has the documents documents[i] … documents[i + 1]
+    elements: np.ndarray  # (n + 1,) and the elements elements[i] … elements[i + 1]
+    covers_at: np.ndarray  # (N + 1,)
+    covers: np.ndarray  # elements of document j: covers[covers_at[j]] … covers[covers_at[j + 1]]
+    holders_at: np.ndarray  # (E + 1,)
+    holders: np.ndarray  # documents of element e: holders[holders_at[e]] … holders[holders_at[e + 1]]
+    counts: np.ndarray  # (E, B) normalised number of words in each block of features, 0 for subtopics
+    bins: np.ndarray  # (E,) how many thresholds the element's share of documents reaches
+    losses: np.ndarray  # (E,) weight of a subtopic, 0 for words
 
 
 @dataclass
@@ -257,7 +275,7 @@ class DiverseSubset(BaseTask):
             batch.truth, _ = self._choose(batch, ties, 1.0, np.arange(len(parts)))
         return batch
 
-    def _layers(self, x: Any, name: str) -> tuple[list[sparse.csc_array], int]:
+    def _layers(self, x: Any, name: str) -> "tuple[list[sparse.csc_array], int]":
         """Return which documents cover which words, (n, V), at each level, and the number of words."""
         given = isinstance(x, CandidateDocuments)
         if self.titles and not given:
@@ -326,7 +344,7 @@ class DiverseSubset(BaseTask):
         kernels.choose(batch.coverage, asked, table, loss_factor, first, known, chosen, proven)
         if batch.most_nodes > first:
             for row in np.flatnonzero(~proven).tolist():
-                kernels.search_to_the_end(batch.coverage, asked[row], table, loss_factor, PORTION, chosen[row])
+                kernels.search_to_the_end(batch.coverage, int(asked[row]), table, loss_factor, PORTION, chosen[row])
             proven[:] = True
         return chosen, proven
 
@@ -342,7 +360,7 @@ class DiverseSubset(BaseTask):
         else:
             chosen, proven = self._choose(batch, self._table(query.w), LOSS_FACTORS[query.mode], asked)
         covered, slopes = np.empty(len(asked)), np.empty((len(asked), self.n_features))
-        kernels.choice_features(batch.coverage, asked, chosen, self.n_blocks_, slopes, covered)
+        kernels.choice_features(batch.coverage, asked, chosen, slopes, covered)
         losses = np.maximum(batch.totals[asked] - covered, 0.0) if query.augmented else np.zeros(len(asked))
         found = query.weights @ slopes if query.weights is not None else Slopes.from_matrix(slopes)
         return Pooled(losses + slopes @ query.w, found, losses, exact=proven), chosen

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from latentstruct._native.rows import add_rows_transposed, compress_matrix, rows_dot, rows_times_weights
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices
 from latentstruct.core.validation import as_reals, check_sparse
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Rows
-from latentstruct.kernels.sparse import add_rows_transposed, rows_dot, rows_times_weights
+from latentstruct.planes.plane import Rows
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, all_finite
 
 # Share of non-zeros below which adding up sparse rows is faster than a dense product (measured with 5375 rows).
@@ -39,9 +39,9 @@ def check_bias(bias: Any) -> None:
         raise InputError(f"bias must be a finite number, found {show(bias)}: give 1, or 0 for none")
 
 
-def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
+def check_matrix(X: Any, name: str) -> "NDArray[np.float64] | sparse.csr_array":
     """Return X as a finite two-dimensional float64 array or CSR array, or raise an error that names `name`."""
-    if sparse.issparse(X):
+    if issparse(X):
         check_sparse(X, name)
         if X.dtype.kind == "c":
             raise InputError(f"{name} must be real numbers, got complex ones: convert them")
@@ -67,7 +67,7 @@ def check_matrix(X: Any, name: str) -> NDArray[np.float64] | sparse.csr_array:
             "x.reshape(-1, 1)"
         )
     if not all_finite(values):
-        where = np.argwhere(~np.isfinite(matrix.toarray() if sparse.issparse(matrix) else matrix))[0]
+        where = np.argwhere(~np.isfinite(matrix.toarray() if issparse(matrix) else matrix))[0]
         raise InputError(
             f"{name} has a value that is not finite at row {where[0]}, column {where[1]}: remove or impute it"
         )
@@ -85,21 +85,16 @@ def require_width(matrix: Any, n_features: int, name: str) -> None:
 
 def with_own_indices(matrix: Any) -> Any:
     """Return a matrix whose index arrays, if it is sparse, the caller cannot change later."""
-    if not sparse.issparse(matrix):
+    if not issparse(matrix):
         return matrix
     return sparse.csr_array((matrix.data, matrix.indices.copy(), matrix.indptr.copy()), matrix.shape)
 
 
 def compress(matrix: Any) -> Compressed:
     """Return copies of row pointers, features and values of the CSR form; no values if all are 1."""
-    if sparse.issparse(matrix):
-        pointers, features, data = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.copy()
-    else:
-        values, n_features = np.ravel(matrix), matrix.shape[1]
-        # NumPy is three times as fast on flags.
-        places = np.flatnonzero(values != 0.0)
-        pointers = np.searchsorted(places, n_features * np.arange(len(matrix) + 1))
-        features, data = (places % max(1, n_features)).astype(np.int32), values[places]
+    if not issparse(matrix):
+        return compress_matrix(matrix)
+    pointers, features, data = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.copy()
     return pointers, features, np.zeros(0) if (data == 1.0).all() else data
 
 
@@ -128,7 +123,7 @@ class InputRows:
     Weight (feature f, label y) of `n_labels` S is number f·S + y.
     """
 
-    def __init__(self, matrix: NDArray[np.float64] | sparse.csr_array, n_labels: int) -> None:
+    def __init__(self, matrix: "NDArray[np.float64] | sparse.csr_array", n_labels: int) -> None:
         self.n_labels = n_labels
         self.shape = matrix.shape
         if (self.shape[1] + n_labels + 3) * n_labels >= 2**31:
@@ -136,7 +131,7 @@ class InputRows:
                 f"{self.shape[1]} features and {n_labels} labels make too many weights; expected at most 2**31: use "
                 "fewer features"
             )
-        share = 0.0 if sparse.issparse(matrix) else share_of_nonzeros(matrix)
+        share = 0.0 if issparse(matrix) else share_of_nonzeros(matrix)
         self.dense, self.full = share >= SPARSE_BELOW, share >= FULL_FROM
         if self.dense:
             self.matrix = matrix

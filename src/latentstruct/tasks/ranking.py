@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning as NotConverged
 
+from latentstruct._native.measures import select_first, violated_pairs
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import sklearn
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, split
 from latentstruct.core.validation import as_reals, check_flag, check_integer
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Atoms
-from latentstruct.kernels.ranking import select_first, violated_pairs
 from latentstruct.metrics.ranking import precision_at_k
-from latentstruct.planes.plane import Planes, Slopes
+from latentstruct.planes.plane import Atoms, Planes, Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.inputs import InputRows, tamed
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
@@ -280,9 +279,6 @@ class PrecisionAtK(QueryTask):
         the highest precision at k on this batch is taken, the next best at later attempts. Without both kinds of
         documents the weights are 0.
         """
-        # Loading it takes longer than most predictions.
-        from sklearn.svm import LinearSVC
-
         require_labels(batch, "clamped")
         if batch.relevant.all() or not batch.relevant.any():
             return np.zeros(self.n_features)
@@ -290,10 +286,10 @@ class PrecisionAtK(QueryTask):
         weights = np.repeat(1.0 / sizes, sizes) * (sizes.sum() / len(sizes))
         found, matrix, relevant = [], tamed(batch.inputs.matrix), split(batch.relevant, batch.offsets)
         for strength in START_STRENGTHS:
-            model = LinearSVC(C=strength, dual=False)
+            model = sklearn.svm.LinearSVC(C=strength, dual=False)
             with warnings.catch_warnings():
                 # Any model will do to start from.
-                warnings.simplefilter("ignore", NotConverged)
+                warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
                 model.fit(matrix, batch.relevant, weights)
             w = model.coef_[0].astype(np.float64)
             precisions = [precision_at_k(y, s, self.k) for y, s in zip(relevant, self.scores(batch, w), strict=True)]

@@ -6,15 +6,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import Batch, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, joined_offsets, offsets_from_lengths, positions
 from latentstruct.core.validation import can_be_stacked
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Slopes
+from latentstruct.planes.plane import Atoms, Slopes
 from latentstruct.tasks.base import BaseTask, by_rows, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import SPARSE_BELOW, Compressed, InputRows, check_matrix, compress, share_of_nonzeros
 from latentstruct.tasks.rows import check_rows
@@ -53,7 +52,7 @@ def require_latents(batch: Batch, latents: Any) -> None:
 def stack_examples(X: Any, n_features: int, n_labels: int) -> tuple[InputRows, Indices]:
     """Return the rows of matrices with this number of features, one after the other, and their offsets."""
     matrices = [check_rows(x, n_features, f"X[{i}]") for i, x in enumerate(X)]
-    stack = sparse.vstack if any(map(sparse.issparse, matrices)) else np.concatenate
+    stack = sparse.vstack if any(map(issparse, matrices)) else np.concatenate
     offsets = offsets_from_lengths(matrix.shape[0] for matrix in matrices)
     return InputRows(check_matrix(stack(matrices), "X"), n_labels), offsets
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from latentstruct.core.formatting import show
+from latentstruct.core.parameters import clone
 from latentstruct.core.pooling import as_planes
 from latentstruct.core.protocols import Mode, Pooled, Query, Task, Temperature
 from latentstruct.core.types import Vector

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.lazy import ndimage
 from latentstruct.data.images import Colour, Pixels, draw_overlay, require_vision
 from latentstruct.exceptions import InputError
 
@@ -106,8 +107,6 @@ def draw_regions(image: Any, labels: Any, colours: Sequence[Colour], numbers: Se
 
 def _middle(region: NDArray[np.bool_]) -> tuple[int, int] | None:
     """Return x and y of the point of a region that lies deepest inside, None if a number has no room there."""
-    from scipy.ndimage import distance_transform_edt
-
-    depth = distance_transform_edt(np.pad(region, 1))[1:-1, 1:-1]
+    depth = ndimage.distance_transform_edt(np.pad(region, 1))[1:-1, 1:-1]
     y, x = np.unravel_index(int(depth.argmax()), depth.shape)
     return (int(x), int(y)) if depth[y, x] >= LETTERS / 3 else None

@@ -18,9 +18,7 @@ from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.data.sequences import Matches, SequenceTracks
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.alignment import Numbering, Pairs
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Slopes, empty_atoms, no_rows
+from latentstruct.planes.plane import Atoms, Slopes, empty_atoms, no_rows
 
 Codes = NDArray[np.int64]
 SequencePairs = Sequence[tuple[SequenceTracks, SequenceTracks]]
@@ -53,6 +51,51 @@ TURN = scale(".66 .95 1.56 1.46 1.19 .98 .74 1.56 .95 .47 .59 1.01 .60 .60 1.52 
 """How much the amino acids favor helices, strands and turns (Chou & Fasman 1978)."""
 BURIED_ABOVE, EXPOSED_BELOW = 0.5, -1.0
 """Mean hydropathy of a neighborhood; about a third of the positions of proteins lies on each side of both."""
+
+
+class Pairs(NamedTuple):
+    """Pairs of sequences laid end to end; the k-th has positions first_a[k] … first_a[k+1] and the same of b.
+
+    The score of a match is Σ_g tables[starts[g, i] + codes[g, j]] + Σ_q dense[q]·left[i, q]·right[q, j].
+    """
+
+    starts: NDArray[np.uint64]  # (G, A)
+    codes: NDArray[np.uint32]  # (G, B)
+    left: NDArray[np.float64]  # (A, Q)
+    right: NDArray[np.float64]  # (Q, B)
+    first_a: Indices  # (n + 1,)
+    first_b: Indices  # (n + 1,)
+    partner: Indices  # (A,): the position of b that the reference matches with this one of a, −1 if none
+
+
+class Scoring(NamedTuple):
+    """What a path scores: tables of matches, weights of dense features, costs of gaps.
+
+    `linear` is whether no step weighs more than the linear domain of sums over paths allows.
+    """
+
+    tables: Vector  # (cells,)
+    dense: Vector  # (Q,)
+    open: float
+    extend: float
+    local: bool
+    linear: bool
+    tolerance: int
+
+
+class Numbering(NamedTuple):
+    """Which weights a cell of the tables stands for.
+
+    Cell c of group g, one of cells[g] … cells[g+1], adds up the weights numbers[at[g] + (c − cells[g])·each[g] + …],
+    each[g] of them.
+    """
+
+    cells: Indices  # (G + 1,)
+    at: Indices  # (G,)
+    each: Indices  # (G,)
+    numbers: NDArray[np.int32]
+    dense: Indices  # (Q,)
+    n_weights: int
 
 
 def scale_values(letters: str, known: dict[str, float], other: float) -> Vector:
@@ -325,9 +368,9 @@ class AlignmentFeatures:
             partner[start + matches[:, 0]] = matches[:, 1]
         widths = np.array([[self._size(group.right)] for group in self.groups])
         return Pairs(
-            (self.numbering.cells[:-1, None] + left * widths).astype(np.uint64),
-            right.astype(np.uint32),
-            left_factors,
+            (self.numbering.cells[:-1, None] + left * widths).astype(np.uint64, order="C"),
+            right.astype(np.uint32, order="C"),
+            np.ascontiguousarray(left_factors),
             np.ascontiguousarray(right_factors.T),
             first_a,
             first_b,

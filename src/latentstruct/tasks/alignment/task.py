@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native import alignment as kernels
 from latentstruct.core.formatting import show
 from latentstruct.core.pooling import pool_known
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
@@ -15,12 +16,12 @@ from latentstruct.core.types import Indices, Vector, offsets_from_lengths, posit
 from latentstruct.core.validation import check_choice, check_flag, check_integer, numbers_of
 from latentstruct.data.sequences import AMINO_ACIDS, Matches, check_matches, check_pairs, count_hits, upper_letters
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import alignment as kernels
-from latentstruct.kernels import alignment_sums as sums
 from latentstruct.planes.plane import Planes, Slopes
 from latentstruct.tasks.alignment.features import (
     ORDERS,
     AlignmentFeatures,
+    Pairs,
+    Scoring,
     SequencePairs,
     TrackAlphabets,
     encode_letters,
@@ -62,7 +63,7 @@ class AlignmentState(TypedDict):
 class AlignmentBatch:
     """Pairs of sequences in flat arrays; the reference of pair k, if known, is truth[pointers[k] : pointers[k + 1]]."""
 
-    pairs: kernels.Pairs
+    pairs: Pairs
     truth: Matches | None
     pointers: Indices
     known_slopes: Slopes | None = None  # features of the references
@@ -145,6 +146,7 @@ class Alignment(BaseTask):
     [0.0, 0.0]
     """
 
+    state_type = AlignmentState
     tags = TaskTags(
         latent="possible",
         soft=True,
@@ -229,13 +231,13 @@ class Alignment(BaseTask):
         matches = None if Y is None else np.concatenate(truth)
         return AlignmentBatch(self.features_.lay_out(pairs, truth), matches, offsets_from_lengths(map(len, truth)))
 
-    def _scoring(self, w: Vector, temperature: float = 1.0) -> kernels.Scoring:
-        scaled, floor = w / temperature, 0.0 if self.mode == "local" else -np.inf
+    def _scoring(self, w: Vector, temperature: float = 1.0) -> Scoring:
+        scaled, local = w / temperature, self.mode == "local"
         cells, dense = self.features_.cells(scaled), scaled[self.features_.numbering.dense]
-        return kernels.Scoring(cells, dense, float(scaled[-2]), float(scaled[-1]), floor, int(self.tolerance))
+        return Scoring(cells, dense, float(scaled[-2]), float(scaled[-1]), local, False, int(self.tolerance))
 
-    def _linear(self, batch: AlignmentBatch, scoring: kernels.Scoring, most_gain: float = 0.0) -> sums.Linear:
-        """Return the weights of steps in the linear domain, where they fit; raise if sums need too much memory."""
+    def _sum_scoring(self, batch: AlignmentBatch, w: Vector, temperature: float, most_gain: float = 0.0) -> Scoring:
+        """Return what paths score for sums over them; raise if these need too much memory."""
         largest = int(np.argmax(batch.heights * batch.widths))
         height, width = batch.heights[largest], batch.widths[largest]
         if height * width > MOST_POOLED_CELLS:
@@ -243,19 +245,13 @@ class Alignment(BaseTask):
                 f"pair {largest} has {height} and {width} letters; expected a product of at most {MOST_POOLED_CELLS} "
                 "for sums over alignments, which take 24 bytes per cell: cut the sequences, or use StructuralSVM"
             )
-        cells, local = self.features_.numbering.cells, self.mode == "local"
+        scoring, cells = self._scoring(w, temperature), self.features_.numbering.cells
         most = sum(float(np.abs(scoring.tables[start:end]).max()) for start, end in pairwise(cells.tolist()))
         most += abs(scoring.open) + 2.0 * abs(scoring.extend) + most_gain
         if len(scoring.dense):
             left, right = np.abs(batch.pairs.left).max(axis=0), np.abs(batch.pairs.right).max(axis=1)
             most += float((np.abs(scoring.dense) * left * right).sum())
-        if most > LINEAR_DOMAIN_SPREAD:
-            return sums.Linear(np.zeros(0), 0.0, 0.0, 0.0, 0.0, False)
-        extra = 0.0 if local else scoring.extend
-        tables = np.exp(scoring.tables)
-        tables[: cells[1]] *= np.exp(2.0 * extra)
-        gap, more = np.exp(extra - scoring.open), np.exp(extra - scoring.extend)
-        return sums.Linear(tables, float(gap), float(more), float(local), float(extra), True)
+        return scoring._replace(linear=most <= LINEAR_DOMAIN_SPREAD)
 
     def _effective(self, temperature: Temperature) -> float:
         """Return the one temperature that all paths are pooled at."""
@@ -288,22 +284,22 @@ class Alignment(BaseTask):
     def _path_slopes(self, batch: AlignmentBatch, chosen: Indices, matches: Matches, pointers: Indices) -> Slopes:
         """Return the features of given matches of the chosen pairs."""
         data = (batch.pairs, self.features_.numbering, chosen, matches, pointers, self.mode == "local")
-        return self.features_.slopes(np.diff(pointers), lambda ends, atoms: kernels.path_atoms(*data, ends, atoms))
+        return self.features_.slopes(np.diff(pointers), lambda ends, atoms: kernels.path_atoms(*data, ends, *atoms))
 
     def _sum(self, batch: AlignmentBatch, query: Query, temperature: float) -> Pooled:
         """Sum over all alignments; the slopes of a query with weights are added up at once."""
         chosen, gains = query.examples(batch), batch.gains(query) / temperature
-        scoring, hits, values = self._scoring(query.w, temperature), np.empty(len(chosen)), np.empty(len(chosen))
-        linear = self._linear(batch, scoring, float(gains.max(initial=0.0)))
-        data = (batch.pairs, scoring, linear, chosen, gains, query.mode == "clamped", hits, values)
+        scoring = self._sum_scoring(batch, query.w, temperature, float(gains.max(initial=0.0)))
+        hits, values = np.empty(len(chosen)), np.empty(len(chosen))
+        data = (batch.pairs, scoring, chosen, gains, query.mode == "clamped", hits, values)
         features: AlignmentFeatures = self.features_
         slopes: Slopes | Vector
         if query.weights is None:
             most, numbering = (batch.heights * batch.widths)[chosen], features.numbering
-            slopes = features.slopes(most, lambda ends, atoms: sums.pool_apart(*data, numbering, ends, atoms))
+            slopes = features.slopes(most, lambda ends, atoms: kernels.pool_apart(*data, numbering, ends, *atoms))
         else:
             counts = features.no_counts()
-            sums.pool_together(*data, query.weights, *counts)
+            kernels.pool_together(*data, query.weights, *counts)
             slopes = features.pull_back(*counts)
         losses = (gains > 0) - hits * gains * temperature
         return Pooled(temperature * values + (gains > 0), slopes, losses, soft=True)
@@ -357,13 +353,14 @@ class Alignment(BaseTask):
         """Return alignments that contain the sure matches, best by substitution scores drawn at random."""
         return self.complete(batch, np.concatenate([rng.normal(size=self.n_features - 2), [1.0, 0.5]]))
 
-    def _distribution(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> tuple[Any, ...]:
+    def _distribution(
+        self, batch: AlignmentBatch, w: Vector, temperature: Temperature
+    ) -> tuple[Pairs, Scoring, Indices]:
         """Return what the kernels need for the probabilities of matches of all pairs."""
         effective = self._effective(temperature)
         if effective <= 0:
             raise InputError(f"marginals need a temperature above 0, got {effective}: use decode for the best one")
-        scoring = self._scoring(w, effective)
-        return batch.pairs, scoring, self._linear(batch, scoring), np.arange(batch.n_examples)
+        return batch.pairs, self._sum_scoring(batch, w, effective), np.arange(batch.n_examples)
 
     def marginals(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the probability of each match, a list of arrays (length of a, length of b)."""
@@ -374,7 +371,7 @@ class Alignment(BaseTask):
                 f"{MOST_POOLED_CELLS}: use fewer pairs at a time, or confidence"
             )
         out = np.empty(pointers[-1])
-        sums.pool_matches(*self._distribution(batch, w, temperature), pointers, out)
+        kernels.pool_matches(*self._distribution(batch, w, temperature), out)
         return [part.reshape(size) for part, size in zip(split(out, pointers), batch.sizes, strict=True)]
 
     def confidence(
@@ -386,7 +383,7 @@ class Alignment(BaseTask):
         found = check_each(outputs, "prediction {}", batch.sizes)
         pointers = offsets_from_lengths(map(len, found))
         shares = np.empty(pointers[-1])
-        sums.pool_given(*self._distribution(batch, w, temperature), np.concatenate(found), pointers, shares)
+        kernels.pool_given(*self._distribution(batch, w, temperature), np.concatenate(found), pointers, shares)
         return split(shares, pointers)
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:

@@ -7,19 +7,47 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.chain import pool_labelings
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector, members, offsets_from_lengths, positions
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.forests import GraphForests
 from latentstruct.inference.structure import FactorGraphs, pairwise_graphs
-from latentstruct.kernels import chain as kernels
-from latentstruct.kernels import half_chain
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.inputs import InputRows
 
 # exp(−600) is the smallest share a linear-domain message may lose without reaching denormal numbers.
 LINEAR_DOMAIN_SPREAD = 600.0
+
+NO_LABELS = np.zeros(0, dtype=np.int64)
+
+# What pair marginals are summed over.
+TOGETHER, BY_SEQUENCE, BY_TOKEN = 0, 1, 2
+
+
+class Blocks(NamedTuple):
+    """Where the weights of labels begin; −1: there is no such block."""
+
+    transitions: int
+    bias: int
+    start: int
+    end: int
+
+
+class LabelScores(NamedTuple):
+    """What is added to products of inputs and weights, whatever the inputs are.
+
+    `bias`, `start` and `end` are (S,), or empty if there is no such block. In the mode AUGMENTED costs[label, y] is
+    added to the score of y, in the mode CLAMPED all y but the label are forbidden; a label of −1 adds and forbids
+    nothing.
+    """
+
+    bias: Vector
+    start: Vector
+    end: Vector
+    costs: NDArray[np.float64]
+    mode: int
 
 
 @dataclass
@@ -38,9 +66,9 @@ class ChainBatch:
         self.half_labelled = self.truth is not None and bool((self.truth == UNKNOWN).any())
 
     @cached_property
-    def tables(self) -> list[NDArray[np.float64]]:
-        """Three tables (N, S) that every sum over sequences overwrites: new memory costs as much as the work on it."""
-        return [np.empty((self.inputs.shape[0], self.inputs.n_labels)) for _ in range(3)]
+    def table(self) -> NDArray[np.float64]:
+        """A table (N, S) that every sum over sequences overwrites: new memory costs as much as the work on it."""
+        return np.empty((self.inputs.shape[0], self.inputs.n_labels))
 
     @cached_property
     def structure(self) -> FactorGraphs:
@@ -73,15 +101,14 @@ class ChainBatch:
 class Selection(NamedTuple):
     """Some sequences of a batch with their scores, compact: what the kernels work on.
 
-    `tokens` are their positions in the batch, None for all. `spare` are two tables (N, S) to work in, if there are.
+    `tokens` are their positions in the batch, None for all; `truth` is empty if there are no labels.
     """
 
     rows: Indices
     tokens: Indices | None
     offsets: Indices
-    truth: NDArray[np.int64] | None
+    truth: NDArray[np.int64]
     scores: NDArray[np.float64]
-    spare: list[NDArray[np.float64]] | None
 
 
 class ChainSums(NamedTuple):
@@ -95,72 +122,13 @@ class ChainSums(NamedTuple):
 def pool(
     chosen: Selection, transitions: NDArray[np.float64], temperature: Temperature, weights: Vector, by: int
 ) -> ChainSums:
-    """Pool sequences; marginals and pairs are times the weights if pairs are summed over all (`by` is TOGETHER).
+    """Pool unknown tokens at ε_h and then the others at ε_y; marginals overwrite the scores.
 
-    Weights must be 1 otherwise. Marginals may overwrite the scores.
+    Marginals and pairs are times the weights; pairs are (1, S, S) if `by` is TOGETHER, (k, S, S) if BY_SEQUENCE and
+    (N, S, S), for tokens t − 1 and t, if BY_TOKEN.
     """
-    if temperature.output == temperature.latent > 0 and by != half_chain.BY_TOKEN:
-        return _pool_alike(chosen, transitions, temperature.output, weights, by == half_chain.TOGETHER)
-    return pool_latents_first(chosen, transitions, temperature, weights, by)
-
-
-def pool_latents_first(
-    chosen: Selection, transitions: NDArray[np.float64], temperature: Temperature, weights: Vector, by: int
-) -> ChainSums:
-    """Pool unknown tokens at ε_h and then the others at ε_y; pairs are (1, S, S), (k, S, S) or (N, S, S)."""
-    n, scores = len(transitions), chosen.scores
-    labels = np.zeros(len(scores), dtype=np.int64) if chosen.truth is None else chosen.truth
-    unknown = np.flatnonzero(labels == UNKNOWN)
-    tokens, centers, highs = scores[unknown], np.empty(len(unknown)), np.zeros(len(scores))
-    widest = kernels.center_rows(tokens, centers)
-    hidden = half_chain.make_steps(transitions, temperature.latent, widest, LINEAR_DOMAIN_SPREAD)
-    if hidden.linear:
-        highs[unknown] = centers
-        scores[unknown] = np.exp(np.divide(tokens, temperature.latent, out=tokens), out=tokens)
-    gains = np.empty((n, n))
-    half_chain.largest_gains(transitions, gains)
-    outputs = half_chain.make_steps(transitions, temperature.output, 0.0, LINEAR_DOMAIN_SPREAD)
-    tail = hidden._replace(matrix=hidden.turned, turned=hidden.matrix, ahead=True)
-    pooling = half_chain.Pooling(scores, highs, labels, outputs, hidden, tail, gains)
-    values, marginals = (
-        np.empty(len(chosen.rows)),
-        np.empty_like(scores) if chosen.spare is None else chosen.spare[0],
-    )
-    marginals.fill(0.0)
-    sizes = {half_chain.TOGETHER: 1, half_chain.BY_SEQUENCE: len(values), half_chain.BY_TOKEN: len(scores)}
-    pairs = np.zeros((sizes[by], n, n))
-    half_chain.pool_half_labelled(pooling, chosen.offsets, weights, values, marginals, pairs, by)
-    return ChainSums(values, marginals, pairs)
-
-
-def _pool_alike(
-    chosen: Selection, transitions: NDArray[np.float64], temperature: float, weights: Vector, together: bool
-) -> ChainSums:
-    """Pool all tokens at one temperature above 0; marginals overwrite the scores."""
-    n = len(transitions)
-    scores, offsets, values = chosen.scores, chosen.offsets, np.empty(len(chosen.rows))
-    highs, pairs = np.empty(len(scores)), np.zeros((1 if together else len(values), n, n))
-    widest = kernels.center_rows(scores, highs) + float(np.ptp(transitions))
-    if widest >= LINEAR_DOMAIN_SPREAD * temperature:
-        kernels.forward_backward_log(scores, highs, offsets, transitions, temperature, weights, pairs, together, values)
-        if together:
-            kernels.scale_rows(scores, offsets, weights)
-        return ChainSums(values, scores, pairs)
-    top = float(transitions.max())
-    pairwise = np.exp((transitions - top) / temperature)
-    if temperature != 1.0:
-        scores /= temperature
-    potentials = np.exp(scores, out=scores)
-    forward, arrive = chosen.spare or (np.empty_like(scores), np.empty_like(scores))
-    transposed = np.ascontiguousarray(pairwise.T)
-    kernels.forward_backward(
-        potentials, highs, offsets, pairwise, transposed, top, temperature, forward, arrive, values
-    )
-    if together:
-        kernels.scale_rows(potentials, offsets, weights)
-        kernels.scale_rows(arrive, offsets, weights)
-        # Rows of first tokens are zero, so that no pair reaches across two sequences.
-        pairs[0] = (forward[:-1].T @ arrive[1:]) * pairwise
-    else:
-        kernels.pair_marginals(forward, arrive, offsets, pairwise, pairs)
-    return ChainSums(values, potentials, pairs)
+    n, scores, n_rows = len(transitions), chosen.scores, len(chosen.rows)
+    values, pairs = np.empty(n_rows), np.zeros(({TOGETHER: 1, BY_SEQUENCE: n_rows, BY_TOKEN: len(scores)}[by], n, n))
+    problem = scores, chosen.offsets, chosen.truth, transitions, *temperature, LINEAR_DOMAIN_SPREAD
+    pool_labelings(*problem, weights, by, values, pairs)
+    return ChainSums(values, scores, pairs)

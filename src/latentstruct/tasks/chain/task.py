@@ -8,30 +8,36 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from latentstruct._native import chain as kernels
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.memory import WEIGHT_COPIES, require_label_pairs
 from latentstruct.core.pooling import pool_known, require_labels
-from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import HARD, MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import can_be_stacked, check_flag, check_sparse
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import chain as kernels
-from latentstruct.kernels.half_chain import BY_SEQUENCE, BY_TOKEN, TOGETHER
-from latentstruct.kernels.modes import MODES
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Slopes, empty_atoms
+from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples
-from latentstruct.tasks.chain.batch import ChainBatch, ChainSums, Selection, pool
+from latentstruct.tasks.chain.batch import (
+    BY_SEQUENCE,
+    BY_TOKEN,
+    NO_LABELS,
+    TOGETHER,
+    Blocks,
+    ChainBatch,
+    ChainSums,
+    LabelScores,
+    Selection,
+    pool,
+)
 from latentstruct.tasks.inputs import InputRows, as_slice, check_matrix
 from latentstruct.tasks.item_labels import ItemLabels, flat_labels, label_lists
 from latentstruct.tasks.labels import COST_TABLES, LabelSet, distinct_labels
 from latentstruct.tasks.packing import Arrays, PackedArrays
-
-NO_LABELS = np.zeros(0, dtype=np.int64)
 
 
 class Chain(ItemLabels[ChainBatch]):
@@ -139,7 +145,7 @@ class Chain(ItemLabels[ChainBatch]):
         ends = self.transitions_at_ + n * n + n * offsets_from_lengths(map(int, wanted.values()))
         *starts, self.n_features = ends.tolist()
         self.start_at_, self.end_at_, self.bias_at_ = np.where(list(wanted.values()), starts, -1).tolist()
-        self._blocks = kernels.Blocks(self.transitions_at_, self.bias_at_, self.start_at_, self.end_at_)
+        self._blocks = Blocks(self.transitions_at_, self.bias_at_, self.start_at_, self.end_at_)
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
@@ -180,11 +186,11 @@ class Chain(ItemLabels[ChainBatch]):
 
     def _stack(self, X: Any) -> tuple[Any, Indices]:
         """Return all tokens as one checked matrix and the sequences' offsets."""
-        plain = (type(x) is np.ndarray or sparse.issparse(x) for x in X)
+        plain = (type(x) is np.ndarray or issparse(x) for x in X)
         matrices = [x if kept else check_matrix(x, f"X[{k}]") for k, (x, kept) in enumerate(zip(X, plain, strict=True))]
         if not all(map(can_be_stacked, matrices)):
             for k, x in enumerate(matrices):
-                if sparse.issparse(x):
+                if issparse(x):
                     check_sparse(x, f"X[{k}]")
         shapes = [x.shape for x in matrices]
         for k, shape in enumerate(shapes):
@@ -211,28 +217,30 @@ class Chain(ItemLabels[ChainBatch]):
 
     def _transitions(self, w: Vector) -> NDArray[np.float64]:
         n = len(self.labels_)
-        return w[self.transitions_at_ : self.transitions_at_ + n * n].reshape(n, n)
+        return np.ascontiguousarray(w[self.transitions_at_ : self.transitions_at_ + n * n]).reshape(n, n)
 
-    def _label_scores(self, query: Query) -> kernels.LabelScores:
-        n, w = len(self.labels_), query.w
+    def _input_weights(self, w: Vector) -> NDArray[np.float64]:
+        return np.ascontiguousarray(w[: self.transitions_at_]).reshape(-1, len(self.labels_))
+
+    def _label_scores(self, query: Query) -> LabelScores:
+        n, w = len(self.labels_), np.ascontiguousarray(query.w)
         bias, start, end = [w[at : at + n] if at >= 0 else w[:0] for at in self._blocks[1:]]
-        return kernels.LabelScores(bias, start, end, self.costs_, MODES[query.mode])
+        return LabelScores(bias, start, end, self.costs_, MODES[query.mode])
 
     def _select(self, batch: ChainBatch, query: Query) -> Selection:
-        """Return the sequences of a query with their scores; in the tables of the batch if only a sum is needed."""
-        tokens, offsets, truth, spare = None, batch.offsets, batch.truth, None
+        """Return the sequences of a query with their scores; in the table of the batch if only a sum is needed."""
+        tokens, offsets, table = None, batch.offsets, None
+        truth = NO_LABELS if batch.truth is None else batch.truth
         rows, span = query.examples(batch), slice(0, batch.n_examples) if query.rows is None else as_slice(query.rows)
         if query.rows is not None:
             tokens, offsets = positions(batch.offsets, rows)
-            truth = None if truth is None else truth[tokens]
+            truth = truth[tokens] if batch.labelled else truth
         # Sequences that are not next to each other have no place of their own there.
         if query.weights is not None and isinstance(span, slice):
-            spare = [table[batch.offsets[span.start] : batch.offsets[span.stop]] for table in batch.tables]
-        weights = query.w[: self.transitions_at_].reshape(-1, len(self.labels_))
-        scores = batch.inputs.times(weights, tokens, None if spare is None else spare.pop())
-        known = NO_LABELS if truth is None else truth
-        kernels.add_all_label_scores(scores, offsets, self._label_scores(query), known)
-        return Selection(rows, tokens, offsets, truth, scores, spare)
+            table = batch.table[batch.offsets[span.start] : batch.offsets[span.stop]]
+        scores = batch.inputs.times(self._input_weights(query.w), tokens, table)
+        kernels.add_label_scores(scores, offsets, self._label_scores(query), truth)
+        return Selection(rows, tokens, offsets, truth, scores)
 
     def _labeling_memory(self, offsets: Indices) -> tuple[Indices, Atoms]:
         """Return where the features of each sequence's labeling begin, and memory for them."""
@@ -246,7 +254,7 @@ class Chain(ItemLabels[ChainBatch]):
         tokens = batch.offsets[:-1] if rows is None else batch.offsets[rows]
         offsets = batch.offsets if rows is None else offsets_from_lengths(batch.offsets[rows + 1] - tokens)
         pointers, atoms = self._labeling_memory(offsets)
-        kernels.labelling_atoms(states, offsets, tokens, len(self.labels_), self._blocks, pointers, atoms)
+        kernels.labeling_atoms(states, offsets, tokens, len(self.labels_), self._blocks, pointers, atoms)
         return Slopes(batch.inputs.rows, pointers, atoms)
 
     def _expected_slopes(self, batch: ChainBatch, chosen: Selection, sums: ChainSums) -> Slopes:
@@ -301,7 +309,7 @@ class Chain(ItemLabels[ChainBatch]):
         tokens = batch.offsets[rows]
         offsets = offsets_from_lengths(batch.offsets[rows + 1] - tokens)
         pointers, atoms = self._labeling_memory(offsets)
-        found, weights = np.empty((2, len(rows))), query.w[: self.transitions_at_].reshape(-1, len(self.labels_))
+        found, weights = np.empty((2, len(rows))), self._input_weights(query.w)
         products = np.empty((offsets[-1] if inputs.dense else 0, len(self.labels_)))
         truth, transitions = NO_LABELS if batch.truth is None else batch.truth, self._transitions(query.w)
         data = products, inputs.compressed, weights, offsets, tokens, truth, self._label_scores(query), transitions

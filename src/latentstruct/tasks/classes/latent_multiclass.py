@@ -7,17 +7,16 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
+from latentstruct._native.candidates import pool_candidates, pool_renyi
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sklearn
 from latentstruct.core.levels import highest
 from latentstruct.core.pooling import PooledParts, pool_linear
 from latentstruct.core.protocols import HARD, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, positions
 from latentstruct.core.validation import check_choice, check_integer
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.planes.plane import Planes
 from latentstruct.tasks.base import check_examples, require_one_latent_each
 from latentstruct.tasks.classes.multiclass import ClassTask
@@ -209,7 +208,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
                     everything = needed is None or len(needed) == per_example
                     require_finite(matrix, per_example, None if everything else needed)
                 return matrix, np.full(len(X), per_example), False
-        if sparse.issparse(X) or has_one_row(X[0]):
+        if issparse(X) or has_one_row(X[0]):
             matrix = check_matrix(X, "X")
             if self.weights != "state" or n_states is None:
                 raise InputError(
@@ -414,9 +413,6 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         """
         if not batch.shared:
             return self.random_latents(batch, rng)
-        # Loading it takes longer than most predictions.
-        from sklearn.cluster import KMeans
-
         assert self.table_ is not None
         states = np.zeros(batch.n_examples, dtype=np.int64)
         for y, choices in enumerate(self.table_.choices):
@@ -424,10 +420,11 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
             seed = (int(rng.integers(2**31)) + attempt) % 2**31
             if len(members) == 0:
                 continue
-            means = KMeans(min(len(choices), len(members)), n_init=1 if attempt else 10, random_state=seed)
+            n_clusters = min(len(choices), len(members))
+            means = sklearn.cluster.KMeans(n_clusters, n_init=1 if attempt else 10, random_state=seed)
             with warnings.catch_warnings():
                 # Equal inputs may have fewer clusters than there are states, which does no harm here.
-                warnings.simplefilter("ignore", ConvergenceWarning)
+                warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
                 states[members] = choices[means.fit_predict(tamed(batch.inputs.matrix[members]))]
         return states.tolist()
 

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.candidates import best_classes
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Slopes
+from latentstruct.planes.plane import Atoms, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix, require_width
 from latentstruct.tasks.labels import LabelSet, distinct_labels, label_list
@@ -251,14 +251,20 @@ class Multiclass(ClassTask[MulticlassBatch]):
     def pool_batch(self, batch: MulticlassBatch, query: Query) -> Pooled:
         """Pool the classes of the examples of a query."""
         parts, temperature = ClassParts(self, batch), query.temperature.output
-
-        def pool_classes(scores: NDArray[np.float64]) -> PooledParts:
-            if query.mode != "clamped" and temperature > 0:
-                return PooledParts(*pooled(scores, temperature), soft=True)
-            best = batch.classes(query.rows) if query.mode == "clamped" else scores.argmax(axis=1)
-            return PooledParts(scores[np.arange(len(best)), best], best, soft=False)
-
-        return pool_linear(parts, parts, query, pool_classes)
+        if query.mode == "clamped":
+            slopes = parts.slopes(batch.classes(query.rows), query)
+            values = slopes.dot(query.w)
+            return Pooled(values, slopes, np.zeros(len(values)))
+        if temperature > 0:
+            return pool_linear(parts, parts, query, lambda scores: PooledParts(*pooled(scores, temperature), soft=True))
+        scores = parts.scores(query)
+        values, losses = np.empty((2, len(scores)))
+        best = np.empty(len(scores), dtype=np.int64)
+        if query.augmented:
+            best_classes(scores, self.costs_, batch.classes(query.rows), best, values, losses)
+        else:
+            best_classes(scores, np.zeros((1, scores.shape[1])), np.zeros_like(best), best, values, losses)
+        return Pooled(values, parts.slopes(best, query), losses)
 
     def work(self, batch: MulticlassBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each example takes, shape (n,)."""

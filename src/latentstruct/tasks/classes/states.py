@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from latentstruct._native.candidates import best_candidates
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import highest
 from latentstruct.core.protocols import Prediction, Query
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.states import best_candidates
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.classes.multiclass import MulticlassBatch
 from latentstruct.tasks.inputs import as_slice, check_matrix
@@ -414,7 +414,7 @@ class StateParts:
 def has_one_row(x: Any) -> bool:
     """Tell whether an example is one row of inputs, not a matrix with a row for each state."""
     try:
-        return not sparse.issparse(x) and np.ndim(x) < 2
+        return not issparse(x) and np.ndim(x) < 2
     except ValueError:
         # Rows of different lengths: reading them as a matrix tells of it.
         return False
@@ -466,7 +466,7 @@ def read_matrices(X: Any, n_states: int | None, needed: Indices | None, same: bo
             raise InputError(
                 f"example {i} of X has {matrix.shape[1]} features, but example 0 has {width}: use the same"
             )
-    any_sparse = any(sparse.issparse(matrix) for matrix in matrices)
+    any_sparse = any(issparse(matrix) for matrix in matrices)
     return sparse.vstack(matrices, format="csr") if any_sparse else np.concatenate(matrices), sizes
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.candidates import pool_candidates, pool_renyi
 from latentstruct.core.formatting import show
 from latentstruct.core.levels import LossLevels, highest
 from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear, pool_scores
@@ -16,7 +17,6 @@ from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTag
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.validation import is_ordered
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.candidates import pool_candidates, pool_renyi
 from latentstruct.planes.plane import Planes
 from latentstruct.tasks.base import by_rows, check_examples, require_labels, require_methods
 from latentstruct.tasks.inputs import InputRows, check_matrix

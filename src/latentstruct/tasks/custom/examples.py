@@ -4,16 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import Pooled, Prediction, Query
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import is_ordered
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Planes, Slopes, no_rows
+from latentstruct.planes.plane import Atoms, Planes, Slopes, no_rows
 from latentstruct.tasks.base import by_rows, check_examples, require_hard_max, require_labels, require_methods
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.row_parts import ExampleBatch, RowStack, WrittenTask, checked_losses, require_latents
@@ -33,7 +32,7 @@ def chosen(values: Any, rows: Indices | None) -> Any:
 
 def as_row(vector: Any) -> Any:
     """Return a vector (d,) as one row (1, d), and anything else as it is."""
-    if vector is None or sparse.issparse(vector):
+    if vector is None or issparse(vector):
         return vector
     try:
         array = vector if type(vector) is np.ndarray else np.asarray(vector)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from latentstruct._native.candidates import pool_candidates
 from latentstruct.core.formatting import show
 from latentstruct.core.levels import LossLevels, highest
 from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear, pool_scores
@@ -22,7 +23,6 @@ from latentstruct.core.types import (
 )
 from latentstruct.core.validation import as_reals
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.candidates import pool_candidates
 from latentstruct.planes.plane import Planes, Slopes
 from latentstruct.tasks.base import OPTIONAL, by_rows, check_examples, require_methods
 from latentstruct.tasks.inputs import InputRows, is_finite_number

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native import graph as kernels
 from latentstruct.core.protocols import LatentSites, Query, Temperature
 from latentstruct.core.types import Array, Indices, Vector, Weights, locate, members, offsets_from_lengths, positions
 from latentstruct.core.unknown import UNKNOWN
@@ -19,10 +20,8 @@ from latentstruct.inference.engine import Inference
 from latentstruct.inference.forests import GraphForests
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, FactorGraphs
-from latentstruct.kernels import graph as kernels
-from latentstruct.kernels.planes import Atoms, Rows
 from latentstruct.persistence.state_trees import Tree, from_state_dict
-from latentstruct.planes.plane import Slopes, empty_atoms
+from latentstruct.planes.plane import Atoms, Rows, Slopes, empty_atoms
 
 NEARBY = 1e-3
 """Relative change of the weights up to which belief propagation begins with the messages of before.

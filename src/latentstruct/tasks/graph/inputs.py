@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices, offsets_from_lengths
 from latentstruct.core.validation import array_of, check_choice, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
@@ -92,7 +92,7 @@ def grid_graph(
     shape : tuple (H, W), optional
         Shape of the grid if `features` is a matrix.
     """
-    matrix = features if sparse.issparse(features) else array_of(features, "features")
+    matrix = features if issparse(features) else array_of(features, "features")
     if shape is None:
         if matrix.ndim != 3:
             raise InputError(f"features of a grid must have shape (H, W, d), got {matrix.shape}: give shape=(H, W)")
@@ -198,7 +198,7 @@ def _stacked_matrices(matrices: Sequence[Any], numbers: Sequence[int], what: str
             raise InputError(
                 f"{what} of X[{k}] have {found} columns, but those of X[{numbers[0]}] have {width}: give the same"
             )
-    if any(sparse.issparse(matrix) for matrix in matrices):
+    if any(issparse(matrix) for matrix in matrices):
         return sparse.vstack([sparse.csr_array(matrix) for matrix in matrices], format="csr")
     return np.concatenate(matrices)
 

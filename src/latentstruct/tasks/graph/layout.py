@@ -6,13 +6,13 @@ from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import sparse
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Rows
+from latentstruct.planes.plane import Rows
 from latentstruct.tasks import item_labels
 from latentstruct.tasks.graph.inputs import StackedGraphs, TypeName
 from latentstruct.tasks.labels import LabelSet

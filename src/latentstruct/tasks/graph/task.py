@@ -24,7 +24,7 @@ from latentstruct.tasks.graph.batch import GraphBatch, HiddenNodes
 from latentstruct.tasks.graph.inputs import GraphInput as GraphInput
 from latentstruct.tasks.graph.inputs import grid_graph as grid_graph
 from latentstruct.tasks.graph.inputs import stack_graphs
-from latentstruct.tasks.graph.layout import GraphLayout, flat_labels, hidden_states, learn_layout
+from latentstruct.tasks.graph.layout import GraphLayout, GraphState, flat_labels, hidden_states, learn_layout
 from latentstruct.tasks.item_labels import ItemLabels
 
 MESSAGE_ROUNDS = 30
@@ -112,6 +112,7 @@ class Graph(ItemLabels[GraphBatch]):
     """
 
     item = "node"
+    state_type = GraphState
     tags = TaskTags(latent="possible", soft=True, two_temperatures=True, exact=False, above_truth=True)
 
     def __init__(

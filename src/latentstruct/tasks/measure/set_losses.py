@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native import measures as kernels
 from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import as_reals
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import measures as kernels
 from latentstruct.metrics.measures import check_beta, contingency, error_rate, f_beta, prbep, recall_at_k, roc_area
 from latentstruct.metrics.ranking import average_precision, precision_at_k
 

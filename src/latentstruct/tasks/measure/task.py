@@ -7,14 +7,14 @@ from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from latentstruct._native.measures import add_selected_rows
+from latentstruct._native.rows import add_rows_transposed
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.measures import add_selected_rows
-from latentstruct.kernels.sparse import add_rows_transposed
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.chosen_loss import ChosenLossTask
@@ -45,7 +45,7 @@ MOST_INPUTS = 100_000_000
 class MeasureBatch:
     """Inputs (n, d) and which of them are positive. All rows together are one example."""
 
-    matrix: NDArray[np.float64] | sparse.csr_array
+    matrix: "NDArray[np.float64] | sparse.csr_array"
     loss: SetLoss
     classes: TwoClasses | None
     n_examples: int = 1
@@ -83,7 +83,7 @@ class MeasureBatch:
         if len(chosen) > FEW_ROWS * len(difference):
             return self.matrix.T @ coefficients
         slope = product.copy()
-        if sparse.issparse(self.matrix):
+        if issparse(self.matrix):
             add_rows_transposed(*self.compressed, chosen, difference[chosen, None], slope[:, None])
         else:
             add_selected_rows(self.matrix, chosen, difference, slope)
@@ -186,6 +186,7 @@ class Measure(ChosenLossTask):
     True
     """
 
+    state_type = MeasureState
     tags = TaskTags(classifier=True, binary=True, single_example=True)
 
     def __init__(

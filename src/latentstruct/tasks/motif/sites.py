@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from latentstruct.core.formatting import show
+from latentstruct.core.parameters import check_is_fitted
 from latentstruct.exceptions import InputError
 from latentstruct.io.fasta import Sequences
 from latentstruct.io.meme import check_probabilities

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
+from latentstruct._native import motif as kernels
 from latentstruct.core.types import Indices, Vector
-from latentstruct.kernels import motif as kernels
-from latentstruct.kernels.motif import Layout
+from latentstruct.metrics.measures import roc_area
+from latentstruct.tasks.motif.layout import Layout
 
 if TYPE_CHECKING:
     from latentstruct.tasks.motif.task import Motif, MotifBatch
@@ -194,5 +194,4 @@ class MotifGrower:
         task, rows, n = self.task, self.judged, len(self.sites)
         pooled = np.empty(len(rows))
         kernels.pooled_windows(self.layout, task.tables(w), task.width, rows, 1.0, 0.0, pooled)
-        ranks = rankdata(pooled - np.log(np.diff(self.layout.windows)[rows]))[:n]
-        return float((ranks.sum() - n * (n + 1) / 2) / (n * (len(rows) - n)))
+        return roc_area(np.arange(len(rows)) < n, pooled - np.log(np.diff(self.layout.windows)[rows]))

@@ -8,18 +8,17 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native import motif as kernels
 from latentstruct.core.formatting import show
 from latentstruct.core.memory import require
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import check_integer
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import motif as kernels
-from latentstruct.kernels.motif import Layout, Tables
-from latentstruct.kernels.planes import Atoms, Rows
-from latentstruct.planes.plane import Planes, Slopes, no_rows
+from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, no_rows
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.labels import as_list
+from latentstruct.tasks.motif.layout import Layout, Tables
 from latentstruct.tasks.motif.starts import refined_motifs
 from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
@@ -113,6 +112,7 @@ class Motif(BaseTask[MotifBatch]):
     16
     """
 
+    state_type = MotifState
     tags = TaskTags(
         latent="always",
         soft=True,

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from latentstruct._native.parsing import BINARY, LEXICAL, UNARY
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import sparse
 from latentstruct.core.pooling import require_labels
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.core.validation import is_ordered
 from latentstruct.data.trees import Constituent, Tree, check_tree, constituents, debinarise, is_plain, tagged_words
 from latentstruct.data.trees import without_unary_cycles as without_cycles
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.annotations import GoldTrees
-from latentstruct.kernels.parsing import BINARY, LEXICAL, UNARY, Derivations, Sentences, Spans
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.base import check_examples
-from latentstruct.tasks.parsing.grammar import Grammar, Layout, Token, weight_layout
+from latentstruct.tasks.parsing.arrays import Derivations, Sentences, Spans
+from latentstruct.tasks.parsing.grammar import GoldTrees, Grammar, Layout, Token, weight_layout
 
 ROUNDS = 4
 """Linearizations of F1 at the best tree so far, after the first three."""
@@ -30,7 +30,7 @@ LARGE_CHART = 2**30
 LARGEST_COUNTS = 2**32
 """Bytes of one sentence's chart of counts above which it is refused."""
 
-Answer = tuple[sparse.csr_array, Vector, Vector]
+Answer = tuple["sparse.csr_array", Vector, Vector]
 
 
 @dataclass
@@ -194,8 +194,8 @@ def f1_loss(predicted: Vector, right: Vector, gold: Vector) -> NDArray[np.float6
 
 
 def search_f1(
-    ask: Callable[[Indices, Vector, Vector], Answer], truth: sparse.csr_array, gold: Vector, w: Vector
-) -> tuple[sparse.csr_array, Vector]:
+    ask: Callable[[Indices, Vector, Vector], Answer], truth: "sparse.csr_array", gold: Vector, w: Vector
+) -> "tuple[sparse.csr_array, Vector]":
     """Return features (k, d) and losses (k,) of good answers to max s + Δ for each of k sentences.
 
     Δ = 1 − 2h/(p + g) falls by gain = 2/(p + g) with each right constituent and rises by cost = 2h/(p + g)² with each

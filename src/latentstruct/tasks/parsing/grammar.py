@@ -9,13 +9,13 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct._native.parsing import BINARY, LEXICAL, UNARY
 from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.data.trees import Tree, binarise, is_artificial, is_preterminal, preorder, tagged_words
 from latentstruct.data.trees import without_unary_cycles as without_cycles
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.annotations import GoldTrees
-from latentstruct.kernels.parsing import BINARY, LEXICAL, UNARY, Rules
+from latentstruct.tasks.parsing.arrays import Rules
 
 Unknown = Literal["suffix", "class", "one"]
 Token = str | tuple[str, str]
@@ -282,6 +282,19 @@ class Grammar:
 
 def _unseen(name: str, what: str) -> InputError:
     return InputError(f"{name} has the {what}, which is in no tree of training: leave out this tree, or train with it")
+
+
+class GoldTrees(NamedTuple):
+    """Known trees as nodes in preorder, one sentence after the other."""
+
+    offsets: Indices  # (n + 1,)
+    kind: Indices
+    rule: Indices  # −1 for a word without a lexical entry
+    symbol: Indices
+    right: Indices  # flat place of the right child; its own place where there is none
+    start: Indices
+    end: Indices
+    root: Indices  # (n,) number of the root among the grammar's roots
 
 
 class Layout(NamedTuple):

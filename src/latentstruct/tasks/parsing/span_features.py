@@ -9,7 +9,7 @@ import numpy as np
 
 from latentstruct.core.types import offsets_from_lengths
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.parsing import Spans
+from latentstruct.tasks.parsing.arrays import Spans
 from latentstruct.tasks.parsing.grammar import Grammar, Token
 
 LENGTH_CLASSES = (1, 2, 3, 4, 5, 7, 10, 15, 20)

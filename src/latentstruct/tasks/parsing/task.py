@@ -6,22 +6,22 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from latentstruct._native import annotations
+from latentstruct._native import parsing as kernels
 from latentstruct.core.formatting import show
+from latentstruct.core.lazy import sparse
 from latentstruct.core.pooling import pool_known
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_choice, check_integer
 from latentstruct.data.trees import Constituent
 from latentstruct.exceptions import InputError
-from latentstruct.kernels import annotations, inside_outside, parsing_counts
-from latentstruct.kernels import parsing as kernels
-from latentstruct.kernels.parsing import Derivations, Scores
 from latentstruct.planes.plane import Planes, Slopes
 from latentstruct.tasks.base import check_examples, require_one_latent_each
 from latentstruct.tasks.chosen_loss import ChosenLossTask
 from latentstruct.tasks.parsing import batch as layouts
+from latentstruct.tasks.parsing.arrays import Derivations, Scores
 from latentstruct.tasks.parsing.batch import Answer, ParsingBatch, annotate, compare_trees, f1_loss, memory_errors
 from latentstruct.tasks.parsing.grammar import (
     Grammar,
@@ -102,6 +102,7 @@ class Parsing(ChosenLossTask):
     4
     """
 
+    state_type = ParsingState
     tags = TaskTags(
         latent="possible",
         soft=True,
@@ -188,7 +189,7 @@ class Parsing(ChosenLossTask):
         chain = np.empty(len(rules.top))
         kernels.score_chains(rules, w, chain)
         tables = []
-        for attributes in (spans.starts, spans.ends, spans.lengths[:, None]):
+        for attributes in (spans.starts, spans.ends, spans.lengths.reshape(-1, 1)):
             tables.append(np.zeros((len(attributes), len(self.grammar_.labels))))
             if len(spans.starts):
                 kernels.score_boundaries(attributes, spans, w, tables[-1])
@@ -210,7 +211,7 @@ class Parsing(ChosenLossTask):
         size = int(((2 * batch.lengths[rows] - 1) * (1 + self.most_steps_)).sum())
         return Derivations(np.zeros(len(rows) + 1, dtype=np.int64), *(np.empty(size, dtype=np.int64) for _ in range(5)))
 
-    def _features_of(self, batch: ParsingBatch, derivations: Derivations, rows: Indices) -> sparse.csr_array:
+    def _features_of(self, batch: ParsingBatch, derivations: Derivations, rows: Indices) -> "sparse.csr_array":
         """Return the features of derivations as CSR rows (k, d)."""
         widest = 1 + batch.spans.starts.shape[1] + batch.spans.ends.shape[1] + 1
         column = np.empty(len(rows) + widest * int(derivations.offsets[-1]), dtype=np.int64)
@@ -265,7 +266,7 @@ class Parsing(ChosenLossTask):
             n_symbols, n_steps = len(self.rules_.root), self.most_steps_
             layouts.check_counts(batch.lengths[short], gold[short], n_symbols, n_steps, self.exact_words)
             data = (batch.sentences, batch.spans, self.rules_, scores, short)
-            parsing_counts.best_f1_trees(*data, n_steps, found)
+            kernels.best_f1_trees(*data, n_steps, found)
         features, predicted, right = self._answer(batch, found, short)
 
         def ask(places: Indices, costs: Vector, gains: Vector) -> Answer:
@@ -304,7 +305,7 @@ class Parsing(ChosenLossTask):
         values, losses, scale = np.empty(len(rows)), np.empty(len(rows)), float(query.augmented)
         data = (batch.sentences, batch.spans, self.rules_, scores, rows, scale, 2.0 * scale, query.temperature.output)
         with memory_errors(batch.lengths, len(self.rules_.root)):
-            inside_outside.pool_trees(*data, weights, query.weights is not None, values, losses, slopes)
+            kernels.pool_trees(*data, weights, query.weights is not None, values, losses, slopes)
         return values + scale * batch.n_gold[rows], losses + scale * batch.n_gold[rows]
 
     def _pool_known(
@@ -312,25 +313,29 @@ class Parsing(ChosenLossTask):
     ) -> tuple[Vector, Vector]:
         """Return ε log Z over the sub-symbols of known trees, and losses of 0; add expected features to slopes."""
         values, together, trees, first = np.empty(len(rows)), query.weights is not None, batch.trees(), self.layout_.end
-        data = (trees, rows, self.splits, self.layout_, query.w, query.temperature.output, weights, together)
+        w = np.ascontiguousarray(query.w)
+        data = (trees, rows, self.splits, self.layout_, w, query.temperature.output, weights, together)
         annotations.pool_annotations(*data, values, slopes)
         # What spans add does not depend on sub-symbols.
         spans = self._known_features(batch, np.zeros(len(trees.kind), dtype=np.int64), rows)[:, first:]
         slopes[:, first:] = weights @ spans if together else spans.toarray()
-        return values + spans @ query.w[first:], np.zeros(len(rows))
+        return values + spans @ w[first:], np.zeros(len(rows))
 
     def _chosen(self, batch: ParsingBatch, w: Vector, rows: Indices) -> NDArray[np.int64]:
         """Return the best sub-symbols of the known trees of some rows, at the places of all nodes."""
         trees = batch.trees()
         chosen = np.zeros(len(trees.kind), dtype=np.int64)
         if self.latent:
-            annotations.best_annotations(trees, rows, self.splits, self.layout_, w, np.empty(len(rows)), chosen)
+            values = np.empty(len(rows))
+            annotations.best_annotations(
+                trees, rows, self.splits, self.layout_, np.ascontiguousarray(w), values, chosen
+            )
         return chosen
 
     def _known_slopes(self, batch: ParsingBatch, w: Vector, rows: Indices) -> Slopes:
         return Slopes.from_matrix(self._known_features(batch, self._chosen(batch, w, rows), rows))
 
-    def _known_features(self, batch: ParsingBatch, chosen: Indices, rows: Indices) -> sparse.csr_array:
+    def _known_features(self, batch: ParsingBatch, chosen: Indices, rows: Indices) -> "sparse.csr_array":
         """Return the features of known trees with the given sub-symbols of the nodes of all trees."""
         return self._features_of(batch, annotate(batch.trees(), rows, chosen, self.splits, self.layout_), rows)
 
@@ -373,11 +378,11 @@ class Parsing(ChosenLossTask):
         """
         if self._pooling(temperature) <= 0:
             raise InputError(f"marginals need a temperature above 0, got {temperature.output}: use decode")
-        data, unused = (batch.sentences, batch.spans, self.rules_, self._scores(batch, w)), np.zeros(self.n_features)
+        data = (batch.sentences, batch.spans, self.rules_, self._scores(batch, w))
         answers = []
         with memory_errors(batch.lengths, len(self.rules_.root)):
             for k, n_words in enumerate(batch.lengths.tolist()):
-                found = inside_outside.probable_labels(*data, k, temperature.output, LEAST_PROBABILITY, unused)
+                found = kernels.probable_labels(*data, k, temperature.output, LEAST_PROBABILITY, self.n_features)
                 answers.append(layouts.probable_constituents(self.grammar_.labels, n_words, *found))
         return answers
 

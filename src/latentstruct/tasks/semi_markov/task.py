@@ -16,8 +16,7 @@ from latentstruct.core.types import Indices, Vector, locate, offsets_from_length
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import check_integer
 from latentstruct.exceptions import InputError
-from latentstruct.kernels.planes import Atoms
-from latentstruct.planes.plane import Planes, Slopes
+from latentstruct.planes.plane import Atoms, Planes, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.item_labels import known_accuracy

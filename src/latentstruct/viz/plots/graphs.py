@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
+from latentstruct.core.lazy import csgraph, sparse
 from latentstruct.core.validation import array_of, check_lists, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.viz.plots.axes import new_axes
@@ -53,7 +52,9 @@ def lay_out_graph(n_nodes: int, edges: Any) -> NDArray[np.float64]:
     if n_nodes < 3:
         return np.column_stack([np.arange(n_nodes, dtype=np.float64), np.zeros(n_nodes)])
     ones = np.ones(len(pairs))
-    distances = shortest_path(csr_array((ones, (pairs[:, 0], pairs[:, 1])), (n_nodes, n_nodes)), directed=False)
+    distances = csgraph.shortest_path(
+        sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), (n_nodes, n_nodes)), directed=False
+    )
     reached = np.isfinite(distances)
     apart = max(2.0, float(distances[reached].max()) / 2 + 1.0)
     distances = np.where(reached, distances, apart)

@@ -304,14 +304,15 @@ def read_parts(options: MotifOptions, progress: Progress) -> MotifParts:
 def compare_scores(*scores: Any) -> dict[str, Any]:
     """Return errors, counts and the area under the ROC curve of scores of positive and of negative sequences."""
     import numpy as np
-    from sklearn.metrics import roc_auc_score
+
+    from latentstruct.metrics.measures import roc_area
 
     n_positive, n_negative = map(len, scores)
     found, mistaken = (int((part > 0).sum()) for part in scores)
     return {
         "n_examples": n_positive + n_negative,
         "error": (n_positive - found + mistaken) / (n_positive + n_negative),
-        "auc": float(roc_auc_score(np.repeat([1, 0], [n_positive, n_negative]), np.concatenate(scores))),
+        "auc": roc_area(np.arange(n_positive + n_negative) < n_positive, np.concatenate(scores)),
         "true_positives": found,
         "false_negatives": n_positive - found,
         "false_positives": mistaken,

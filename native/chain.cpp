@@ -1,0 +1,445 @@
+// Dynamic programming on chains: best labelings, pooled labelings with marginals, and their features as atoms.
+//
+// Scores are flat, (N, S) for all tokens of all sequences; sequence k has the rows offsets[k] … offsets[k+1]. All
+// unary terms (inputs, bias, start, end, loss) are already in the scores. u_t(y) is a unary score, A the (S, S)
+// transition scores, ε a temperature. A score of -inf forbids a label; at least one label of each token is allowed.
+// Offsets and labels were checked when the batch was prepared.
+#include "binding.hpp"
+#include "chain_pooling.hpp"
+#include "sparse_rows.hpp"
+
+using namespace latentstruct;
+
+namespace {
+
+using Indices = In<Index, 1>;
+using Vector = In<double, 1>;
+using Square = In<double, 2>;
+
+constexpr Index FREE = 0, AUGMENTED = 1;
+constexpr Index BY_SEQUENCE = 1, BY_TOKEN = 2;
+
+// Where the weights of labels begin, see the Python class of this name; -1: there is no such block.
+struct Blocks {
+  Index transitions, bias, start, end;
+
+  static Blocks read(nb::handle source) {
+    const auto field = [&](const char *name) { return nb::cast<Index>(source.attr(name)); };
+    return {field("transitions"), field("bias"), field("start"), field("end")};
+  }
+};
+
+// What is added to products of inputs and weights, see the Python class of this name; null: there is no such block.
+struct LabelScores {
+  const double *bias, *start, *end, *costs;
+  std::size_t n;
+  Index mode;
+
+  static LabelScores read(nb::handle source) {
+    const auto costs = array<Square>(source, "costs");
+    const auto block = [&](const char *name) -> const double * {
+      const auto found = array<Vector>(source, name);
+      require(found.shape(0) == 0 || found.shape(0) == costs.shape(0), "label scores must have one per label, or none");
+      return found.shape(0) ? found.data() : nullptr;
+    };
+    require(costs.shape(0) == costs.shape(1), "costs must be square");
+    return {block("bias"), block("start"), block("end"), costs.data(), costs.shape(0), nb::cast<Index>(source.attr("mode"))};
+  }
+};
+
+// Flat atoms of many planes, see the Python class of this name.
+struct Atoms {
+  std::int32_t *row, *column;
+  double *value;
+  std::size_t size;
+
+  static Atoms read(nb::handle source) {
+    const auto row = array<Out<std::int32_t, 1>>(source, "row"), column = array<Out<std::int32_t, 1>>(source, "column");
+    const auto value = array<Out<double, 1>>(source, "value");
+    require_length(value.shape(0), row, column);
+    return {row.data(), column.data(), value.data(), value.shape(0)};
+  }
+};
+
+// Sequences end to end.
+struct Sequences {
+  const Index *offsets;
+  std::size_t count, longest = 1;
+
+  Sequences(const Indices &offsets, std::size_t n_tokens) : offsets(offsets.data()), count(offsets.shape(0) - 1) {
+    require(offsets.shape(0) > 0, "offsets must not be empty");
+    Index last = 0;
+    for (std::size_t k = 0; k <= count; ++k) {
+      require(offsets(k) >= last && offsets(k) <= static_cast<Index>(n_tokens), "offsets must rise inside the tokens");
+      if (k > 0) longest = std::max(longest, static_cast<std::size_t>(offsets(k) - last));
+      last = offsets(k);
+    }
+  }
+  std::size_t length(std::size_t k) const { return offsets[k + 1] - offsets[k]; }
+};
+
+// Add what depends on label and place alone to the products of one sequence, rows of `width` numbers.
+//
+// In the mode AUGMENTED costs[label, y] is added to the score of y, in the mode CLAMPED all y but the label are
+// forbidden; a label of -1 adds and forbids nothing.
+LATENTSTRUCT_INLINE void add_label_scores(double *scores, std::size_t length, std::size_t width, const LabelScores &added,
+                                          const Index *labels) {
+  const std::size_t n = added.n;
+  const auto add = [&](std::size_t t, const double *block) __attribute__((always_inline)) {
+    double *own = scores + t * width;
+    LATENTSTRUCT_INDEPENDENT
+    for (std::size_t y = 0; y < n; ++y) own[y] += block[y];
+  };
+  for (std::size_t t = 0; t < length; ++t) {
+    if (added.bias) add(t, added.bias);
+    if (added.start && t == 0) add(t, added.start);
+    if (added.end && t == length - 1) add(t, added.end);
+    if (added.mode == FREE || labels[t] < 0) continue;
+    if (added.mode == AUGMENTED) {
+      add(t, added.costs + labels[t] * n);
+    } else {
+      const double own = scores[t * width + labels[t]];
+      std::fill_n(scores + t * width, n, -INFINITE);
+      scores[t * width + labels[t]] = own;
+    }
+  }
+}
+
+LATENTSTRUCT_CLONES void add_to_all(double *scores, const Sequences &sequences, const LabelScores &added, const Index *labels) {
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    const Index first = sequences.offsets[k];
+    add_label_scores(scores + first * added.n, sequences.length(k), added.n, added, labels + first);
+  }
+}
+
+void add_all_label_scores(Out<double, 2> scores, Indices offsets, LabelScores added, Indices labels) {
+  require(scores.shape(1) == added.n, "scores must have one column per label");
+  if (added.mode != FREE) require_length(scores.shape(0), labels);
+  add_to_all(scores.data(), Sequences(offsets, scores.shape(0)), added, labels.data());
+}
+
+// Best labelings of one sequence at a time.
+//
+// Only maxima are kept on the way forward; the source of each is found again on the way back, along one path only. Ties
+// go to the lowest label.
+class Labeler {
+  Table transitions, best, arriving;
+
+public:
+  const std::size_t n, width;
+  Table scores; // of the sequence, one row per token
+
+  Labeler(const double *matrix, std::size_t n, std::size_t longest)
+      : transitions(n, padded(n)), best(longest, padded(n)), arriving(longest, padded(n)), n(n), width(padded(n)),
+        scores(longest, padded(n)) {
+    pad_rows(matrix, n, n, 0.0, transitions[0]);
+  }
+
+  // Write the best labeling; return its score, 0 if the sequence is empty.
+  LATENTSTRUCT_INLINE double label(std::size_t length, Index *labels) {
+    if (length == 0) return 0.0;
+    const double *matrix = transitions[0];
+    double *row = best[0];
+    for (std::size_t y = 0; y < width; y += WIDTH) lanes(row + y) = lanes(scores[0] + y);
+    for (std::size_t t = 1; t < length; ++t, row += width) {
+      const double *own = scores[t];
+      double *maxima = arriving[t];
+      multiply_rows<Maxima, 1>({row, 0, 1}, n, matrix, width,
+                               [&](int, std::size_t place, const Lanes &found) __attribute__((always_inline)) {
+                                 lanes(maxima + place) = found;
+                                 lanes(row + width + place) = found + lanes(own + place);
+                               });
+    }
+    std::size_t y = 0;
+    for (std::size_t z = 1; z < n; ++z) y = row[z] > row[y] ? z : y;
+    const double highest = row[y];
+    for (std::size_t t = length - 1; t > 0; --t) {
+      labels[t] = static_cast<Index>(y);
+      row -= width;
+      const double wanted = arriving[t][y], *column = matrix + y;
+      std::size_t z = 0;
+      while (z + 1 < n && row[z] + column[z * width] != wanted) ++z;
+      y = z;
+    }
+    labels[0] = static_cast<Index>(y);
+    return highest;
+  }
+};
+
+LATENTSTRUCT_CLONES void label_all(const double *scores, const Sequences &sequences, const double *transitions,
+                                   std::size_t n, Index *labels, double *values) {
+  Labeler labeler(transitions, n, sequences.longest);
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    const Index first = sequences.offsets[k];
+    pad_rows(scores + first * n, sequences.length(k), n, 0.0, labeler.scores[0]);
+    values[k] = labeler.label(sequences.length(k), labels + first);
+  }
+}
+
+void viterbi(Square scores, Indices offsets, Square transitions, Out<Index, 1> labels, Out<double, 1> values) {
+  const std::size_t n = transitions.shape(0);
+  require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
+  const Sequences sequences(offsets, scores.shape(0));
+  require_length(sequences.count, values);
+  require_length(scores.shape(0), labels);
+  label_all(scores.data(), sequences, transitions.data(), n, labels.data(), values.data());
+}
+
+// Maximize Δ(y)·(1 + s(y) - s(truth)) of one sequence for the Hamming loss Δ; see `viterbi_by_errors`.
+double label_by_errors(const double *scores, std::size_t length, const double *transitions, std::size_t n,
+                       const Index *truth, Table &best, Table &arriving, Index *labels, double &loss) {
+  const std::size_t width = padded(n), block = length + 4;
+  const auto at = [&](std::size_t t, std::size_t errors) { return best[t * block + errors]; };
+  best.reserve(length * block), arriving.reserve(block);
+  double true_score = 0.0;
+  for (std::size_t t = 0; t < length; ++t) {
+    require(truth[t] >= 0, "labels must be known");
+    true_score += scores[t * n + truth[t]];
+    if (t > 0) true_score += transitions[truth[t - 1] * width + truth[t]];
+  }
+  // Rows up to t + 1 errors are written at token t, and no others are read.
+  std::fill_n(at(0, 0), 2 * width, -INFINITE);
+  for (std::size_t y = 0; y < n; ++y) at(0, static_cast<Index>(y) != truth[0])[y] = scores[y];
+  for (std::size_t t = 1; t < length; ++t) {
+    std::fill_n(at(t, 0), width, -INFINITE);
+    max_sums({at(t - 1, 0), width, 1}, t + 1, n, transitions, width, arriving[0]);
+    for (std::size_t errors = 0; errors <= t; ++errors) {
+      const double *from = arriving[errors];
+      double *wrong = at(t, errors + 1);
+      for (std::size_t y = 0; y < n; ++y) wrong[y] = from[y] + scores[t * n + y];
+    }
+    for (std::size_t errors = 0; errors <= t + 1; ++errors)
+      at(t, errors)[truth[t]] = errors <= t ? arriving[errors][truth[t]] + scores[t * n + truth[t]] : -INFINITE;
+  }
+  double highest = 0.0;
+  std::size_t errors = 0, y = truth[length - 1];
+  for (std::size_t e = 1; e <= length; ++e)
+    for (std::size_t z = 0; z < n; ++z)
+      if (const double value = static_cast<double>(e) * (1.0 + at(length - 1, e)[z] - true_score); value > highest) {
+        highest = value;
+        errors = e, y = z;
+      }
+  loss = static_cast<double>(errors);
+  for (std::size_t t = length; t-- > 0;) {
+    labels[t] = static_cast<Index>(y);
+    if (t == 0) break;
+    errors -= labels[t] != truth[t];
+    const double *from = at(t - 1, errors);
+    std::size_t source = 0;
+    for (std::size_t z = 1; z < n; ++z)
+      if (from[z] + transitions[z * width + y] > from[source] + transitions[source * width + y]) source = z;
+    y = source;
+  }
+  return highest;
+}
+
+// Maximize Δ(y)·(1 + s(y) - s(truth)) for the Hamming loss Δ, exactly.
+//
+// best[t, e, y] is the best score of the first t + 1 labels with e errors among them, ending in y; the product is then
+// maximized over the number of errors. values[k] is the maximum (>= 0, reached by the truth) and losses[k] the number of
+// errors of its labeling.
+void viterbi_by_errors(Square scores, Indices offsets, Square transitions, Indices truth, Out<Index, 1> labels,
+                       Out<double, 1> values, Out<double, 1> losses) {
+  const std::size_t n = transitions.shape(0);
+  require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
+  const Sequences sequences(offsets, scores.shape(0));
+  require_length(sequences.count, values, losses);
+  require_length(scores.shape(0), labels, truth);
+  Table matrix(n, padded(n)), best(0, padded(n)), arriving(0, padded(n));
+  pad_rows(transitions.data(), n, n, 0.0, matrix[0]);
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    const Index first = sequences.offsets[k];
+    values(k) = losses(k) = 0.0;
+    if (sequences.length(k) > 0)
+      values(k) = label_by_errors(scores.data() + first * n, sequences.length(k), matrix[0], n, truth.data() + first, best,
+                                  arriving, labels.data() + first, losses(k));
+  }
+}
+
+// Pool each sequence, see `ChainPooling`: scores become marginals.
+void pool_labelings(Out<double, 2> scores, Indices offsets, Indices labels, Square transitions, double output_temperature,
+                    double latent_temperature, double limit, Vector weights, Index by, Out<double, 1> values,
+                    Out<double, 3> pairs) {
+  const std::size_t n = transitions.shape(0);
+  require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
+  const Sequences sequences(offsets, scores.shape(0));
+  require_length(sequences.count, values, weights);
+  if (labels.shape(0)) require_length(scores.shape(0), labels);
+  require_length(by == BY_TOKEN ? scores.shape(0) : by == BY_SEQUENCE ? sequences.count : 1, pairs);
+  require(pairs.shape(1) == n && pairs.shape(2) == n, "pairs must be of labels");
+  ChainPooling pooling(transitions.data(), n, output_temperature, latent_temperature, limit);
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    const std::size_t first = sequences.offsets[k], place = by == BY_TOKEN ? first : by == BY_SEQUENCE ? k : 0;
+    values(k) = pooling.pool(scores.data() + first * n, labels.shape(0) ? labels.data() + first : nullptr,
+                             sequences.length(k), weights(k), pairs.data() + place * n * n, by == BY_TOKEN);
+  }
+}
+
+// out[k] = Σ marginals[t, s] costs[truth[t], s] over the tokens t of sequence k and labels s.
+//
+// The last row of costs is that of unknown labels, -1.
+LATENTSTRUCT_CLONES void add_costs(const double *marginals, std::size_t n, const Index *truth, const Sequences &sequences,
+                                   const double *costs, double *out) {
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    double lanes[WIDTH] = {};
+    for (Index t = sequences.offsets[k]; t < sequences.offsets[k + 1]; ++t) {
+      const double *own = marginals + t * n, *line = costs + (truth[t] < 0 ? n : truth[t]) * n;
+      std::size_t s = 0;
+      for (; s + WIDTH <= n; s += WIDTH)
+        for (std::size_t j = 0; j < WIDTH; ++j) lanes[j] += own[s + j] * line[s + j];
+      for (; s < n; ++s) lanes[0] += own[s] * line[s];
+    }
+    out[k] = sum_of(lanes, WIDTH);
+  }
+}
+
+void expected_costs(Square marginals, Indices truth, Indices offsets, Square costs, Out<double, 1> out) {
+  const std::size_t n = marginals.shape(1);
+  require(costs.shape(0) == n + 1 && costs.shape(1) == n, "costs must have a row per label and one for unknown ones");
+  require_length(marginals.shape(0), truth);
+  const Sequences sequences(offsets, marginals.shape(0));
+  require_length(sequences.count, out);
+  add_costs(marginals.data(), n, truth.data(), sequences, costs.data(), out.data());
+}
+
+// Write the joint features of one sequence's labeling as atoms from `at` on; `token` is its first input row.
+LATENTSTRUCT_INLINE void put_labeling(std::size_t at, const Index *labels, std::size_t length, Index token, Index n,
+                                      const Blocks &blocks, const Atoms &atoms) {
+  if (length == 0) return;
+  const std::size_t needed = length * (2 + (blocks.bias >= 0)) - 1 + (blocks.start >= 0) + (blocks.end >= 0);
+  require(at + needed <= atoms.size, "the arrays of atoms are too short");
+  std::int32_t *row = atoms.row + at, *column = atoms.column + at;
+  for (std::size_t t = 0; t < length; ++t, ++row, ++column) {
+    *row = static_cast<std::int32_t>(token + t);
+    *column = static_cast<std::int32_t>(labels[t]);
+  }
+  std::fill_n(row, needed - length, -1);
+  const auto put = [&](Index place) { *column++ = static_cast<std::int32_t>(place); };
+  for (std::size_t t = 1; t < length; ++t) put(blocks.transitions + labels[t - 1] * n + labels[t]);
+  if (blocks.bias >= 0)
+    for (std::size_t t = 0; t < length; ++t) put(blocks.bias + labels[t]);
+  if (blocks.start >= 0) put(blocks.start + labels[0]);
+  if (blocks.end >= 0) put(blocks.end + labels[length - 1]);
+}
+
+// Write the joint features of all sequences' labelings, each from its pointer on; tokens[k] is the first input row.
+void labeling_atoms(Indices labels, Indices offsets, Indices tokens, Index n_labels, Blocks blocks, Indices pointers,
+                    Atoms atoms) {
+  const Sequences sequences(offsets, labels.shape(0));
+  require_length(sequences.count, tokens);
+  require_length(sequences.count + 1, pointers);
+  for (std::size_t k = 0; k < sequences.count; ++k)
+    put_labeling(pointers(k), labels.data() + sequences.offsets[k], sequences.length(k), tokens(k), n_labels, blocks, atoms);
+}
+
+// What `best_planes` reads.
+struct Problem {
+  const double *products;
+  SparseRows inputs;
+  const double *weights;
+  const Index *offsets, *tokens, *truth;
+  LabelScores added;
+  const double *transitions;
+  Blocks blocks;
+  const Index *pointers;
+};
+
+LATENTSTRUCT_CLONES void find_planes(const Problem &problem, std::size_t first, std::size_t last, std::size_t longest,
+                                     const Atoms &atoms, double *values, double *losses) {
+  const LabelScores &added = problem.added;
+  const std::size_t n = added.n;
+  Labeler labeler(problem.transitions, n, longest);
+  std::vector<Index> labels(longest);
+  for (std::size_t k = first; k < last; ++k) {
+    const Index token = problem.tokens[k];
+    const std::size_t length = problem.offsets[k + 1] - problem.offsets[k];
+    if (problem.products)
+      pad_rows(problem.products + problem.offsets[k] * n, length, n, 0.0, labeler.scores[0]);
+    else
+      for (std::size_t t = 0; t < length; ++t)
+        row_times_weights(problem.inputs, token + t, problem.weights, n, labeler.scores[t]);
+    const Index *known = problem.truth + (added.mode == FREE ? 0 : token);
+    add_label_scores(labeler.scores[0], length, labeler.width, added, known);
+    values[k] = labeler.label(length, labels.data());
+    losses[k] = 0.0;
+    if (added.mode == AUGMENTED)
+      for (std::size_t t = 0; t < length; ++t)
+        if (known[t] >= 0) losses[k] += added.costs[known[t] * n + labels[t]];
+    put_labeling(problem.pointers[k], labels.data(), length, token, static_cast<Index>(n), problem.blocks, atoms);
+  }
+}
+
+// Find the best labelings of the selected sequences first … last - 1, and write their values, losses and features.
+//
+// Everything that a sequence needs on the way stays in the cache. `products` (N, S) are those of the selected tokens, or
+// empty: then they are made of `inputs` and `weights`. `truth` has the labels of all tokens of the batch, or none in
+// the mode FREE; `found` is (2, k): values and losses.
+void best_planes(Index first, Index last, Square products, SparseRows inputs, Square weights, Indices offsets,
+                 Indices tokens, Indices truth, LabelScores added, Square transitions, Blocks blocks, Indices pointers,
+                 Atoms atoms, Out<double, 2> found) {
+  const std::size_t n = added.n, count = tokens.shape(0);
+  require(n > 0 && transitions.shape(0) == n && transitions.shape(1) == n && products.shape(1) == n && weights.shape(1) == n,
+          "scores must have one column per label");
+  require(first >= 0 && first <= last && static_cast<std::size_t>(last) <= count, "sequences must exist");
+  require_length(count + 1, offsets, pointers);
+  require(found.shape(0) == 2 && found.shape(1) == count, "found must be (2, k)");
+  const bool dense = products.shape(0) > 0;
+  std::size_t longest = 1;
+  for (Index k = first; k < last; ++k) {
+    const Index length = offsets(k + 1) - offsets(k), end = tokens(k) + length;
+    require(length >= 0 && offsets(k) >= 0 && tokens(k) >= 0, "sequences must not be negative");
+    require(end <= static_cast<Index>(added.mode == FREE ? inputs.n : truth.shape(0)) &&
+                (dense ? offsets(k + 1) <= static_cast<Index>(products.shape(0)) : end <= static_cast<Index>(inputs.n)),
+            "sequences must end inside the tokens");
+    longest = std::max(longest, static_cast<std::size_t>(length));
+  }
+  find_planes({dense ? products.data() : nullptr, inputs, weights.data(), offsets.data(), tokens.data(), truth.data(), added,
+               transitions.data(), blocks, pointers.data()},
+              first, last, longest, atoms, found.data(), found.data() + count);
+}
+
+// Write the expected joint features of each sequence as atoms, and the pointers; see `labeling_atoms`.
+void expected_atoms(Square marginals, In<double, 3> pairs, Indices offsets, Indices tokens, Blocks blocks,
+                    Out<Index, 1> pointers, Atoms atoms) {
+  const Sequences sequences(offsets, marginals.shape(0));
+  const std::size_t n = marginals.shape(1);
+  require_length(sequences.count, tokens, pairs);
+  require_length(sequences.count + 1, pointers);
+  require(pairs.shape(1) == n && pairs.shape(2) == n, "pairs must be of labels");
+  std::size_t a = 0;
+  // One atom for each label at `column` and following, unless its value is 0.
+  const auto put = [&](Index row, Index column, const double *values) {
+    require(a + n <= atoms.size, "the arrays of atoms are too short");
+    for (std::size_t y = 0; y < n; ++y) {
+      atoms.row[a] = static_cast<std::int32_t>(row);
+      atoms.column[a] = static_cast<std::int32_t>(column + y);
+      atoms.value[a] = values[y];
+      a += values[y] != 0.0;
+    }
+  };
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    pointers(k) = static_cast<Index>(a);
+    const double *own = marginals.data() + sequences.offsets[k] * n, *steps = pairs.data() + k * n * n;
+    const std::size_t length = sequences.length(k);
+    for (std::size_t t = 0; t < length; ++t) put(tokens(k) + t, 0, own + t * n);
+    for (std::size_t z = 0; z < n; ++z) put(-1, blocks.transitions + z * n, steps + z * n);
+    if (blocks.bias >= 0)
+      for (std::size_t t = 0; t < length; ++t) put(-1, blocks.bias, own + t * n);
+    if (blocks.start >= 0 && length) put(-1, blocks.start, own);
+    if (blocks.end >= 0 && length) put(-1, blocks.end, own + (length - 1) * n);
+  }
+  pointers(sequences.count) = static_cast<Index>(a);
+}
+
+} // namespace
+
+NB_MODULE(chain, m) {
+  bind(m, "add_label_scores", add_all_label_scores);
+  bind(m, "viterbi", viterbi);
+  bind(m, "viterbi_by_errors", viterbi_by_errors);
+  bind(m, "pool_labelings", pool_labelings);
+  bind(m, "expected_costs", expected_costs);
+  bind(m, "labeling_atoms", labeling_atoms);
+  bind(m, "best_planes", best_planes);
+  bind(m, "expected_atoms", expected_atoms);
+}

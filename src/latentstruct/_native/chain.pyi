@@ -1,0 +1,100 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.tasks.chain.batch import Blocks, LabelScores
+
+Indices = NDArray[np.int64]
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+def add_label_scores(scores: Matrix, offsets: Indices, added: LabelScores, labels: Indices, /) -> None:
+    """Add to the products (N, S) of all sequences what depends on label and place alone; `labels` (N,) if known."""
+
+def viterbi(scores: Matrix, offsets: Indices, transitions: Matrix, labels: Indices, values: Vector, /) -> None:
+    """Write the best labeling of each sequence and its score, 0 if it is empty; ties go to the lowest label."""
+
+def viterbi_by_errors(
+    scores: Matrix,
+    offsets: Indices,
+    transitions: Matrix,
+    truth: Indices,
+    labels: Indices,
+    values: Vector,
+    losses: Vector,
+    /,
+) -> None:
+    """Maximize Δ(y)·(1 + s(y) − s(truth)) for the Hamming loss Δ, exactly.
+
+    values[k] is the maximum (≥ 0, reached by the truth) and losses[k] the number of errors of its labeling.
+    """
+
+def pool_labelings(
+    scores: Matrix,
+    offsets: Indices,
+    labels: Indices,
+    transitions: Matrix,
+    output_temperature: float,
+    latent_temperature: float,
+    limit: float,
+    weights: Vector,
+    by: int,
+    values: Vector,
+    pairs: NDArray[np.float64],
+    /,
+) -> None:
+    """Pool each sequence over its hidden tokens, those with the label −1, at ε_h and then over the others at ε_y.
+
+    values[k] is the pooled value. `scores` become weights[k] times the derivatives of values[k] with respect to them;
+    the derivatives with respect to the transitions are added to `pairs`: to pairs[0] if `by` is TOGETHER, pairs[k] if
+    BY_SEQUENCE and pairs[t] if BY_TOKEN, for tokens t − 1 and t. Without labels all tokens are outputs. Sequences whose
+    scores spread by less than limit·ε are pooled without logarithms at each token.
+    """
+
+def expected_costs(marginals: Matrix, truth: Indices, offsets: Indices, costs: Matrix, out: Vector, /) -> None:
+    """out[k] = Σ marginals[t, s] costs[truth[t], s] over the tokens of sequence k; unknown labels have the last row."""
+
+def labeling_atoms(
+    labels: Indices, offsets: Indices, tokens: Indices, n_labels: int, blocks: Blocks, pointers: Indices, atoms: Any, /
+) -> None:
+    """Write the joint features of all sequences' labelings, each from its pointer on.
+
+    `tokens[k]` is the input row of the first token of sequence k. Values of atoms are left as they are, 1.
+    """
+
+def best_planes(
+    first: int,
+    last: int,
+    products: Matrix,
+    inputs: tuple[Indices, NDArray[np.int32], Vector],
+    weights: Matrix,
+    offsets: Indices,
+    tokens: Indices,
+    truth: Indices,
+    added: LabelScores,
+    transitions: Matrix,
+    blocks: Blocks,
+    pointers: Indices,
+    atoms: Any,
+    found: Matrix,
+    /,
+) -> None:
+    """Find the best labelings of the selected sequences first … last − 1, and write their values, losses and features.
+
+    `products` (N, S) are those of the selected tokens, or empty: then they are made of `inputs`, a CSR matrix, and
+    `weights`. `truth` has the labels of all tokens of the batch, or none in the mode FREE; `found` is (2, k): values
+    and losses.
+    """
+
+def expected_atoms(
+    marginals: Matrix,
+    pairs: NDArray[np.float64],
+    offsets: Indices,
+    tokens: Indices,
+    blocks: Blocks,
+    pointers: Indices,
+    atoms: Any,
+    /,
+) -> None:
+    """Write the expected joint features of each sequence as atoms, and the pointers; see `labeling_atoms`."""

@@ -1,0 +1,78 @@
+"""Imports at first use, so that commands and programs load only what they use.
+
+All modules take SciPy and scikit-learn, which take long to import, from here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import sklearn
+    from scipy import linalg, ndimage, optimize, sparse
+    from scipy.sparse import csgraph
+    from sklearn.utils import metadata_routing
+
+__all__ = [
+    "csgraph",
+    "issparse",
+    "lazy_names",
+    "linalg",
+    "metadata_routing",
+    "ndimage",
+    "optimize",
+    "sklearn",
+    "sparse",
+]
+
+
+class LazyModule(ModuleType):
+    """Stands for a module until an attribute or a submodule of it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            # Doctest and inspect look for these on every object of a module.
+            raise AttributeError(name)
+        module = import_module(self.__name__)
+        value = getattr(module, name) if hasattr(module, name) else import_module(f"{self.__name__}.{name}")
+        # Found at once from now on.
+        setattr(self, name, value)
+        return value
+
+
+if not TYPE_CHECKING:
+    linalg, ndimage, optimize, sparse = map(
+        LazyModule, ("scipy.linalg", "scipy.ndimage", "scipy.optimize", "scipy.sparse")
+    )
+    csgraph = LazyModule("scipy.sparse.csgraph")
+    sklearn, metadata_routing = LazyModule("sklearn"), LazyModule("sklearn.utils.metadata_routing")
+
+
+def issparse(values: Any) -> bool:
+    """Return whether values are a sparse matrix or array of SciPy, without importing it."""
+    # The class is looked at, as an instance may answer for any name, such as that of a column.
+    return hasattr(type(values), "tocsr")
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, Iterable[str]], others: Mapping[str, Iterable[str]] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package.
+    homes, others : mapping of str to names
+        Modules of the package and what is imported from them. Names of `others` are not in `__all__`.
+    """
+    public = sorted(name for names in homes.values() for name in names)
+    home_of = {name: home for table in (homes, others or {}) for home, names in table.items() for name in names}
+
+    def load(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{home_of[name]}"), name)
+
+    return load, lambda: sorted(home_of), public

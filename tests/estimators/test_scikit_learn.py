@@ -1,0 +1,226 @@
+"""Estimators, tasks, solvers and features as scikit-learn uses them, though none inherits from its classes."""
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils import estimator_html_repr, get_tags
+from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+import latentstruct
+from latentstruct import (
+    CCCP,
+    CRF,
+    LBFGS,
+    BlockAscent,
+    BoxFeatures,
+    Chain,
+    GroupNorm,
+    InputError,
+    LatentMulticlass,
+    LatentSSVM,
+    Measure,
+    ModLat,
+    Multiclass,
+    RotatedViews,
+    StructuralSVM,
+    WindowFeatures,
+)
+from latentstruct.core import parameters
+from latentstruct.core.parameters import Parametrized
+
+rng = np.random.default_rng(0)
+y = np.arange(60) % 3
+X = rng.normal(size=(60, 4))
+X[np.arange(60), y] += 2.0
+WEIGHTS = np.where(y == 0, 5.0, 1.0)
+
+
+def public_classes():
+    found = [getattr(latentstruct, name) for name in latentstruct.__all__]
+    return [one for one in found if inspect.isclass(one) and issubclass(one, Parametrized)]
+
+
+@pytest.mark.parametrize("kind", public_classes())
+def test_every_class_with_parameters_can_be_cloned(kind):
+    needed = {
+        name: Multiclass()
+        for name, one in inspect.signature(kind).parameters.items()
+        if one.default is one.empty and name == "task"
+    }
+    if kind.__name__ in ("Motif", "CandidateTask", "ExampleTask", "PartsTask"):
+        needed = {"width": 5} if kind.__name__ == "Motif" else {}
+    original = kind(**needed)
+    for copied in (clone(original), parameters.clone(original), pickle.loads(pickle.dumps(original))):
+        assert type(copied) is kind
+        assert copied.get_params(deep=False).keys() == original.get_params(deep=False).keys()
+        assert repr(copied) == repr(original)
+
+
+def test_nested_parameters_are_set_and_shown():
+    model = StructuralSVM(LatentMulticlass(n_states=2), solver=CCCP(BlockAscent(max_rounds=5)))
+    assert model.get_params()["solver__inner__max_rounds"] == 5
+    assert model.set_params(C=2.0, solver__inner__max_rounds=7, task__n_states=3) is model
+    assert (model.C, model.solver.inner.max_rounds, model.task.n_states) == (2.0, 7, 3)
+    model.set_params(solver=CCCP(LBFGS()), solver__inner__tol=0.5)
+    assert repr(model) == "StructuralSVM(task=LatentMulticlass(n_states=3), C=2.0, solver=CCCP(inner=LBFGS(tol=0.5)))"
+    for wrong in ("D", "task__D", "D__C"):
+        with pytest.raises(InputError, match=r"`params` must be parameters of .*, got 'D'"):
+            model.set_params(**{wrong: 1})
+    assert repr(GroupNorm(np.arange(50))) == "GroupNorm(groups=<ndarray of int64, shape (50,)>)"
+
+
+def test_clones_share_nothing_and_know_nothing_that_was_learned():
+    costs = np.ones((3, 3)) - np.eye(3)
+    model = StructuralSVM(Multiclass(costs=costs), solver=BlockAscent()).fit(X, y)
+    for copied in (clone(model), parameters.clone(model)):
+        assert not hasattr(copied, "coef_")
+        assert not hasattr(copied.task, "n_features")
+        assert copied.solver is not model.solver
+        assert copied.task.costs is not costs
+        assert np.array_equal(copied.task.costs, costs)
+
+
+def test_parameters_of_other_libraries_are_cloned_too():
+    class Holder(Parametrized):
+        def __init__(self, parts):
+            self.parts = parts
+
+    parts = {"ours": [Multiclass(bias=1.0)], "theirs": (LinearSVC(C=3.0).fit(X, y), Multiclass), "plain": {1, 2}}
+    found = clone(Holder(parts)).parts
+    assert repr(found["ours"]) == repr(parts["ours"])
+    assert found["ours"][0] is not parts["ours"][0]
+    assert found["theirs"][0].C == 3.0
+    assert not hasattr(found["theirs"][0], "coef_")
+    assert found["theirs"][1] is Multiclass
+    assert found["plain"] == {1, 2}
+
+
+def test_what_cannot_be_cloned_is_refused():
+    class Changing(Parametrized):
+        def __init__(self, values=()):
+            self.values = list(values)
+
+    with pytest.raises(RuntimeError, match="Changing does not keep values unchanged"):
+        clone(Changing((1, 2)))
+    for wrong in (3, Multiclass):
+        with pytest.raises(TypeError, match="has no parameters"):
+            parameters.clone(wrong)
+
+
+def test_searches_and_pipelines_take_estimators():
+    pipeline = make_pipeline(StandardScaler(), StructuralSVM(Multiclass(), tol=0.1))
+    grid = {"structuralsvm__C": [1e-6, 1.0], "structuralsvm__task__bias": [0.0, 1.0]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    assert len(search.cv_results_["params"]) == 4
+    assert search.score(X, y) > 0.8
+    assert (cross_val_score(CRF(Multiclass(), tol=0.1), X, y, cv=3) > 0.6).all()
+    assert "CRF(task=Multiclass(), C=7.0)" in repr(make_pipeline(StandardScaler(), CRF(Multiclass(), C=7.0)))
+
+
+def test_window_features_are_a_step_of_a_pipeline():
+    sentences = [[("the",), ("cat",)], [("a",), ("dog",), ("barks",)]] * 3
+    labels = [["D", "N"], ["D", "N", "V"]] * 3
+    model = Pipeline([("features", WindowFeatures(window=1)), ("crf", CRF(Chain(), tol=0.01))]).fit(sentences, labels)
+    assert [found.tolist() for found in model.predict(sentences)] == labels
+    assert model.set_params(features__window=2).named_steps["features"].window == 2
+
+
+def test_tags_say_what_estimators_are():
+    assert is_classifier(StructuralSVM(Multiclass()))
+    assert is_classifier(make_pipeline(StandardScaler(), CRF(Multiclass())))
+    assert not is_classifier(CRF(Chain()))
+    assert not is_regressor(CRF(Chain()))
+    assert get_tags(StructuralSVM(Multiclass())).classifier_tags.multi_class
+    assert not get_tags(StructuralSVM(Measure())).classifier_tags.multi_class
+    for features in (WindowFeatures(), RotatedViews()):
+        assert get_tags(features).transformer_tags is not None
+    for other in (Multiclass(), BlockAscent(), GroupNorm(), BoxFeatures()):
+        assert get_tags(other).estimator_type is None
+
+
+def test_scikit_learn_knows_what_is_fitted():
+    model = StructuralSVM(Multiclass(), tol=0.1)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    with pytest.raises(NotFittedError, match="this StructuralSVM is not fitted yet: call fit"):
+        model.predict(X)
+    check_is_fitted(model.fit(X, y))
+    check_is_fitted(BoxFeatures())
+    for features in (WindowFeatures(), RotatedViews()):
+        with pytest.raises(NotFittedError):
+            features.transform(np.zeros((1, 4, 4)))
+    assert has_fit_parameter(model, "sample_weight")
+
+
+def test_methods_are_there_if_the_task_has_them():
+    chain, classes = CRF(Chain()), CRF(Multiclass())
+    assert hasattr(classes, "decision_function")
+    assert hasattr(chain, "pair_marginals")
+    assert not hasattr(classes, "pair_marginals")
+    assert inspect.isfunction(CRF.decision_function)
+    assert "Return the scores" in CRF.decision_function.__doc__
+    with pytest.raises(AttributeError, match="this CRF has no method pair_marginals"):
+        _ = classes.pair_marginals
+
+
+def test_diagrams_show_parameters():
+    class Theirs(BaseEstimator):
+        def fit(self):
+            """Do nothing."""
+
+    shown = StructuralSVM(Multiclass(bias=2.0), tol=0.25)._repr_html_()
+    assert "sk-estimator" in shown
+    assert "0.25" in shown
+    if hasattr(BaseEstimator, "_get_params_html"):
+        assert ("parameters" in estimator_html_repr(Theirs()).lower()) == ("parameters" in shown.lower())
+        assert "max_rounds" in shown
+    step = estimator_html_repr(make_pipeline(StandardScaler(), CRF(Multiclass(), C=7.0)))
+    assert "CRF" in step
+    assert "Multiclass" in Multiclass()._repr_mimebundle_()["text/html"]
+    with config_context(display="text"):
+        assert not hasattr(Multiclass(), "_repr_html_")
+        assert Multiclass()._repr_mimebundle_() == {"text/plain": "Multiclass()"}
+
+
+def test_sample_weights_are_routed_where_they_are_requested():
+    with config_context(enable_metadata_routing=True):
+        plain = StructuralSVM(Multiclass(), tol=1e-4)
+        model = clone(plain).set_fit_request(sample_weight=True).set_score_request(sample_weight="test_weight")
+        routing = get_routing_for_object(model)
+        assert routing.fit.requests["sample_weight"] is True
+        assert routing.score.requests["sample_weight"] == "test_weight"
+        assert routing.fit.requests["callback"] is None
+        assert get_routing_for_object(clone(model)).fit.requests == routing.fit.requests
+        assert get_routing_for_object(pickle.loads(pickle.dumps(model))).fit.requests == routing.fit.requests
+        search = GridSearchCV(model, {"C": [0.01]}, cv=3).fit(X, y, sample_weight=WEIGHTS, test_weight=WEIGHTS)
+        expected = clone(plain).set_params(C=0.01).fit(X, y, sample_weight=WEIGHTS)
+        assert np.array_equal(search.best_estimator_.coef_, expected.coef_)
+        scores = cross_validate(model, X, y, cv=3, params={"sample_weight": WEIGHTS, "test_weight": WEIGHTS})
+        assert (scores["test_score"] > 0.5).all()
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), clone(model).set_params(C=0.01))
+        weighted = pipeline.fit(X, y, sample_weight=WEIGHTS)[-1]
+        scaled = StandardScaler().fit_transform(X)
+        assert np.array_equal(weighted.coef_, clone(expected).fit(scaled, y, sample_weight=WEIGHTS).coef_)
+        with pytest.raises(ValueError, match="sample_weight"):
+            cross_validate(plain, X, y, cv=3, params={"sample_weight": WEIGHTS})
+        with pytest.raises(TypeError, match=r"score\(\) has no argument H: it has sample_weight"):
+            plain.set_score_request(H=True)
+        assert "latent_features" in get_routing_for_object(ModLat(LatentMulticlass())).fit.requests
+    with pytest.raises(RuntimeError, match="enable_metadata_routing=True"):
+        plain.set_fit_request(sample_weight=True)
+
+
+def test_sample_weights_need_no_routing_in_pipelines():
+    pipeline = make_pipeline(StandardScaler(), LatentSSVM(Multiclass(), tol=0.1))
+    pipeline.fit(X, y, latentssvm__sample_weight=WEIGHTS)
+    assert pipeline.score(X, y, sample_weight=WEIGHTS) > 0.7
