@@ -227,13 +227,18 @@ def roc_area(y: Any, scores: Any) -> float:
         If there are no positives or no negatives, so that there is no pair.
     """
     truth, values = _truth_and_scores(y, scores)
-    n_positive = int(truth.sum())
-    n_pairs = n_positive * (len(truth) - n_positive)
-    if not n_pairs:
+    if truth.all() or not truth.any():
         raise InputError(
-            f"found {n_positive} positive examples of {len(truth)}; expected some of both classes, for the ROC area "
+            f"found {truth.sum()} positive examples of {len(truth)}; expected some of both classes, for the ROC area "
             "counts pairs of them: add examples of the missing class"
         )
+    return ordered_share(truth, values)
+
+
+def ordered_share(truth: NDArray[np.bool_], values: Vector) -> float:
+    """Return `roc_area` of examples of both classes, which are not checked."""
+    n_positive = int(truth.sum())
+    n_pairs = n_positive * (len(truth) - n_positive)
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = np.cumsum(counts) - 0.5 * (counts - 1)
     return float(ranks[place[truth]].sum() - n_positive * (n_positive + 1) / 2) / n_pairs

@@ -17,7 +17,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.persistence.checkpoints import task_errors
 from latentstruct.persistence.state_trees import CONTEXT, Numbers, Tree
 from latentstruct.planes.store import PlaneStore
-from latentstruct.solvers.base import LAST, BaseSolver
+from latentstruct.solvers.base import LAST, BaseSolver, solving
 from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
@@ -123,7 +123,8 @@ class Alternation(BaseSolver):
         theta, planes = (None, None) if state is None else state
         run = _Run(self, objective, planes, **given)
         run.theta = theta if run.theta is None else run.theta
-        found: Any = run.run(w0)
+        with solving():
+            found: Any = run.run(w0)
         return replace(found, state=Kept(found.theta, run.state))
 
 

@@ -547,7 +547,6 @@ class BaseSolver(Parametrized):
         for name in self.flags:
             check_flag(getattr(self, name), name)
 
-    @solving()
     def minimize(
         self,
         objective: Objective,
@@ -579,29 +578,30 @@ class BaseSolver(Parametrized):
             With the best weights so far, also after Ctrl-C.
         """
         self.check(objective)
-        counted = objective.counted()
-        monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, checkpointer)
-        w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
-        if w0 is None and objective.starts is not None and "convex" not in objective.properties:
-            monitor.n_starts = self.restarts
-        first = len(monitor.earlier)
-        try:
-            for attempt in range(first, monitor.n_starts):
-                if attempt > first:
-                    monitor.begin_next_start()
-                if w0 is None and not monitor.resumed:
-                    w = self._start(counted, attempt)
-                self._run(counted, monitor, w, state)
-                if monitor.reason in LAST:
-                    break
-        except KeyboardInterrupt:
-            monitor.reason = "interrupted"
-            if monitor.closing is not None:
-                monitor.closing()
-        if monitor.best is None:
-            last = w if monitor.current is None else monitor.current
-            monitor.offer(last, *counted.evaluate(last))
-        return monitor.result()
+        with solving():
+            counted = objective.counted()
+            monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, checkpointer)
+            w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+            if w0 is None and objective.starts is not None and "convex" not in objective.properties:
+                monitor.n_starts = self.restarts
+            first = len(monitor.earlier)
+            try:
+                for attempt in range(first, monitor.n_starts):
+                    if attempt > first:
+                        monitor.begin_next_start()
+                    if w0 is None and not monitor.resumed:
+                        w = self._start(counted, attempt)
+                    self._run(counted, monitor, w, state)
+                    if monitor.reason in LAST:
+                        break
+            except KeyboardInterrupt:
+                monitor.reason = "interrupted"
+                if monitor.closing is not None:
+                    monitor.closing()
+            if monitor.best is None:
+                last = w if monitor.current is None else monitor.current
+                monitor.offer(last, *counted.evaluate(last))
+            return monitor.result()
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
         """Return the initial weights of a start when none are given."""

@@ -15,7 +15,7 @@ from latentstruct.core.types import Vector, Weights
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import CONTEXT
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how iterates are stored
-from latentstruct.solvers.base import BaseSolver, least_scale
+from latentstruct.solvers.base import BaseSolver, least_scale, solving
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.outer_loop import OuterLoop
 
@@ -100,7 +100,8 @@ class CCCP(BaseSolver):
         if "convex" in objective.properties:
             inner = self._convex_solver(objective, False).set_params(tol=self.tol, max_seconds=self.max_seconds)
             return inner.minimize(objective, w0, **given)
-        return _Descent(self, objective, **given).run(w0)
+        with solving():
+            return _Descent(self, objective, **given).run(w0)
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return by which rule a run ends."""

@@ -13,7 +13,7 @@ from latentstruct.core.protocols import Result, Round
 from latentstruct.core.types import Vector
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import Numbers, Tree
-from latentstruct.solvers.base import LAST, BaseSolver
+from latentstruct.solvers.base import LAST, BaseSolver, solving
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.outer_loop import OuterLoop
@@ -101,7 +101,8 @@ class SelfPaced(BaseSolver):
         The parameters are those of `BaseSolver.minimize`.
         """
         self.check(objective)
-        return _Pacing(self, objective, **given).run(w0)
+        with solving():
+            return _Pacing(self, objective, **given).run(w0)
 
 
 @dataclass

@@ -333,7 +333,7 @@ class Chain(ItemLabels[ChainBatch]):
         """Pool the labels of unknown tokens by Rényi entropy of order α ≠ 1 and the others at ε_y: tangents only."""
         chosen, transitions = self._select(batch, query), self._transitions(query.w)
         n, lengths = len(self.labels_), np.diff(chosen.offsets)
-        tables = np.tile(transitions.ravel(), int(np.maximum(lengths - 1, 0).sum()))
+        tables = self._pair_tables(chosen, transitions)
         found = batch.elimination.run_renyi(chosen.scores.ravel(), tables, order, query.temperature.output, chosen.rows)
         owner = np.repeat(np.arange(len(lengths)), np.maximum(lengths - 1, 0))
         pairs = np.zeros((len(lengths), n, n))
@@ -363,14 +363,28 @@ class Chain(ItemLabels[ChainBatch]):
         return (0.3 * n * n + products if hard else 0.5 * n * n + 10.0 * n + 2.0 * products) * np.diff(batch.offsets)
 
     def loss_levels(self, batch: ChainBatch, query: Query) -> LossLevels | None:
-        """Return the labelings that maximize Δ·(1 + s − s_i), for the Hamming loss."""
-        if not np.array_equal(self.costs_, 1.0 - np.eye(len(self.labels_))):
-            return None
+        """Return the best labelings of each loss, if costs are multiples of a unit."""
         chosen, transitions = self._select(batch, replace(query, mode="free")), self._transitions(query.w)
+        if not np.array_equal(self.costs_, 1.0 - np.eye(len(self.labels_))):
+            forests, tables = batch.forests(self.costs_), self._pair_tables(chosen, transitions)
+            if forests is None:
+                return None
+
+            def counted_slopes(counts: tuple[Vector, Vector]) -> Slopes:
+                labels = counts[0].reshape(chosen.scores.shape).argmax(axis=1)
+                return self._labeling_slopes(batch, labels, chosen.rows)
+
+            return forests.levels(chosen.rows, (chosen.scores.ravel(), tables), counted_slopes)
+        # The Hamming loss has a kernel that returns the maximizers of Δ·(1 + s − s_i) themselves.
         labels, (values, losses) = np.empty(len(chosen.scores), dtype=np.int64), np.empty((2, len(chosen.rows)))
         kernels.viterbi_by_errors(chosen.scores, chosen.offsets, transitions, chosen.truth, labels, values, losses)
         slopes = self._labeling_slopes(batch, labels, chosen.rows)
         return LossLevels(np.arange(len(losses) + 1), losses, slopes.dot(query.w), lambda places: slopes)
+
+    @staticmethod
+    def _pair_tables(chosen: Selection, transitions: NDArray[np.float64]) -> Vector:
+        """Return the scores of the labels of all neighbors of some sequences, one after the other."""
+        return np.tile(transitions.ravel(), int(np.maximum(np.diff(chosen.offsets) - 1, 0).sum()))
 
     def _best(self, batch: ChainBatch, query: Query) -> tuple[Indices, Vector]:
         chosen = self._select(batch, query)
