@@ -171,7 +171,7 @@ class Parsing(ChosenLossTask):
         return ParsingBatch(tokens, sentences, self.spans_.lay_out(self.grammar_, tokens, self.layout_.end), gold)
 
     def _scores(self, batch: ParsingBatch, w: Vector) -> Scores:
-        rules, sentences, spans = self.rules_, batch.sentences, batch.spans
+        rules, sentences, spans, w = self.rules_, batch.sentences, batch.spans, np.ascontiguousarray(w)
         chain = np.empty(len(rules.top))
         kernels.score_chains(rules, w, chain)
         tables = []
