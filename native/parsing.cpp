@@ -19,8 +19,8 @@
 //
 // Derivatives of ε log Z by the scores of symbols are their probabilities; they are passed down from the root, each
 // derivation getting its share.
-#include "binding.hpp"
 #include "domains.hpp"
+#include "fields.hpp"
 #include "pooling.hpp"
 
 #include <nanobind/stl/tuple.h>
@@ -35,7 +35,6 @@ using namespace latentstruct;
 namespace {
 
 using Indices = In<Index, 1>;
-using Places = In<Index, 2>;
 using Vector = In<double, 1>;
 using Values = Out<double, 1>;
 
@@ -46,26 +45,21 @@ constexpr double ROUNDING = 1e-10;
 
 // ---- arrays, see the Python classes of these names ----
 
-Indices places(nb::handle source, const char *name) { return array<Indices>(source, name); }
-
 struct Rules {
   const Index *left_start, *pair_right, *pair_start, *left, *right, *parent, *weight, *parent_start, *by_parent;
   const Index *bottom_start, *bottom, *top, *top_start, *by_top, *step_start, *step_weight, *step_symbol, *root, *label;
   Index symbols, pairs, rules, chains;
 
   static Rules read(nb::handle source) {
-    const auto field = [&](const char *name, Index size) {
-      const Indices found = places(source, name);
-      require(static_cast<Index>(found.shape(0)) == size, "rules must have matching lengths");
-      return found.data();
-    };
-    const auto size = [&](const char *name) { return static_cast<Index>(places(source, name).shape(0)); };
-    const Index s = size("root"), q = size("pair_right"), r = size("parent"), k = size("top"), steps = size("step_weight");
-    return {field("left_start", s + 1), field("pair_right", q),     field("pair_start", q + 1), field("left", r),
-            field("right", r),          field("parent", r),         field("weight", r),         field("parent_start", s + 1),
-            field("by_parent", r),      field("bottom_start", s + 1), field("bottom", k),       field("top", k),
-            field("top_start", s + 1),  field("by_top", k),         field("step_start", k + 1), field("step_weight", steps),
-            field("step_symbol", steps), field("root", s),          field("label", s),          s, q, r, k};
+    const Fields fields(source);
+    const auto get = [&](const char *name, Index n) { return fields.get<const Index>(name, n); };
+    const Index s = fields.size("root"), q = fields.size("pair_right"), r = fields.size("parent");
+    const Index k = fields.size("top"), t = fields.size("step_weight");
+    return {get("left_start", s + 1), get("pair_right", q), get("pair_start", q + 1), get("left", r), get("right", r),
+            get("parent", r), get("weight", r), get("parent_start", s + 1), get("by_parent", r),
+            get("bottom_start", s + 1), get("bottom", k), get("top", k), get("top_start", s + 1), get("by_top", k),
+            get("step_start", k + 1), get("step_weight", t), get("step_symbol", t), get("root", s), get("label", s),
+            s, q, r, k};
   }
 
   Index steps(Index chain) const { return step_start[chain + 1] - step_start[chain]; }
@@ -76,15 +70,13 @@ struct Sentences {
   Index choices;
 
   static Sentences read(nb::handle source) {
-    const auto field = [&](const char *name) { return places(source, name); };
-    const auto offsets = field("offsets"), choice_start = field("choice_start"), symbol = field("choice_symbol");
-    const auto weight = field("choice_weight"), gold_start = field("gold_start"), first = field("gold_first");
-    const auto stop = field("gold_stop"), label = field("gold_label");
-    require_length(offsets.shape(0), gold_start);
-    require_length(symbol.shape(0), weight);
-    require_length(first.shape(0), stop, label);
-    return {offsets.data(), choice_start.data(), symbol.data(), weight.data(), gold_start.data(),
-            first.data(),   stop.data(),         label.data(),  static_cast<Index>(symbol.shape(0))};
+    const Fields fields(source);
+    const auto get = [&](const char *name, Index n) { return fields.get<const Index>(name, n); };
+    const Index n = fields.size("offsets"), c = fields.size("choice_symbol"), g = fields.size("gold_label");
+    const auto *offsets = get("offsets", n);
+    require(n > 0, "offsets must not be empty");
+    return {offsets, get("choice_start", offsets[n - 1] + 1), get("choice_symbol", c), get("choice_weight", c),
+            get("gold_start", n), get("gold_first", g), get("gold_stop", g), get("gold_label", g), c};
   }
 
   Index words(Index k) const { return offsets[k + 1] - offsets[k]; }
@@ -101,15 +93,13 @@ struct Spans {
   Index boundaries, each_start, each_end, n_classes;
 
   static Spans read(nb::handle source) {
-    const auto starts = array<Places>(source, "starts"), ends = array<Places>(source, "ends");
-    const auto lengths = places(source, "lengths"), classes = places(source, "classes");
-    const auto label_start = places(source, "label_start"), label = places(source, "label");
-    const auto weight = places(source, "weight");
-    require_length(starts.shape(0), ends);
-    require_length(label.shape(0), weight);
-    const auto size = [](std::size_t n) { return static_cast<Index>(n); };
-    return {starts.data(), ends.data(),  lengths.data(),        classes.data(),        label_start.data(),    label.data(),
-            weight.data(), size(starts.shape(0)), size(starts.shape(1)), size(ends.shape(1)), size(classes.shape(0))};
+    const Fields fields(source);
+    const auto get = [&](const char *name, auto... n) { return fields.get<const Index>(name, n...); };
+    const Index b = fields.size("starts"), starts = fields.size("starts", 1), ends = fields.size("ends", 1);
+    const Index classes = fields.size("classes"), q = fields.size("label");
+    return {get("starts", b, starts), get("ends", b, ends), get("lengths", fields.size("lengths")),
+            get("classes", classes), get("label_start", fields.size("label_start")), get("label", q), get("weight", q),
+            b, starts, ends, classes};
   }
 
   Index size_class(Index i, Index j) const { return classes[std::min(j - i, n_classes - 1)]; }
@@ -135,16 +125,12 @@ struct Scores {
   Index boundaries, labels, rules, chains, symbols, choices;
 
   static Scores read(nb::handle source) {
-    const auto field = [&](const char *name) { return array<Vector>(source, name); };
-    const auto table = [&](const char *name) { return array<In<double, 2>>(source, name); };
-    const auto rule = field("rule"), chain = field("chain"), root = field("root"), choice = field("choice");
-    const auto start = table("start"), end = table("end"), length = table("length");
-    require_length(start.shape(0), end);
-    require(start.shape(1) == length.shape(1) && end.shape(1) == length.shape(1), "scores must have as many labels");
-    const auto size = [](std::size_t n) { return static_cast<Index>(n); };
-    return {rule.data(),          chain.data(),         root.data(),          choice.data(),         start.data(),
-            end.data(),           length.data(),        size(start.shape(0)), size(start.shape(1)), size(rule.shape(0)),
-            size(chain.shape(0)), size(root.shape(0)), size(choice.shape(0))};
+    const Fields fields(source);
+    const auto get = [&](const char *name, auto... n) { return fields.get<const double>(name, n...); };
+    const Index b = fields.size("start"), l = fields.size("length", 1), r = fields.size("rule"), k = fields.size("chain");
+    const Index s = fields.size("root"), c = fields.size("choice");
+    return {get("rule", r), get("chain", k), get("root", s), get("choice", c), get("start", b, l), get("end", b, l),
+            get("length", fields.size("length"), l), b, l, r, k, s, c};
   }
 };
 
@@ -153,12 +139,10 @@ struct Derivations {
   Index trees, most, at = 0;
 
   static Derivations read(nb::handle source) {
-    const auto field = [&](const char *name) { return array<Out<Index, 1>>(source, name); };
-    const auto offsets = field("offsets"), kind = field("kind"), symbol = field("symbol"), weight = field("weight");
-    const auto start = field("start"), end = field("end");
-    require_length(kind.shape(0), symbol, weight, start, end);
-    return {offsets.data(), kind.data(), symbol.data(), weight.data(), start.data(), end.data(),
-            static_cast<Index>(offsets.shape(0)) - 1, static_cast<Index>(kind.shape(0))};
+    const Fields fields(source);
+    const auto get = [&](const char *name, Index n) { return fields.get<Index>(name, n); };
+    const Index k = fields.size("offsets"), n = fields.size("kind");
+    return {get("offsets", k), get("kind", n), get("symbol", n), get("weight", n), get("start", n), get("end", n), k - 1, n};
   }
 
   void put(Index kind_, Index symbol_, Index weight_, Index i, Index j) {
@@ -897,7 +881,7 @@ private:
 // ---- kernels ----
 
 // out[b, l] = Σ of the weights of boundary b's attributes with label l.
-void score_boundaries(Places attributes, Spans spans, Vector w, Out<double, 2> out) {
+void score_boundaries(In<Index, 2> attributes, Spans spans, Vector w, Out<double, 2> out) {
   require_length(attributes.shape(0), out);
   std::fill_n(out.data(), out.size(), 0.0);
   for (std::size_t b = 0; b < attributes.shape(0); ++b)
