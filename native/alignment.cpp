@@ -65,17 +65,9 @@ struct Pairs {
     const Index q = fields.size("right"), n = fields.size("first_a");
     const auto *first_a = fields.get<const Index>("first_a", n), *first_b = fields.get<const Index>("first_b", n);
     require(n > 0 && first_a[n - 1] == a && first_b[n - 1] == b, "pairs must cover their positions");
-    return {fields.get<const std::uint64_t>("starts", g, a),
-            fields.get<const std::uint32_t>("codes", g, b),
-            fields.get<const double>("left", a, q),
-            fields.get<const double>("right", q, b),
-            first_a,
-            first_b,
-            fields.get<const Index>("partner", a),
-            g,
-            a,
-            b,
-            q};
+    return {fields.get<const std::uint64_t>("starts", g, a), fields.get<const std::uint32_t>("codes", g, b),
+            fields.get<const double>("left", a, q), fields.get<const double>("right", q, b), first_a, first_b,
+            fields.get<const Index>("partner", a), g, a, b, q};
   }
 
   Index height(Index k) const { return first_a[k + 1] - first_a[k]; }

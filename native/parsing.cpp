@@ -152,43 +152,35 @@ struct Derivations {
   }
 };
 
-// All that derivations of sentences are made of.
-struct Model {
+// A sentence, with all that its derivations are made of.
+struct Sentence {
   const Sentences &sentences;
   const Spans &spans;
   const Rules &rules;
   const Scores &scores;
+  Index k = 0, first = 0, n = 0;
+  std::vector<double> extra; // (cells, L) what labels add.
 
-  Model(const Sentences &sentences, const Spans &spans, const Rules &rules, const Scores &scores)
+  Sentence(const Sentences &sentences, const Spans &spans, const Rules &rules, const Scores &scores)
       : sentences(sentences), spans(spans), rules(rules), scores(scores) {
     require(scores.rules == rules.rules && scores.chains == rules.chains && scores.symbols == rules.symbols &&
                 scores.choices == sentences.choices && scores.boundaries == spans.boundaries,
             "scores must fit grammar and sentences");
   }
 
-  // The score of a chain in a cell, with what its labels add there.
-  double chain_score(Index chain, const double *extra) const {
-    double total = scores.chain[chain];
-    for (Index s = rules.step_start[chain]; s < rules.step_start[chain + 1]; ++s)
-      total += extra[rules.label[rules.step_symbol[s]]];
-    return total;
-  }
-};
-
-// A sentence of the model, and what labels add in its cells.
-struct Sentence {
-  const Model &model;
-  Index k, first, n;
-  std::vector<double> extra; // (cells, L)
-
-  Sentence(const Model &model) : model(model) {}
-
   Index cells() const { return n * (n + 1) / 2; }
   Index cell_of(Index i, Index j) const { return i * n - i * (i - 1) / 2 + j - i - 1; }
-  const double *extra_of(Index c) const { return extra.data() + c * model.scores.labels; }
+  const double *extra_of(Index c) const { return extra.data() + c * scores.labels; }
+
+  // The score of a chain in a cell, with what its labels add there.
+  double chain_score(Index chain, const double *extra_row) const {
+    double total = scores.chain[chain];
+    for (Index s = rules.step_start[chain]; s < rules.step_start[chain + 1]; ++s)
+      total += extra_row[rules.label[rules.step_symbol[s]]];
+    return total;
+  }
 
   void choose(Index sentence, double cost, double gain) {
-    const auto &[sentences, spans, rules, scores] = model;
     k = sentence, first = sentences.offsets[k], n = sentences.words(k);
     const Index labels = scores.labels;
     extra.assign(cells() * labels, cost);
@@ -204,8 +196,8 @@ struct Sentence {
 
   // Visit the symbols of the word at i: visit(symbol, number among all choices).
   template <typename Visit> void each_tag(Index i, Visit visit) const {
-    const Sentences &all = model.sentences;
-    for (Index q = all.choice_start[first + i]; q < all.choice_start[first + i + 1]; ++q) visit(all.choice_symbol[q], q);
+    for (Index q = sentences.choice_start[first + i]; q < sentences.choice_start[first + i + 1]; ++q)
+      visit(sentences.choice_symbol[q], q);
   }
 };
 
@@ -221,13 +213,13 @@ struct Split {
 // The chain by which a node's symbol is best, -1 if it is the base itself. A chart has base_score(node) and
 // below_chain(node, chain), the node of the base.
 template <typename Chart> Index best_chain(const Chart &chart, const Node &node) {
-  const auto &[sentences, spans, rules, scores] = chart.sentence.model;
-  const double *extra = chart.sentence.extra_of(chart.sentence.cell_of(node.i, node.j));
+  const Rules &rules = chart.rules;
+  const double *extra = chart.extra_of(chart.cell_of(node.i, node.j));
   Index chosen = -1;
   double best = chart.base_score(node);
   for (Index at = rules.top_start[node.symbol]; at < rules.top_start[node.symbol + 1]; ++at) {
     const Index chain = rules.by_top[at];
-    const double found = chart.base_score(chart.below_chain(node, chain)) + chart.sentence.model.chain_score(chain, extra);
+    const double found = chart.base_score(chart.below_chain(node, chain)) + chart.chain_score(chain, extra);
     if (found > best) chosen = chain, best = found;
   }
   return chosen;
@@ -236,12 +228,12 @@ template <typename Chart> Index best_chain(const Chart &chart, const Node &node)
 // The rule and the parts by which a base is best. A chart has each_split(node, rule, visit), which calls
 // visit(left, right, score of both).
 template <typename Chart> Split best_split(const Chart &chart, const Node &node) {
-  const auto &[sentences, spans, rules, scores] = chart.sentence.model;
+  const Rules &rules = chart.rules;
   Split chosen;
   double best = -INFINITE;
   for (Index at = rules.parent_start[node.symbol]; at < rules.parent_start[node.symbol + 1]; ++at) {
     const Index r = rules.by_parent[at];
-    chart.each_split(node, r, [&, rule = scores.rule[r]](const Node &left, const Node &right, double score) {
+    chart.each_split(node, r, [&, rule = chart.scores.rule[r]](const Node &left, const Node &right, double score) {
       if (score + rule > best) best = score + rule, chosen = {r, left, right};
     });
   }
@@ -250,7 +242,7 @@ template <typename Chart> Split best_split(const Chart &chart, const Node &node)
 
 // Write the nodes of the best derivation from `root` in preorder.
 template <typename Chart> void trace(const Chart &chart, const Node &root, Derivations &out) {
-  const auto &[sentences, spans, rules, scores] = chart.sentence.model;
+  const Rules &rules = chart.rules;
   std::vector<Node> stack{root};
   while (!stack.empty()) {
     Node node = stack.back();
@@ -262,8 +254,8 @@ template <typename Chart> void trace(const Chart &chart, const Node &root, Deriv
       node = chart.below_chain(node, chain);
     }
     if (node.j - node.i == 1) {
-      chart.sentence.each_tag(node.i, [&](Index symbol, Index q) {
-        if (symbol == node.symbol) out.put(LEXICAL, symbol, sentences.choice_weight[q], node.i, node.j);
+      chart.each_tag(node.i, [&](Index symbol, Index q) {
+        if (symbol == node.symbol) out.put(LEXICAL, symbol, chart.sentences.choice_weight[q], node.i, node.j);
       });
       continue;
     }
@@ -406,12 +398,10 @@ LATENTSTRUCT_CLONES void share(Linear, const Rules &rules, const Cell &cell) { s
 // ---- the chart of a sentence ----
 
 // Best scores of all spans at temperature 0, pooled ones and probabilities above.
-class Chart {
+class Chart : public Sentence {
 public:
-  Sentence sentence;
-
-  Chart(const Model &model, Index longest, double temperature)
-      : sentence(model), temperature(temperature), soft(temperature > 0.0), symbols(model.rules.symbols),
+  Chart(const Sentence &sentence, Index longest, double temperature)
+      : Sentence(sentence), temperature(temperature), soft(temperature > 0.0), symbols(rules.symbols),
         base(allocate(longest * (longest + 1) / 2 * symbols)), starters(longest), ends(longest * symbols),
         starts((longest + 1) * symbols), top(symbols, -INFINITE), sums(symbols), above(symbols), below(symbols) {
     for (int table = 0; table < (soft ? 3 : 1); ++table)
@@ -421,14 +411,13 @@ public:
 
   // Fill the chart of a sentence, where constituents add `cost` and right ones lose `gain`.
   void inside(Index k, double cost, double gain) {
-    sentence.choose(k, cost, gain);
-    const Index n = sentence.n;
+    choose(k, cost, gain);
     stride = padded(n + 1);
     for (auto &list : starters) list.clear();
     std::fill_n(ends.begin(), n * symbols, Range());
     std::fill_n(starts.begin(), (n + 1) * symbols, Range());
     members.clear();
-    member_start.resize(sentence.cells());
+    member_start.resize(cells());
     for (Index length = 1; length <= n; ++length)
       for (Index i = 0; i + length <= n; ++i) fill_cell(i, i + length);
   }
@@ -436,15 +425,15 @@ public:
   // The scores of all symbols as roots of the sentence, (S,).
   std::vector<double> roots() const {
     std::vector<double> found(symbols, -INFINITE);
-    each_member(0, sentence.n, [&](Index a) { found[a] = row_of(by_start[SCORE], 0, a)[sentence.n] + sentence.model.scores.root[a]; });
+    each_member(0, n, [&](Index a) { found[a] = row_of(by_start[SCORE], 0, a)[n] + scores.root[a]; });
     return found;
   }
 
-  double base_score(const Node &node) const { return base[sentence.cell_of(node.i, node.j) * symbols + node.symbol]; }
-  Node below_chain(const Node &node, Index chain) const { return {node.i, node.j, sentence.model.rules.bottom[chain]}; }
+  double base_score(const Node &node) const { return base[cell_of(node.i, node.j) * symbols + node.symbol]; }
+  Node below_chain(const Node &node, Index chain) const { return {node.i, node.j, rules.bottom[chain]}; }
 
   template <typename Visit> void each_split(const Node &node, Index r, Visit visit) const {
-    const Index b = sentence.model.rules.left[r], c = sentence.model.rules.right[r];
+    const Index b = rules.left[r], c = rules.right[r];
     const Range left = ends[node.i * symbols + b], right = starts[node.j * symbols + c];
     const double *from_start = row_of(by_start[SCORE], node.i, b), *from_end = row_of(by_end[SCORE], node.j, c);
     const Index low = std::max({Index(left.first), Index(right.first), node.i + 1});
@@ -455,13 +444,12 @@ public:
   // Pass probabilities down from those of the roots, (S,); add weight·E[φ] to `slope`. The result is the probabilities
   // of labels in cells, (cells, L).
   const std::vector<double> &outside(const std::vector<double> &roots, double weight, double *slope) {
-    const Index n = sentence.n;
     each_member(0, n, [&](Index a) {
       if (roots[a] == 0.0) return;
       row_of(by_start[ABOVE], 0, a)[n] = roots[a];
-      slope[sentence.model.rules.root[a]] += weight * roots[a];
+      slope[rules.root[a]] += weight * roots[a];
     });
-    labels.assign(sentence.extra.size(), 0.0);
+    labels.assign(extra.size(), 0.0);
     for (Index length = n; length > 0; --length)
       for (Index i = 0; i + length <= n; ++i) share_cell(i, i + length, weight, slope);
     return labels;
@@ -500,23 +488,22 @@ private:
   }
 
   template <typename Visit> void each_member(Index i, Index j, Visit visit) const {
-    for (const Index *at = members.data() + member_start[sentence.cell_of(i, j)]; *at >= 0; ++at) visit(*at);
+    for (const Index *at = members.data() + member_start[cell_of(i, j)]; *at >= 0; ++at) visit(*at);
   }
 
   Cell cell_at(Index i, Index j, bool linear, double *row) {
     const int table = linear ? LINEAR : SCORE;
     return {i, j, stride, starters[i], ends.data() + i * symbols, starts.data() + j * symbols,
-            row_of(by_start[table], i, 0), row_of(by_end[table], j, 0), linear ? rule.data() : sentence.model.scores.rule,
+            row_of(by_start[table], i, 0), row_of(by_end[table], j, 0), linear ? rule.data() : scores.rule,
             temperature, row, factors.data(), splits.data(), pooled.data()};
   }
 
   void fill_cell(Index i, Index j) {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
-    const Index c = sentence.cell_of(i, j);
-    const double *extra = sentence.extra_of(c);
+    const Index c = cell_of(i, j);
+    const double *extra = extra_of(c);
     double *row = base.get() + c * symbols;
     std::fill_n(row, symbols, -INFINITE);
-    if (j - i == 1) sentence.each_tag(i, [&](Index symbol, Index q) { row[symbol] = scores.choice[q]; });
+    if (j - i == 1) each_tag(i, [&](Index symbol, Index q) { row[symbol] = scores.choice[q]; });
     else if (soft) pool_splits(i, j, row);
     else combine(Hard(), rules, cell_at(i, j, false, row));
     bases.clear();
@@ -546,7 +533,6 @@ private:
 
   // List the bases, and all chains above them, that lead to symbols for which keep(symbol), and their scores.
   template <typename Keep> void list_terms(const double *row, const double *extra, Keep keep) {
-    const Rules &rules = sentence.model.rules;
     terms.clear(), values.clear();
     for (const Index a : bases)
       if (keep(a)) terms.push_back({a, a, -1}), values.push_back(row[a]);
@@ -554,7 +540,7 @@ private:
       for (Index chain = rules.bottom_start[b]; chain < rules.bottom_start[b + 1]; ++chain)
         if (keep(rules.top[chain])) {
           terms.push_back({b, rules.top[chain], chain});
-          values.push_back(row[b] + sentence.model.chain_score(chain, extra));
+          values.push_back(row[b] + chain_score(chain, extra));
         }
   }
 
@@ -582,7 +568,7 @@ private:
 
   // Keep the scores of the span (i, j), and their exponentials. Spans come by their lengths.
   void record(Index i, Index j) {
-    member_start[sentence.cell_of(i, j)] = static_cast<Index>(members.size());
+    member_start[cell_of(i, j)] = static_cast<Index>(members.size());
     const auto start = static_cast<std::int32_t>(i), stop = static_cast<std::int32_t>(j);
     const auto clear = [&](const std::vector<Memory> &tables, Index end, Index a) {
       for (std::size_t table = 0; table < tables.size(); ++table)
@@ -600,8 +586,8 @@ private:
     }
     members.push_back(-1);
     if (!soft) return;
-    scale[i * (sentence.n + 1) + j] = high;
-    tame[i * (sentence.n + 1) + j] = reached.empty() || (low - high) / temperature >= -LIMIT;
+    scale[i * (n + 1) + j] = high;
+    tame[i * (n + 1) + j] = reached.empty() || (low - high) / temperature >= -LIMIT;
     each_value([&](double *x, std::size_t n) { exp_each(x, n, temperature); }, reached, [&](Index a) { return top[a] - high; },
                [&](Index a, double x) { row_of(by_start[LINEAR], i, a)[j] = row_of(by_end[LINEAR], j, a)[i] = x; });
   }
@@ -609,9 +595,8 @@ private:
   // ---- sums ----
 
   void prepare_sums(Index longest) {
-    const Rules &rules = sentence.model.rules;
     base_sums = allocate(longest * (longest + 1) / 2 * symbols);
-    rule.assign(sentence.model.scores.rule, sentence.model.scores.rule + rules.rules);
+    rule.assign(scores.rule, scores.rule + rules.rules);
     double lowest = INFINITE;
     for (const double score : rule) highest_rule = std::max(highest_rule, score), lowest = std::min(lowest, score);
     rules_tame = (highest_rule - lowest) / temperature <= LIMIT;
@@ -626,7 +611,7 @@ private:
 
   // factors[k] = exp((scale of split k - the highest)/ε); return the highest one, and whether all is tame.
   std::pair<double, bool> scale_splits(Index i, Index j) {
-    const Index across = sentence.n + 1;
+    const Index across = n + 1;
     double high = -INFINITE;
     bool all_tame = rules_tame;
     std::fill_n(factors.begin(), stride, -INFINITE);
@@ -643,9 +628,9 @@ private:
   // row[A] = smax_ε over splits and binary rules, without what the label adds.
   void pool_splits(Index i, Index j, double *row) {
     const auto [high, linear] = scale_splits(i, j);
-    double *total = base_sums.get() + sentence.cell_of(i, j) * symbols;
+    double *total = base_sums.get() + cell_of(i, j) * symbols;
     std::fill_n(total, symbols, 0.0);
-    if (linear) combine(Linear(), sentence.model.rules, cell_at(i, j, true, total));
+    if (linear) combine(Linear(), rules, cell_at(i, j, true, total));
     else pool_by_logarithms(i, j, row, total);
     bases.clear();
     for (Index a = 0; a < symbols; ++a)
@@ -655,7 +640,6 @@ private:
 
   // row[A] = the maximum over binary rules of pooled splits, total[A] += Σ of exponentials measured against it.
   void pool_by_logarithms(Index i, Index j, double *row, double *total) {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
     std::fill(pooled.begin(), pooled.end(), -INFINITE);
     combine(Log(), rules, cell_at(i, j, false, row));
     terms.clear(), values.clear();
@@ -670,8 +654,7 @@ private:
 
   // Pass the probabilities of the symbols of the span (i, j) down to its parts.
   void share_cell(Index i, Index j, double weight, double *slope) {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
-    const Index c = sentence.cell_of(i, j);
+    const Index c = cell_of(i, j);
     double *row = base.get() + c * symbols, *label = labels.data() + c * scores.labels;
     bases.clear();
     bool any = false;
@@ -681,9 +664,9 @@ private:
       if (row[a] > -INFINITE) bases.push_back(a);
     });
     if (!any) return;
-    share_chains(row, sentence.extra_of(c), weight, label, slope);
+    share_chains(row, extra_of(c), weight, label, slope);
     if (j - i == 1) {
-      sentence.each_tag(i, [&](Index symbol, Index q) {
+      each_tag(i, [&](Index symbol, Index q) {
         if (sentences.choice_weight[q] >= 0) slope[sentences.choice_weight[q]] += weight * below[symbol];
       });
     } else {
@@ -691,14 +674,13 @@ private:
         if (rules.label[a] >= 0) label[rules.label[a]] += below[a];
       share_splits(i, j, row, weight, slope);
     }
-    spans.each_weight(sentence.first + sentence.k, i, j, [&](Index l, Index number) { slope[number] += weight * label[l]; });
+    spans.each_weight(first + k, i, j, [&](Index l, Index number) { slope[number] += weight * label[l]; });
     for (const Index a : bases) below[a] = 0.0;
   }
 
   // Pass the probabilities of full symbols, `above`, down to bases, `below`, and to the labels of chains. Sums are made
   // again: where scores are large, rounding hides what their logarithms differ by.
   void share_chains(const double *row, const double *extra, double weight, double *label, double *slope) {
-    const Rules &rules = sentence.model.rules;
     list_terms(row, extra, [&](Index upper) { return above[upper] > LEAST_PROBABILITY; });
     climb();
     sum_terms();
@@ -717,7 +699,7 @@ private:
   // Pass the probabilities of bases, `below`, down, in the way in which the span was summed up.
   void share_splits(Index i, Index j, double *row, double weight, double *slope) {
     const bool linear = scale_splits(i, j).second;
-    double *total = base_sums.get() + sentence.cell_of(i, j) * symbols;
+    double *total = base_sums.get() + cell_of(i, j) * symbols;
     if (!linear) {
       std::fill_n(row, symbols, -INFINITE);
       std::fill_n(total, symbols, 0.0);
@@ -727,8 +709,8 @@ private:
     Cell cell = cell_at(i, j, linear, row);
     cell.left_above = row_of(by_start[ABOVE], i, 0), cell.right_above = row_of(by_end[ABOVE], j, 0);
     cell.below = below.data(), cell.parts = parts.data(), cell.slope = slope, cell.weight = weight;
-    if (linear) share(Linear(), sentence.model.rules, cell);
-    else share(Log(), sentence.model.rules, cell);
+    if (linear) share(Linear(), rules, cell);
+    else share(Log(), rules, cell);
   }
 };
 
@@ -737,40 +719,36 @@ private:
 // The best scores of the symbols of all cells, before and after chains, among the derivations that have p constituents,
 // h of them right: tables (H, P) for each symbol, -inf where there is none. Time and memory grow fast with the number of
 // words: for short sentences only.
-class CountChart {
+class CountChart : public Sentence {
 public:
-  Sentence sentence;
-
-  CountChart(const Model &model) : sentence(model), symbols(model.rules.symbols) {}
+  explicit CountChart(const Sentence &sentence) : Sentence(sentence), symbols(rules.symbols) {}
 
   // Fill the chart of a sentence; chains have at most `most_steps` nodes.
   void fill(Index k, Index most_steps) {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
-    sentence.choose(k, 0.0, 0.0);
-    const Index n = sentence.n, cells = sentence.cells();
+    choose(k, 0.0, 0.0);
     n_gold = sentences.gold_start[k + 1] - sentences.gold_start[k];
     rights = n_gold + 1, alls = n + (2 * n - 1) * most_steps;
-    gold.assign(cells * scores.labels, 0);
+    gold.assign(cells() * scores.labels, 0);
     for (Index g = sentences.gold_start[k]; g < sentences.gold_start[k + 1]; ++g)
-      gold[sentence.cell_of(sentences.gold_first[g], sentences.gold_stop[g]) * scores.labels + sentences.gold_label[g]] = 1;
-    base.assign(cells * symbols * rights * alls, -INFINITE);
+      gold[cell_of(sentences.gold_first[g], sentences.gold_stop[g]) * scores.labels + sentences.gold_label[g]] = 1;
+    base.assign(cells() * symbols * rights * alls, -INFINITE);
     full = base;
-    there.assign(cells * symbols, false);
+    there.assign(cells() * symbols, false);
     for (Index length = 1; length <= n; ++length)
       for (Index i = 0; i + length <= n; ++i) fill_cell(i, i + length);
   }
 
   // The node of the whole sentence with the highest score + 1 - 2h/(p + g); its symbol is -1 if there is none.
   Node best() const {
-    Node found{0, sentence.n, -1};
+    Node found{0, n, -1};
     double best = -INFINITE;
     for (Index a = 0; a < symbols; ++a)
       for (Index h = 0; h < rights; ++h)
         for (Index p = 0; p < alls; ++p) {
           const auto both = static_cast<double>(p + n_gold);
           const double loss = both > 0.0 ? 1.0 - 2.0 * static_cast<double>(h) / both : 0.0;
-          const double score = table(full, 0, sentence.n, a)[h * alls + p] + sentence.model.scores.root[a] + loss;
-          if (score > best) best = score, found = {0, sentence.n, a, h, p};
+          const double score = table(full, 0, n, a)[h * alls + p] + scores.root[a] + loss;
+          if (score > best) best = score, found = {0, n, a, h, p};
         }
     return found;
   }
@@ -780,12 +758,10 @@ public:
   }
 
   Node below_chain(const Node &node, Index chain) const {
-    const Rules &rules = sentence.model.rules;
     return {node.i, node.j, rules.bottom[chain], node.right - chain_hits(node.i, node.j, chain), node.all - rules.steps(chain)};
   }
 
   template <typename Visit> void each_split(const Node &node, Index r, Visit visit) const {
-    const Rules &rules = sentence.model.rules;
     const auto [hit, one] = counts_of(node.i, node.j, node.symbol);
     const Index h = node.right - hit, p = node.all - one;
     for (Index m = node.i + 1; m < node.j; ++m)
@@ -802,7 +778,7 @@ private:
   std::vector<double> base, full; // (cells, S, H, P)
   std::vector<char> there, gold;  // (cells, S) and (cells, L)
 
-  std::size_t place(Index i, Index j, Index symbol) const { return sentence.cell_of(i, j) * symbols + symbol; }
+  std::size_t place(Index i, Index j, Index symbol) const { return cell_of(i, j) * symbols + symbol; }
   const double *table(const std::vector<double> &tables, Index i, Index j, Index symbol) const {
     return tables.data() + place(i, j, symbol) * rights * alls;
   }
@@ -814,17 +790,16 @@ private:
   }
 
   Index is_gold(Index i, Index j, Index label) const {
-    return gold[sentence.cell_of(i, j) * sentence.model.scores.labels + label];
+    return gold[cell_of(i, j) * scores.labels + label];
   }
 
   // How many of the labels of a symbol, as a base, are right, and how many there are.
   std::pair<Index, Index> counts_of(Index i, Index j, Index symbol) const {
-    const Index label = sentence.model.rules.label[symbol];
+    const Index label = rules.label[symbol];
     return label < 0 ? std::pair<Index, Index>{0, 0} : std::pair<Index, Index>{is_gold(i, j, label), 1};
   }
 
   Index chain_hits(Index i, Index j, Index chain) const {
-    const Rules &rules = sentence.model.rules;
     Index hits = 0;
     for (Index s = rules.step_start[chain]; s < rules.step_start[chain + 1]; ++s)
       hits += is_gold(i, j, rules.label[rules.step_symbol[s]]);
@@ -832,10 +807,9 @@ private:
   }
 
   void fill_cell(Index i, Index j) {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
-    const double *extra = sentence.extra_of(sentence.cell_of(i, j));
+    const double *extra = extra_of(cell_of(i, j));
     if (j - i == 1) {
-      sentence.each_tag(i, [&](Index symbol, Index q) {
+      each_tag(i, [&](Index symbol, Index q) {
         *table(base, i, j, symbol) = scores.choice[q];
         there[place(i, j, symbol)] = true;
       });
@@ -855,7 +829,7 @@ private:
     const std::vector<char> bases(there.begin() + place(i, j, 0), there.begin() + place(i, j, 0) + symbols);
     for (Index chain = 0; chain < rules.chains; ++chain) {
       if (!bases[rules.bottom[chain]]) continue;
-      shift(table(base, i, j, rules.bottom[chain]), sentence.model.chain_score(chain, extra), chain_hits(i, j, chain),
+      shift(table(base, i, j, rules.bottom[chain]), chain_score(chain, extra), chain_hits(i, j, chain),
             rules.steps(chain), table(full, i, j, rules.top[chain]));
       there[place(i, j, rules.top[chain])] = true;
     }
@@ -889,23 +863,13 @@ void score_boundaries(In<Index, 2> attributes, Spans spans, Vector w, Out<double
                   [&](Index label, Index weight) { out(b, label) += w(weight); });
 }
 
-// out[c] = Σ of the weights of the chain's unary rules.
-void score_chains(Rules rules, Vector w, Values out) {
-  require_length(rules.chains, out);
-  for (Index c = 0; c < rules.chains; ++c) {
-    out(c) = 0.0;
-    for (Index s = rules.step_start[c]; s < rules.step_start[c + 1]; ++s) out(c) += w(rules.step_weight[s]);
-  }
-}
-
 // Write the best derivation of each row and its score, -inf and no nodes if there is none. `costs` and `gains` are those
 // of the loss, for each row.
 void best_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, Indices rows, Vector costs, Vector gains,
                 Values values, Derivations out) {
   require_length(rows.shape(0), costs, gains, values);
   require(out.trees == static_cast<Index>(rows.shape(0)), "there must be a derivation for each row");
-  const Model model(sentences, spans, rules, scores);
-  Chart chart(model, sentences.longest(rows), 0.0);
+  Chart chart(Sentence(sentences, spans, rules, scores), sentences.longest(rows), 0.0);
   for (std::size_t m = 0; m < rows.shape(0); ++m) {
     out.offsets[m] = out.at;
     chart.inside(rows(m), costs(m), gains(m));
@@ -921,8 +885,7 @@ void best_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, In
 void best_f1_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, Indices rows, Index most_steps,
                    Derivations out) {
   require(out.trees == static_cast<Index>(rows.shape(0)), "there must be a derivation for each row");
-  const Model model(sentences, spans, rules, scores);
-  CountChart chart(model);
+  CountChart chart(Sentence(sentences, spans, rules, scores));
   for (std::size_t m = 0; m < rows.shape(0); ++m) {
     out.offsets[m] = out.at;
     chart.fill(rows(m), most_steps);
@@ -995,17 +958,16 @@ void pool_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, In
                 double temperature, Vector weights, bool together, Values values, Values expected, Out<double, 2> slopes) {
   require_length(rows.shape(0), weights, values, expected);
   require_length(together ? 1 : rows.shape(0), slopes);
-  const Model model(sentences, spans, rules, scores);
-  Chart chart(model, sentences.longest(rows), temperature);
+  Chart chart(Sentence(sentences, spans, rules, scores), sentences.longest(rows), temperature);
   for (std::size_t m = 0; m < rows.shape(0); ++m) {
     const Index k = rows(m);
     double *slope = slopes.data() + (together ? 0 : m * slopes.shape(1));
     const auto [value, labels] = pool_sentence(chart, k, cost, gain, temperature, weights(m), slope);
     values(m) = value, expected(m) = 0.0;
     if (labels == nullptr) continue;
-    if (cost != 0.0) expected(m) += cost * sum_of(labels, chart.sentence.extra.size());
+    if (cost != 0.0) expected(m) += cost * sum_of(labels, chart.extra.size());
     for (Index g = sentences.gold_start[k]; g < sentences.gold_start[k + 1] && gain != 0.0; ++g) {
-      const Index cell = chart.sentence.cell_of(sentences.gold_first[g], sentences.gold_stop[g]);
+      const Index cell = chart.cell_of(sentences.gold_first[g], sentences.gold_stop[g]);
       expected(m) -= gain * labels[cell * scores.labels + sentences.gold_label[g]];
     }
   }
@@ -1023,12 +985,11 @@ using Found = std::tuple<nb::ndarray<nb::numpy, Index>, nb::ndarray<nb::numpy, I
 // n_weights weights.
 Found probable_labels(Sentences sentences, Spans spans, Rules rules, Scores scores, Index k, double temperature,
                       double least, Index n_weights) {
-  const Model model(sentences, spans, rules, scores);
   std::vector<Index> cells, labels;
   std::vector<double> found, slope(n_weights);
-  Chart chart(model, sentences.words(k), temperature);
+  Chart chart(Sentence(sentences, spans, rules, scores), sentences.words(k), temperature);
   const double *shares = pool_sentence(chart, k, 0.0, 0.0, temperature, 0.0, slope.data()).second;
-  for (std::size_t q = 0; shares != nullptr && q < chart.sentence.extra.size(); ++q) {
+  for (std::size_t q = 0; shares != nullptr && q < chart.extra.size(); ++q) {
     if (!(shares[q] > least)) continue;
     cells.push_back(static_cast<Index>(q) / scores.labels), labels.push_back(static_cast<Index>(q) % scores.labels);
     found.push_back(shares[q]);
@@ -1043,7 +1004,6 @@ NB_MODULE(parsing, m) {
   m.attr("UNARY") = UNARY;
   m.attr("BINARY") = BINARY;
   bind(m, "score_boundaries", score_boundaries);
-  bind(m, "score_chains", score_chains);
   bind(m, "best_trees", best_trees);
   bind(m, "best_f1_trees", best_f1_trees);
   bind(m, "derivation_atoms", derivation_atoms);

@@ -172,9 +172,7 @@ class Parsing(ChosenLossTask):
 
     def _scores(self, batch: ParsingBatch, w: Vector) -> Scores:
         rules, sentences, spans, w = self.rules_, batch.sentences, batch.spans, np.ascontiguousarray(w)
-        chain = np.empty(len(rules.top))
-        kernels.score_chains(rules, w, chain)
-        tables = []
+        chain, tables = np.add.reduceat(w[rules.step_weight], rules.step_start[:-1]), []
         for attributes in (spans.starts, spans.ends, spans.lengths.reshape(-1, 1)):
             tables.append(np.zeros((len(attributes), len(self.grammar_.labels))))
             if len(spans.starts):
