@@ -402,6 +402,8 @@ public:
     int state = scoring.local ? static_cast<int>(MATCH) : marks[i * (width + 1) + j] & STATE;
     while (i > 0 || j > 0) {
       const std::uint8_t mark = marks[i * (width + 1) + j];
+      // Scores that are not numbers must not lead outside.
+      if ((state != INSERT && i == 0) || (state != DELETE && j == 0)) break;
       if (state == MATCH) {
         --i, --j;
         matches[2 * end] = i, matches[2 * end + 1] = j;

@@ -260,6 +260,7 @@ template <typename Chart> void trace(const Chart &chart, const Node &root, Deriv
       continue;
     }
     const Split split = best_split(chart, node);
+    require(split.rule >= 0, "scores must be numbers");
     out.put(BINARY, node.symbol, rules.weight[split.rule], node.i, node.j);
     stack.push_back(split.right);
     stack.push_back(split.left);

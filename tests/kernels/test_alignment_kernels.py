@@ -89,3 +89,14 @@ def test_arrays_that_do_not_fit_are_refused():
         kernels.best_paths(batch.pairs, scoring, chosen, np.zeros(2), False, few, pointers, np.empty(2))
     with pytest.raises(ValueError, match="out is too short"):
         kernels.pool_matches(batch.pairs, scoring, chosen, np.empty(46))
+
+
+@pytest.mark.parametrize("mode", ["local", "global"])
+def test_scores_that_are_not_numbers_do_not_lead_outside(mode):
+    task, _, batch, w = prepared(mode, SIZES)
+    for number in (np.nan, np.inf, -np.inf):
+        for place in (0, -2, -1):
+            bad = w.copy()
+            bad[place] = number
+            for found in task.decode(batch, bad, Temperature()):
+                assert (found.y >= 0).all()

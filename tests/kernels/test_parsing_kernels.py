@@ -110,3 +110,18 @@ def test_arrays_that_do_not_fit_are_refused(bank):
     short = found._replace(**{name: part[:5] for name, part in found._asdict().items() if name != "offsets"})
     with pytest.raises(ValueError, match="too short"):
         kernels.best_trees(*data, scores, rows, nothing, nothing, np.empty(len(rows)), short)
+
+
+def test_scores_that_are_not_numbers_are_no_derivation_or_refused(bank):
+    task = Parsing()
+    task.learn(*bank)
+    batch = task.prepare(*bank)
+    for place in range(task.n_features):
+        w = np.zeros(task.n_features)
+        w[place] = np.nan
+        try:
+            found = task.decode(batch, w, Temperature())
+        except ValueError as error:
+            assert "scores must be numbers" in str(error)
+        else:
+            assert len(found) == batch.n_examples
