@@ -142,7 +142,8 @@ struct Derivations {
     const Fields fields(source);
     const auto get = [&](const char *name, Index n) { return fields.get<Index>(name, n); };
     const Index k = fields.size("offsets"), n = fields.size("kind");
-    return {get("offsets", k), get("kind", n), get("symbol", n), get("weight", n), get("start", n), get("end", n), k - 1, n};
+    return {get("offsets", k), get("kind", n), get("symbol", n), get("weight", n), get("start", n), get("end", n),
+            k - 1, n};
   }
 
   void put(Index kind_, Index symbol_, Index weight_, Index i, Index j) {
@@ -289,8 +290,13 @@ struct Cell {
   double weight = 0.0;
 };
 
-// Visit the pairs of symbols that divide a span: visit(pair, left symbol, row of the left one, right symbol, first and
-// stop of the splits, in whole lanes).
+// A pair of symbols that divide a span, their rows, and the first and the stop of the splits; the first is that of lanes.
+struct Parts {
+  Index pair, b, c, first, stop;
+  const double *left, *right;
+};
+
+// Visit the pairs of symbols that divide a span.
 template <typename S, typename Visit>
 LATENTSTRUCT_INLINE void each_pair(const Rules &rules, const Cell &cell, Visit visit) {
   for (const Index b : cell.starters) {
@@ -306,7 +312,7 @@ LATENTSTRUCT_INLINE void each_pair(const Rules &rules, const Cell &cell, Visit v
     for (Index pair = rules.left_start[b]; pair < rules.left_start[b + 1]; ++pair) {
       const Index c = rules.pair_right[pair];
       const auto from = std::max(low, cell.starts[c].first), to = std::min(high, cell.starts[c].last);
-      if (from <= to) visit(pair, b, row, c, Index(from / WIDTH * WIDTH), Index(to + 1));
+      if (from <= to) visit(Parts{pair, b, c, from / WIDTH * WIDTH, to + 1, row, cell.right + c * cell.stride});
     }
   }
 }
@@ -337,8 +343,8 @@ LATENTSTRUCT_INLINE double weigh_splits(const double *left, const double *right,
 template <typename S> LATENTSTRUCT_INLINE void combine_pairs(const Rules &rules, const Cell &cell) {
   constexpr bool linear = std::is_same_v<S, Linear>;
   using Order = std::conditional_t<linear, Linear, Hard>;
-  each_pair<S>(rules, cell, [&](Index pair, Index, const double *left, Index c, Index first, Index stop) __attribute__((always_inline)) {
-    const double *right = cell.right + c * cell.stride;
+  each_pair<S>(rules, cell, [&](const Parts &parts) __attribute__((always_inline)) {
+    const auto [pair, b, c, first, stop, left, right] = parts;
     double pooled = sum_splits<Order>(left, right, first, stop);
     if (pooled == S::zero) return;
     if constexpr (std::is_same_v<S, Log>) {
@@ -359,7 +365,8 @@ LATENTSTRUCT_CLONES void combine(Linear, const Rules &rules, const Cell &cell) {
 // Pass the probabilities of bases down to rules and to the symbols of smaller spans.
 template <typename S> LATENTSTRUCT_INLINE void share_pairs(const Rules &rules, const Cell &cell) {
   constexpr bool linear = std::is_same_v<S, Linear>;
-  each_pair<S>(rules, cell, [&](Index pair, Index b, const double *left, Index c, Index first, Index stop) __attribute__((always_inline)) {
+  each_pair<S>(rules, cell, [&](const Parts &parts) __attribute__((always_inline)) {
+    const auto [pair, b, c, first, stop, left, right] = parts;
     const Index rule = rules.pair_start[pair], n = rules.pair_start[pair + 1] - rule;
     if (!linear && cell.pooled[pair] == -INFINITE) return;
     double taken = 0.0;
@@ -375,7 +382,6 @@ template <typename S> LATENTSTRUCT_INLINE void share_pairs(const Rules &rules, c
       taken += cell.parts[r] = part;
     }
     if (taken == 0.0) return;
-    const double *right = cell.right + c * cell.stride;
     double *left_above = cell.left_above + b * cell.stride, *right_above = cell.right_above + c * cell.stride;
     double weight = cell.weight;
     if constexpr (linear) {
@@ -589,7 +595,8 @@ private:
     if (!soft) return;
     scale[i * (n + 1) + j] = high;
     tame[i * (n + 1) + j] = reached.empty() || (low - high) / temperature >= -LIMIT;
-    each_value([&](double *x, std::size_t n) { exp_each(x, n, temperature); }, reached, [&](Index a) { return top[a] - high; },
+    const auto exps = [&](double *x, std::size_t size) { exp_each(x, size, temperature); };
+    each_value(exps, reached, [&](Index a) { return top[a] - high; },
                [&](Index a, double x) { row_of(by_start[LINEAR], i, a)[j] = row_of(by_end[LINEAR], j, a)[i] = x; });
   }
 
@@ -759,7 +766,8 @@ public:
   }
 
   Node below_chain(const Node &node, Index chain) const {
-    return {node.i, node.j, rules.bottom[chain], node.right - chain_hits(node.i, node.j, chain), node.all - rules.steps(chain)};
+    const Index hits = chain_hits(node.i, node.j, chain);
+    return {node.i, node.j, rules.bottom[chain], node.right - hits, node.all - rules.steps(chain)};
   }
 
   template <typename Visit> void each_split(const Node &node, Index r, Visit visit) const {
@@ -821,7 +829,8 @@ private:
       for (Index m = i + 1; m < j; ++m) {
         if (!there[place(i, m, rules.left[r])] || !there[place(m, j, rules.right[r])]) continue;
         const double score = scores.rule[r] + (label < 0 ? 0.0 : extra[label]);
-        join(table(full, i, m, rules.left[r]), table(full, m, j, rules.right[r]), score, hit, one, table(base, i, j, parent));
+        const double *left = table(full, i, m, rules.left[r]), *right = table(full, m, j, rules.right[r]);
+        join(left, right, score, hit, one, table(base, i, j, parent));
         there[place(i, j, parent)] = true;
       }
     }
