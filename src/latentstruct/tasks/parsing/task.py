@@ -185,10 +185,8 @@ class Parsing(ChosenLossTask):
         return ParsingBatch(tokens, sentences, self.spans_.lay_out(self.grammar_, tokens, self.layout_.end), gold)
 
     def _scores(self, batch: ParsingBatch, w: Vector) -> Scores:
-        rules, sentences, spans = self.rules_, batch.sentences, batch.spans
-        chain = np.empty(len(rules.top))
-        kernels.score_chains(rules, w, chain)
-        tables = []
+        rules, sentences, spans, w = self.rules_, batch.sentences, batch.spans, np.ascontiguousarray(w)
+        chain, tables = np.add.reduceat(w[rules.step_weight], rules.step_start[:-1]), []
         for attributes in (spans.starts, spans.ends, spans.lengths.reshape(-1, 1)):
             tables.append(np.zeros((len(attributes), len(self.grammar_.labels))))
             if len(spans.starts):
