@@ -1,6 +1,6 @@
 """Cold starts: CPU of the first fit of a structure in the first process that uses it, against a later process.
 
-``python -m benchmarks.cold NAME`` runs one fit twice and prints the CPU seconds of both, imports being part of the first.
+``python -m benchmarks.cold NAME`` runs a fit twice and prints the CPU seconds of both, the first with imports.
 """
 
 import subprocess
