@@ -2,7 +2,8 @@
 
     python tests/sanitize.py [OPTIONS OF PYTEST]
 
-An error of the sanitizers ends the run with their report.
+Without options, damaged matrices and files are given to all tasks and readers, too. An error of the sanitizers ends the
+run with their report.
 """
 
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "sanitize"
 PACKAGE = BUILD / "src" / "latentstruct"
+FUZZERS = [["fuzz.matrices", "--mutants", "1000"], ["fuzz", "--inputs", "2000"]]
 TESTS = ["tests/kernels", "tests/inference", "tests/planes", "tests/tasks", "tests/solvers/test_simplex_qp.py"]
 
 
@@ -39,7 +41,7 @@ def runtime(name: str) -> str:
 
 
 def main() -> int:
-    """Build, run, and return the exit code of pytest."""
+    """Build, run, and return the first exit code other than 0."""
     build()
     environment = {
         **os.environ,
@@ -48,7 +50,9 @@ def main() -> int:
         "ASAN_OPTIONS": "detect_leaks=0",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     }
-    return subprocess.call([sys.executable, "-m", "pytest", "-q", *(sys.argv[1:] or TESTS)], cwd=ROOT, env=environment)
+    runs = [["pytest", "-q", *sys.argv[1:]]] if sys.argv[1:] else [["pytest", "-q", *TESTS], *FUZZERS]
+    codes = (subprocess.call([sys.executable, "-m", *run], cwd=ROOT, env=environment) for run in runs)
+    return next(filter(None, codes), 0)
 
 
 if __name__ == "__main__":
