@@ -160,7 +160,7 @@ class KindSpec(ABC):
     predict_flags : frozenset of str
         Options of predict that `predict` takes.
     score_facts : tuple of (str, str)
-        Names and format strings of the scores that evaluate prints; the format "%" is a percentage.
+        Names and format strings of the scores that evaluate prints, if the first one is known; "%" is a percentage.
     headline : tuple of (str, str)
         Names and paths of the scores to print after a training, as percentages; those that are None are left out.
     main : tuple of str
@@ -287,7 +287,9 @@ class KindSpec(ABC):
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print what `score` returned."""
-        print_facts([(name, SHARES.format(text, **scores)) for name, text in self.score_facts])
+        first = {text: next(iter(SHARES.parse(text)))[1] for _, text in self.score_facts}
+        known = [(name, text) for name, text in self.score_facts if scores.get(first[text] or "") is not None]
+        print_facts([(name, SHARES.format(text, **scores)) for name, text in known])
         self.show_score_tables(scores)
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
