@@ -48,9 +48,7 @@ class Trained:
 
     def damaged(self, why: str) -> FormatError:
         """Return the error of a model whose parts contradict each other."""
-        # Backticks are for parameters, which errors of msgspec put around names of fields.
-        found = Description(f"a damaged one ({why.replace('`', chr(39))})")
-        return FormatError(self.path, found, "a complete model", "Train again.")
+        return FormatError(self.path, damage("a damaged one", why), "a complete model", "Train again.")
 
     def restored(
         self, restore: Callable[[Any], Any], size: Callable[[Any], Any] | None = None, expected: Any = None
@@ -103,6 +101,11 @@ class Loaded:
     labels: frozenset[Any] = frozenset()
     shown: Any = None
     fit_params: dict[str, Any] = field(default_factory=dict)
+
+
+def damage(what: str, why: str) -> Description:
+    """Return what an error shows of damaged files; the backticks of msgspec do not mark parameters."""
+    return Description(f"{what} ({why.replace('`', '')})")
 
 
 class _Shares(Formatter):

@@ -204,7 +204,7 @@ class SegmentKind(KindSpec):
         files, colors = open_images(data), label_colours(record.labels)
         (folder / OVERLAYS).mkdir(parents=True, exist_ok=True)
         counts = dict.fromkeys(record.labels, 0)
-        legend = "label\tname\tcolour\tpixels\n"
+        legend = "label\tname\tcolor\tpixels\n"
         write_text(folder / LEGEND_FILE, legend)
         for name, image, labels in predict_pixels(model, files):
             places = np.searchsorted(record.labels, labels)
