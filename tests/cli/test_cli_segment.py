@@ -229,7 +229,7 @@ def test_places_of_predictions_are_checked(model, test_data, tmp_path):
     assert "--output must be a folder" in fail("predict", model, images)
     before = (labels / "p0.png").read_bytes()
     for folder in (labels, images):
-        assert "holds other files and no legend.tsv" in fail("predict", model, images, "-o", folder)
+        assert "--output must be a new or empty folder" in fail("predict", model, images, "-o", folder)
     assert (labels / "p0.png").read_bytes() == before
     (tmp_path / "file").write_text("mine")
     assert "is a file" in fail("predict", model, images, "-o", tmp_path / "file")
@@ -239,9 +239,9 @@ def test_places_of_predictions_are_checked(model, test_data, tmp_path):
 
 def test_evaluation_needs_labels(model, test_data, tmp_path):
     assert "LABELS must be given" in fail("evaluate", model, test_data[0])
-    assert "is not evaluated with --positive" in fail("evaluate", model, *test_data, "--positive", "x")
+    assert "--positive must be left out for a segment model" in fail("evaluate", model, *test_data, "--positive", "x")
     images, labels = write_pictures(tmp_path, 2, 0, as_labels=lambda labels: encode(labels * 2))
-    assert "has the unknown label '4'; expected one of 1, 2, 3" in fail("evaluate", model, images, labels)
+    assert "expected a label of the model (1, 2, 3), got '4'" in fail("evaluate", model, images, labels)
     scores = scores_of(model, images, labels, "--allow-unknown")
     new = {one["label"]: one for one in scores["classes"]}
     assert new["4"]["accuracy"] == 0.0

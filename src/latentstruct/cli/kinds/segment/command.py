@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct.cli.common import STANDARD_STREAM, check_folder
 from latentstruct.cli.declaring import argument, option
-from latentstruct.cli.description import largest
+from latentstruct.cli.description import strongest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, ImageOptions
 from latentstruct.exceptions import InputError
@@ -204,7 +204,7 @@ class SegmentKind(KindSpec):
         files, colors = open_images(data), label_colours(record.labels)
         (folder / OVERLAYS).mkdir(parents=True, exist_ok=True)
         counts = dict.fromkeys(record.labels, 0)
-        legend = "label\tname\tcolour\tpixels\n"
+        legend = "label\tname\tcolor\tpixels\n"
         write_text(folder / LEGEND_FILE, legend)
         for name, image, labels in predict_pixels(model, files):
             places = np.searchsorted(record.labels, labels)
@@ -236,10 +236,9 @@ class SegmentKind(KindSpec):
             "n_words": len(features.codebook_),
             "n_patches": record.n_patches,
             "names": record.names,
-            "weights": [
-                {"feature": features.feature_name(k // n), "label": shown[k % n], "weight": float(values[k])}
-                for k in largest(values, top)
-            ],
+            "weights": strongest(
+                values, top, lambda k: {"feature": features.feature_name(k // n), "label": shown[k % n]}
+            ),
         }
 
     def facts(self, result: dict[str, Any]) -> Facts:
