@@ -62,6 +62,12 @@ class InputError(ValueError):
     def __str__(self) -> str:
         return self.render()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.parameter, self.got, self.expected, self.hint)
+
 
 class FormatError(InputError):
     """A file does not have the expected format.

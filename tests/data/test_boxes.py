@@ -538,8 +538,8 @@ def test_without_candidates_a_box_must_be_equal():
     ("arguments", "message"),
     [
         (([], [], [], []), "there is no image to score"),
-        ((None, [], [], []), "Y_true is None; expected a sequence: give one for each image"),
-        ((["a"], [[0, 0, 1, 1]], ["a"], None), "predicted_boxes is None; expected a sequence"),
+        ((None, [], [], []), "`Y_true` must be a sequence such as a list, got None"),
+        ((["a"], [[0, 0, 1, 1]], ["a"], None), "`predicted_boxes` must be a sequence such as a list, got None"),
         ((["a"], [], ["a"], [[0, 0, 1, 1]]), "true_boxes are 0; expected 1 as Y_true has"),
         ((["a"], [[0, 0, 1, 1]], [], [[0, 0, 1, 1]]), "Y_pred are 0"),
         ((["a"], [[0, 0, 1, 1]], ["a"], []), "predicted_boxes are 0"),

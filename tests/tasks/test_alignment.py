@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import reference
+from error_fields import raises
 from latentstruct import CRF, LatentSSVM, StructuralSVM, load
 from latentstruct.core.oracles import SlackOracle
 from latentstruct.core.protocols import Temperature
@@ -559,15 +560,15 @@ def test_bad_alignments_are_named(y, words):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"features": "simpel"}, ("features must be 'simple', 'anova2'", "found 'simpel'")),
+        ({"features": "simpel"}, ("`features` must be 'simple', 'anova2'", "got 'simpel'")),
         ({"features": "anova2"}, ("combines 2 tracks", "have 1 (letters)", "derived=True")),
         ({"features": "tensor"}, ("combines 3 tracks",)),
         ({"features": "profile"}, ("needs a profile",)),
-        ({"mode": "semi"}, ("mode must be 'local' or 'global'", "found 'semi'")),
-        ({"tolerance": -1}, ("tolerance must be an integer", "got -1")),
-        ({"tolerance": 1.5}, ("tolerance must be an integer", "got 1.5")),
-        ({"tolerance": True}, ("tolerance must be an integer", "got True")),
-        ({"tolerance": 10**20}, ("tolerance must be an integer", "from 0 to", "got 1000")),
+        ({"mode": "semi"}, ("`mode` must be 'local' or 'global'", "got 'semi'")),
+        ({"tolerance": -1}, ("`tolerance` must be an integer", "got -1")),
+        ({"tolerance": 1.5}, ("`tolerance` must be an integer", "got 1.5")),
+        ({"tolerance": True}, ("`tolerance` must be an integer", "got True")),
+        ({"tolerance": 10**20}, ("`tolerance` must be an integer", "from 0 to", "got 1000")),
         ({"alphabet": "AAC"}, ("alphabet must be a string of different letters", "got 'AAC'", "once")),
         ({"alphabet": ""}, ("alphabet must be", "got ''")),
         ({"alphabet": 3}, ("alphabet must be", "got 3")),
@@ -593,11 +594,11 @@ def test_bad_matrices_latents_and_temperatures_are_named(monkeypatch):
     with pytest.raises(InputError, match=r"latent 0 lacks the match \(1, 1\)"):
         task.completion_planes(batch, [[(0, 0)]])
     w = np.zeros(task.n_features)
-    with pytest.raises(InputError, match="one temperature"):
+    with raises("temperature", expected="the same for outputs and latents"):
         task.planes(batch, w, "free", Temperature(1.0, 0.0))
     with pytest.raises(InputError, match="above 0"):
         task.marginals(batch, w, HARD)
-    with pytest.raises(InputError, match="needs the true outputs"):
+    with pytest.raises(InputError, match="without true outputs"):
         task.planes(task.prepare(GOOD_X), w, "augmented", HARD)
     monkeypatch.setattr(module, "MOST_CELLS", 5)
     with pytest.raises(InputError, match="pair 0 has 3 and 2 letters"):

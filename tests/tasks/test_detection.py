@@ -293,9 +293,9 @@ def test_bad_predictions():
         task.completion_planes(batch, [99] * 6)
     with pytest.raises(InputError, match="1 latents are given; expected 6, one for each image"):
         chosen_boxes(X, [0])
-    with pytest.raises(InputError, match="latents is None; expected a sequence"):
+    with pytest.raises(InputError, match="`latents` must be a sequence such as a list, got None"):
         chosen_boxes(X, None)
-    with pytest.raises(InputError, match="X is None; expected a sequence"):
+    with pytest.raises(InputError, match="`X` must be a sequence such as a list, got None"):
         chosen_boxes(None, [0])
     for wrong in (9, -1, 0.5, "0", None):
         with pytest.raises(InputError, match=f"the latent of example 2 is {wrong}; expected the number of a candidate"):

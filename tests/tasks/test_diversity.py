@@ -348,13 +348,13 @@ WORDS = [["a"], ["b"], ["c"]]
     ("task", "X", "Y", "message"),
     [
         (DiverseSubset(4), [WORDS], [[[1], [2], [3]]], "X[0] has 3 documents, but k is 4: choose a smaller k"),
-        (DiverseSubset(0), [WORDS], [[[1], [2], [3]]], "k must be an integer of at least 1, got 0"),
-        (DiverseSubset(True), [WORDS], [[[1], [2], [3]]], "k must be an integer of at least 1, got True"),
+        (DiverseSubset(0), [WORDS], [[[1], [2], [3]]], "`k` must be an integer of at least 1, got 0"),
+        (DiverseSubset(True), [WORDS], [[[1], [2], [3]]], "`k` must be an integer of at least 1, got True"),
         (DiverseSubset(1, exact="yes"), [WORDS], [[[1], [2], [3]]], "exact is 'yes'"),
         (DiverseSubset(1, (0.3, 0.1)), [WORDS], [[[1], [2], [3]]], "expected ascending finite numbers from 0 to 1"),
         (DiverseSubset(1, (0.3, 1.1)), [WORDS], [[[1], [2], [3]]], "expected ascending finite numbers from 0 to 1"),
         (DiverseSubset(1, levels=()), [WORDS], [[[1], [2], [3]]], "levels is ()"),
-        (DiverseSubset(1, levels="ab"), [WORDS], [[[1], [2], [3]]], "levels must be numbers"),
+        (DiverseSubset(1, levels="ab"), [WORDS], [[[1], [2], [3]]], "`levels` must be real numbers"),
         (DiverseSubset(1), [WORDS], [[[], [], []]], "no document in Y has a subtopic"),
         (DiverseSubset(1), [WORDS], [[[1], [2]]], "X[0] has 3 documents, but Y[0] has subtopics for 2"),
         (DiverseSubset(1), [WORDS], [["ab", "c", "d"]], "put even a single subtopic into a list"),
@@ -387,7 +387,7 @@ def test_bad_input(task, X, Y, message):
 def test_soft_max_is_refused():
     task = DiverseSubset(1)
     task._set()
-    with pytest.raises(InputError, match="hard max only"):
+    with pytest.raises(InputError, match="hard maxima only"):
         task.planes(task.prepare([WORDS]), np.zeros(task.n_features), "free", Temperature(1.0))
 
 

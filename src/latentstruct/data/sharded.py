@@ -221,7 +221,7 @@ class ShardedData:
             if found.st_size != shard.n_bytes:
                 raise FormatError(f"{path} has {found.st_size} bytes; expected {shard.n_bytes}: {CURE}")
             identity = (found.st_dev, found.st_ino, found.st_mtime_ns)
-            require(shard.n_bytes, f"{path} with {shard.n_bytes} bytes", "prepare the data with a smaller shard_mb")
+            require(shard.n_bytes, str(path), f"{shard.n_bytes} bytes", "Prepare the data with a smaller `shard_mb`.")
             content = np.empty(shard.n_bytes, dtype=np.uint8)
             try:
                 n_read = file.readinto(content.data)

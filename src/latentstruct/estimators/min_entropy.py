@@ -1,18 +1,15 @@
 """The estimator that pools latent variables by Rényi entropy."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-
-from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import RenyiOracle
 from latentstruct.core.protocols import Batch, Mode, Prediction
 from latentstruct.core.regularizers import L2
 from latentstruct.core.types import Vector
+from latentstruct.core.validation import check_parameters, real
 from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.exceptions import InputError
 from latentstruct.tasks.base import BaseTask
@@ -67,14 +64,11 @@ class MinEntropySSVM(LatentEstimator):
 
     alpha: float = 2.0
 
+    constraints: ClassVar = {"alpha": real(0.0)}
     trains_in_shards = False
 
     def _order(self) -> float:
-        if not (isinstance(self.alpha, (int, float, np.number)) and math.isfinite(self.alpha) and self.alpha > 0):
-            raise InputError(
-                f"alpha must be a finite number above 0, found {show(self.alpha)}: choose such a number, or use "
-                "LatentSSVM for infinity"
-            )
+        check_parameters(self)
         return float(self.alpha)
 
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
@@ -83,8 +77,10 @@ class MinEntropySSVM(LatentEstimator):
             return super()._objective(task, batch, weights)
         if not task.tags.renyi:
             raise InputError(
-                f"{type(task).__name__} cannot pool latents by Rényi entropy: use MarginalSSVM, or write the structure "
-                "as a CandidateTask"
+                "task",
+                task,
+                "one that supports Rényi entropies",
+                "Use MarginalSSVM, or define the structure as a CandidateTask.",
             )
         plus, minus = (RenyiOracle(task, batch, weights, mode, order=order) for mode in SIDES)
         return Objective(L2(), plus, minus)

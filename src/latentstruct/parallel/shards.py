@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from latentstruct.core.oracles import HARD, BaseOracle, FixedTotal, TaskOracle
 from latentstruct.core.protocols import Batch, LatentTask, Mode, Task, Temperature
 from latentstruct.core.types import Indices, Vector
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.parallel.threads import pieces, thread_fold
 from latentstruct.planes.plane import Plane, checked_planes
 from latentstruct.planes.summation import MOST_GROUPS, PlaneTree, group_size
@@ -262,8 +262,9 @@ class ShardedOracle(BaseOracle):
         self.n_features = self.shards.task.n_features
         if len(self.weights) != self.n_examples:
             raise InputError(
-                f"there are {len(self.weights)} weights, but the shards have {self.n_examples} examples: give one "
-                "weight for each"
+                "weights",
+                Description(f"{len(self.weights)} weights"),
+                f"{self.n_examples} weights (one per example in the shards)",
             )
 
     @property

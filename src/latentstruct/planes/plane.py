@@ -15,7 +15,7 @@ from scipy import sparse
 from latentstruct.core.formatting import short_repr
 from latentstruct.core.types import Indices, Vector, Weights, joined_offsets, positions
 from latentstruct.core.validation import check_sparse
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.kernels import planes as kernels
 from latentstruct.kernels.planes import Atoms, Rows
 
@@ -322,10 +322,8 @@ def checked_planes(planes: Planes, task: Any, method: str, n_planes: int) -> Pla
     else:
         fault = atom_fault(planes.atoms, planes.rows, planes.n_features)
     if fault:
-        raise InputError(
-            f"{type(task).__name__}.{method} must return {n_planes} planes of {task.n_features} weights with valid "
-            f"indices, got {fault}: correct the task"
-        )
+        expected = f"{n_planes} planes of {task.n_features} weights with valid indices"
+        raise InputError(f"{type(task).__name__}.{method}", Description(fault), expected)
     return planes
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 if TYPE_CHECKING:
     from latentstruct.core.protocols import Round
@@ -260,7 +260,7 @@ class Steps:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         if costs is not None and len(costs) != total:
-            raise InputError(f"costs has {len(costs)} entries for {total} {what}; expected one for each: correct it")
+            raise InputError("costs", Description(f"{len(costs)} numbers"), f"{total} numbers (one for each of {what})")
         self.say, self.total, self.what, self.clock = say, total, what, clock
         self.costs = [1.0] * total if costs is None else [float(cost) for cost in costs]
         self.n_done = 0

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.optimize import minimize as minimize_smooth
 from sklearn.base import clone
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result, Round, Starts
 from latentstruct.core.types import Array, Vector, Weights
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import Constraint, instance, integer, options
 from latentstruct.persistence.checkpoints import task_errors
 from latentstruct.persistence.state_trees import CONTEXT, Numbers, Tree
 from latentstruct.planes.store import PlaneStore
@@ -26,6 +26,14 @@ from latentstruct.solvers.outer_loop import OuterLoop
 from latentstruct.solvers.selection import choose_solver
 from latentstruct.solvers.self_paced import SelfPaced
 from latentstruct.solvers.starts import GivenPlanes, OneStart
+
+W_SOLVER = instance("a CCCP solver", CCCP) | instance("a SelfPaced solver", SelfPaced) | None
+CONVEX_SOLVER = (
+    Constraint(
+        lambda value: isinstance(value, BaseSolver) and "convex" in value.needs, "a convex solver such as Bundle()"
+    )
+    | None
+)
 
 
 @dataclass
@@ -75,7 +83,7 @@ class Alternation(BaseSolver):
     needs = frozenset({"difference"})
     has_restarts = True
     takes_latents = True
-    least: ClassVar = {"max_rounds": 1}
+    constraints: ClassVar = {"max_rounds": integer(1)}
     solver: Any
 
     def _begin(
@@ -101,15 +109,6 @@ class Alternation(BaseSolver):
         solver = bounded(clone(self.solver) if isinstance(self.solver, CCCP | SelfPaced) else CCCP(), self.cache_mb)
         solver.set_restarts(1)
         return solver
-
-    def check(self, objective: Any) -> None:
-        """Raise unless the parameters make sense."""
-        super().check(objective)
-        if self.solver is not None and not isinstance(self.solver, CCCP | SelfPaced):
-            raise InputError(
-                f"solver must be CCCP() or SelfPaced(), which find w, or None, found {show(self.solver)}: give one of "
-                "these"
-            )
 
     def _minimize(self, objective: Any, w0: Vector | None, state: Any, *given: Any) -> DissimilarityResult:
         """Minimize from w0, or from the initial latents if w0 is None; `state` is that of an earlier result."""
@@ -348,7 +347,7 @@ class Dissimilarity(Alternation):
     prints for θ has another sign and no β at its last term.
     """
 
-    choices: ClassVar = {"latent_solver": ("lbfgs", "subgradient")}
+    constraints: ClassVar = {"solver": W_SOLVER, "latent_solver": options("lbfgs", "subgradient")}
 
     solver: Any = None
     latent_solver: str = "lbfgs"
@@ -409,7 +408,7 @@ class Imputation(Alternation):
         See `Dissimilarity`.
     """
 
-    choices: ClassVar = {"inner": ("cccp", "convex")}
+    constraints: ClassVar = {"inner": options("cccp", "convex")}
 
     solver: Any = None
     inner: str = "cccp"
@@ -421,16 +420,8 @@ class Imputation(Alternation):
 
     def check(self, objective: Any) -> None:
         """Raise unless the parameters make sense."""
-        if self.inner != "convex":
-            super().check(objective)
-            return
-        BaseSolver.check(self, objective)
-        wrong = not isinstance(self.solver, BaseSolver) or "convex" not in self.solver.needs
-        if self.solver is not None and wrong:
-            raise InputError(
-                f"solver must be a convex solver such as Bundle(), or None, found {show(self.solver)}: give one of "
-                "these"
-            )
+        super().check(objective)
+        (CONVEX_SOLVER if self.inner == "convex" else W_SOLVER).check(self.solver, "solver")
 
     def _begin(
         self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None

@@ -10,6 +10,7 @@ from scipy.linalg.blas import daxpy
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Vector, Weights
+from latentstruct.core.validation import integer
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 
@@ -80,7 +81,7 @@ class BlockAscent(BaseSolver):
 
     needs = frozenset({"convex", "planes", "l2"})
     # One plane carries the mass, so a second is needed to move it to.
-    least: ClassVar = {"steps": 1, "max_sweeps": 0, "max_planes": 2}
+    constraints: ClassVar = {"steps": integer(1), "max_sweeps": integer(0), "max_planes": integer(2) | None}
 
     tol: float = 1e-3
     max_rounds: int = 10000

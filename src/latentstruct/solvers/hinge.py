@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Round
 from latentstruct.core.types import Vector
+from latentstruct.core.validation import integer
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.block_ascent import Ascent, BlockAscent
 from latentstruct.solvers.bundle import Bundle, PlaneBundle
@@ -58,7 +59,7 @@ class HingeSolver(BaseSolver):
     """
 
     needs = BlockAscent.needs
-    least: ClassVar = {"patience": 1}
+    constraints: ClassVar = {"patience": integer(1)}
 
     tol: float = 1e-3
     max_rounds: int = 10000

@@ -191,8 +191,9 @@ class Motif(BaseTask[MotifBatch]):
         longest = int(np.diff(offsets).max(initial=0))
         require(
             float(BYTES_OF_LETTER * longest + BYTES_OF_LAYOUT * len(bases)),
-            f"a search in {len(bases)} letters, of which one sequence has {longest},",
-            "cut long sequences into shorter ones",
+            "X",
+            f"{len(bases)} letters, {longest} of them in one sequence",
+            "Split long sequences.",
         )
         quads, contexts = np.empty(len(bases), dtype=np.uint8), np.empty(len(bases), dtype=np.uint16)
         kernels.number_letters(bases, offsets, self.background_order, quads, contexts)
