@@ -110,6 +110,12 @@ class FormatError(InputError):
         return _with_hint(f"{place}: expected {self.expected}, got {_shown(self.got)}", self.hint)
 
 
+def missing_package(package: str, purpose: str, extra: str) -> InputError:
+    """Return the error of a package that is not installed; `extra` is the extra of the distribution that has it."""
+    hint = f"Install it by pip install 'latentstruct[{extra}]'."
+    return InputError(package, Description("no such package"), f"installed to {purpose}", hint)
+
+
 class CheckpointError(InputError, OSError):
     """A checkpoint could not be written; the last good one is as it was, and a later fit goes on from it."""
 

@@ -116,7 +116,7 @@ def test_a_shard_that_is_cut_short_in_use_is_one_line_of_error(tmp_path):
             with open(path, "rb+") as file:
                 file.truncate(1000)
 
-    with pytest.raises(FormatError, match=r"shard-\d+.* has 1000 bytes; expected \d+"):
+    with pytest.raises(FormatError, match=r"shard-\d+.*: expected \d+ bytes, got 1000 bytes"):
         StructuralSVM(data.task).fit(data, callback=cut)
     # What was read before belongs to the process.
     assert np.isfinite(first.inputs.matrix).all()

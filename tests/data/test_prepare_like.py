@@ -253,18 +253,18 @@ def test_models_that_are_none_are_refused_before_anything_is_written(tagger, cla
     (damaged / "model.json").write_bytes((tagger / "model" / "model.json").read_bytes()[:-100])
     os.mkfifo(tmp_path / "pipe")
     for like, told in (
-        (tmp_path / "missing", "there is no model at"),
+        (tmp_path / "missing", "which does not exist"),
         (tagger / "test.txt", "a file; expected a trained model"),
         (tagger / "prepared", "a folder of prepared data; expected a trained model"),
-        (tmp_path, "is not a readable latentstruct model"),
-        (tmp_path / "pipe", "is not a readable latentstruct model"),
-        (damaged, "is not a readable latentstruct model"),
+        (tmp_path, "expected the folder of a latentstruct model"),
+        (tmp_path / "pipe", "expected the folder of a latentstruct model"),
+        (damaged, "expected the folder of a latentstruct model"),
         (tmp_path / "own", "was not written by latentstruct train"),
         (tmp_path / "classifier", "a classes model; expected a chain model"),
     ):
         assert told in fail("prepare", "chain", tagger / "test.txt", "--like", like, "-o", tmp_path / "no")
     model = tagger / "model"
-    assert "holds other files" in fail("prepare", "chain", tagger / "test.txt", "--like", model, "-o", model)
+    assert "with other files" in fail("prepare", "chain", tagger / "test.txt", "--like", model, "-o", model)
     assert "without --like" in fail("prepare", "chain", tagger / "test.txt", "--unlabelled", "-o", tmp_path / "no")
     assert not (tmp_path / "no").exists()
 

@@ -23,6 +23,7 @@ from safetensors.numpy import save_file
 
 import latentstruct
 from command import weights_file
+from error_fields import raises
 from latentstruct import (
     FormatError,
     Graph,
@@ -182,18 +183,18 @@ def encoded(image, kind):
 def test_images_that_announce_too_much_are_refused():
     grey = Image.new("L", (8, 8))
     jpeg = encoded(grey, "JPEG")
-    with pytest.raises(FormatError, match="a JPEG of 201 scans; expected at most 100"):
+    with raises("the image", got="201 scans", expected="at most 100 scans", error=FormatError):
         parse_image(jpeg[:-2] + b"\xff\xda\0\2" * 200 + jpeg[-2:])
     wide = bytearray(encoded(grey, "BMP"))
     wide[18:26] = struct.pack("<ii", 40_000_000, 1)
-    with pytest.raises(FormatError, match=r"40000000 × 1 pixels; expected .* 1 to 65535 on each side"):
+    with raises(got="40000000 × 1 pixels", expected="1 to 65535 on each side", error=FormatError):
         parse_image(bytes(wide))
     # A PNG may have those bytes anywhere.
     noise = np.random.default_rng(0).integers(0, 2, (400, 400, 3), dtype=np.uint8) * 37 + 218
     assert parse_image(encoded(Image.fromarray(noise), "PNG")).shape == (400, 400, 3)
     several = io.BytesIO()
     grey.convert("RGB").save(several, "MPO", save_all=True, append_images=[grey.convert("RGB")])
-    with pytest.raises(FormatError, match="is a JPEG, which blurs labels"):
+    with raises(got="a JPEG, which blurs labels", error=FormatError):
         parse_label_image(several.getvalue())
 
 

@@ -206,7 +206,7 @@ ROWS = np.ones((2, 3))
         (LatentMulticlass(weights="both"), np.ones((2, 4, 3)), "`weights` must be 'class' or 'state', got 'both'"),
         (LatentMulticlass(n_states=0), np.ones((2, 4, 3)), "`n_states` must be an integer from 1 to 1000000"),
         (LatentMulticlass(n_states=2.5), np.ones((2, 4, 3)), "`n_states` must be an integer from 1 to 1000000"),
-        (LatentMulticlass(bias=np.inf), np.ones((2, 4, 3)), "bias must be a finite number, found inf"),
+        (LatentMulticlass(bias=np.inf), np.ones((2, 4, 3)), "`bias` must be a finite number, 0 for none, got inf"),
         (LatentMulticlass(labels=["a"]), np.ones((2, 4, 3)), "unknown label 'b'"),
         (LatentMulticlass(costs=np.ones((3, 3))), np.ones((2, 4, 3)), "costs must have shape"),
     ],

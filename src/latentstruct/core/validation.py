@@ -1,7 +1,7 @@
 """Constraints of parameters, and checks of data that several modules share."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from itertools import chain
 from typing import Any, Literal
 
@@ -109,26 +109,17 @@ def check_parameters(owner: Any) -> None:
         constraint.check(getattr(owner, name), name)
 
 
-def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
-    """Raise unless a value is one of some strings."""
-    options(*choices).check(value, name)
-
-
-def check_flag(value: Any, name: str) -> None:
-    """Raise unless a value is True or False."""
-    boolean.check(value, name)
-
-
-def check_integer(value: Any, name: str, low: int, high: int | None = None) -> None:
-    """Raise unless a value is an integer of at least `low` and, if given, at most `high`."""
-    integer(low, high).check(value, name)
-
-
 def check_shape(array: Any, shape: tuple[int, ...], name: str, meaning: str = "", hint: str | None = None) -> None:
     """Raise unless an array has a shape; `meaning` describes it, such as "one weight per example"."""
     if array.shape != shape:
         expected = f"an array of shape {shape}" + (f" ({meaning})" if meaning else "")
         raise InputError(name, Description(f"shape {array.shape}"), expected, hint)
+
+
+def check_length(values: Any, length: int, name: str, items: str) -> None:
+    """Raise unless a collection has a length; `items` names its items, such as "labels"."""
+    if len(values) != length:
+        raise InputError(name, Description(f"{len(values)} {items}"), f"a sequence of {length} {items}")
 
 
 def is_integer(value: Any) -> bool:
@@ -200,6 +191,15 @@ def numbers_of(values: Any, name: str, expected: str = "real numbers", hint: str
         return as_reals(values)
     except TypeError as error:
         raise InputError(name, Description(str(error)), expected, hint) from error
+
+
+def finite_of(values: Any, name: str, shape: tuple[int, ...], meaning: str = "") -> NDArray[np.float64]:
+    """Return finite numbers of a shape as float64, or raise an error that names `name`; see `check_shape`."""
+    found = numbers_of(values, name)
+    check_shape(found, shape, name, meaning)
+    if not np.isfinite(found).all():
+        raise InputError(name, Description("NaN or infinity"), "finite")
+    return found
 
 
 def array_of(values: Any, name: str) -> NDArray[Any]:

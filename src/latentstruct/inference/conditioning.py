@@ -188,7 +188,7 @@ class Conditioned:
 
     def _check_states(self, variables: Indices, fixed: NDArray[np.bool_], states: Indices) -> None:
         if len(states) != len(variables):
-            expected = f"{len(variables)} states (one per variable of the graphs, fixed or not)"
+            expected = f"a sequence of {len(variables)} states (one per variable, fixed or not)"
             raise InputError("states", Description(f"{len(states)} states"), expected)
         wrong = fixed & ((states < 0) | (states >= self.structure.cards[variables]))
         for i in np.flatnonzero(wrong)[:1]:

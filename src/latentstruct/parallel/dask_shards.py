@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 
 from latentstruct.core.formatting import show
 from latentstruct.core.validation import options
-from latentstruct.exceptions import Description, InputError
+from latentstruct.exceptions import Description, InputError, missing_package
 from latentstruct.parallel.dask_transport import Held, StoredRecipe
 from latentstruct.parallel.shards import Function, block_length, places_of_blocks
 from latentstruct.parallel.threads import available_cores
@@ -382,12 +382,7 @@ def _import_distributed(executor: Any) -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise InputError(
-            "executor",
-            executor,
-            "None without the package distributed",
-            "Install it by pip install 'latentstruct[dask]'.",
-        ) from error
+        raise missing_package("distributed", f"use the executor {show(executor)}", "dask") from error
     return distributed
 
 

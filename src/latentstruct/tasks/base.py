@@ -1,6 +1,6 @@
 """What all tasks share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic
 
@@ -12,7 +12,7 @@ from latentstruct.core.formatting import show
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
 from latentstruct.core.protocols import B, Batch, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import check_sparse, check_unmasked, is_ordered
+from latentstruct.core.validation import Constraint, check_sparse, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane, Planes
 
@@ -121,6 +121,8 @@ class BaseTask(BaseEstimator, Generic[B]):
 
     tags: ClassVar[TaskTags] = TaskTags()
     """What tasks of this class can do. Tags for optional methods follow from the methods that a class defines."""
+    constraints: ClassVar[Mapping[str, Constraint]] = {}
+    """The values that parameters may have, in addition to those that base classes declare; see `check_parameters`."""
     latent: bool = False
     n_features: int
     n_inputs_: int = 0

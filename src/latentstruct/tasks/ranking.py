@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from latentstruct.core.formatting import show
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, split
-from latentstruct.core.validation import as_reals, check_flag, check_integer
+from latentstruct.core.validation import as_reals, boolean, check_parameters, integer
 from latentstruct.exceptions import InputError
 from latentstruct.kernels.planes import Atoms
 from latentstruct.kernels.ranking import select_first, violated_pairs
@@ -172,13 +172,14 @@ class PrecisionAtK(QueryTask):
     """
 
     tags = TaskTags(latent="always", refit_parameters=("k",))
+    constraints: ClassVar = {"k": integer(1, MOST_CHOSEN)}
     latent = True
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
 
     def _set(self, n_features: int) -> None:
-        check_integer(self.k, "k", 1, MOST_CHOSEN)
+        check_parameters(self)
         super()._set(n_features)
 
     def _check_training(self, outputs: list[Vector]) -> None:
@@ -358,6 +359,7 @@ class PairwiseRanking(QueryTask):
     """
 
     tags = TaskTags(refit_parameters=("normalize",))
+    constraints: ClassVar = {"normalize": boolean}
 
     def __init__(self, normalize: bool = False) -> None:
         self.normalize = normalize
@@ -368,7 +370,7 @@ class PairwiseRanking(QueryTask):
 
     def pool_batch(self, batch: QueryBatch, query: Query) -> Pooled:
         """Sum the violated pairs of the queries."""
-        check_flag(self.normalize, "normalize")
+        check_parameters(self)
         if not batch.labelled:
             raise InputError("pairs are known from grades only, but the batch has none: prepare it with Y")
         documents = batch.documents(query)
