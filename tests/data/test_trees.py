@@ -76,13 +76,13 @@ def test_depth_is_no_limit():
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ("S", "str where a Tree"),
+        ("S", "got 'S' of type str"),
         (Tree("S", ()), "at least one tree or word"),
-        (Tree("", (Tree("t", ("x",)),)), "a label of tree is ''"),
-        (Tree("A B", (Tree("t", ("x",)),)), "no whitespace"),
-        (Tree("S", ("x", Tree("t", ("y",)))), "'x' of type str where a Tree"),
-        (Tree("S", (Tree("t", ("two words",)),)), "a word of tree"),
-        (Tree("S", [Tree("t", ("x",))]), "expected a tuple"),
+        (Tree("", (Tree("t", ("x",)),)), "labels that are not empty, without whitespace, got ''"),
+        (Tree("A B", (Tree("t", ("x",)),)), "labels that are not empty, without whitespace, got 'A B'"),
+        (Tree("S", ("x", Tree("t", ("y",)))), "got 'x' of type str"),
+        (Tree("S", (Tree("t", ("two words",)),)), "words that are not empty, without whitespace, got"),
+        (Tree("S", [Tree("t", ("x",))]), "a tuple of at least one tree or word"),
     ],
 )
 def test_malformed_trees_are_refused(tree, message):
@@ -91,7 +91,7 @@ def test_malformed_trees_are_refused(tree, message):
 
 
 def test_bad_markov_order():
-    with pytest.raises(InputError, match="markov is -1"):
+    with pytest.raises(InputError, match="`markov` must be an integer of at least 0"):
         binarise(BANK[0], -1)
 
 
@@ -99,7 +99,7 @@ def test_bad_markov_order():
 def test_no_break_spaces_may_stand_within_words(space):
     check_tree(Tree("Z", (f"10{space}000",)))
     for word in (space, f"10{space}", f"{space}10", f"10{space} 000", f"10\u3000{space}000"):
-        with pytest.raises(InputError, match="a word of tree is"):
+        with pytest.raises(InputError, match="words that are not empty, without whitespace, got"):
             check_tree(Tree("Z", (word,)))
 
 

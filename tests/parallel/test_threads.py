@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.base import clone
 from threads_reference import trained
 
+from error_fields import raises
 from latentstruct import (
     CRF,
     Alignment,
@@ -36,7 +37,6 @@ from latentstruct import (
 from latentstruct.core.objective import build_objective
 from latentstruct.core.oracles import RenyiOracle, SlackOracle, TaskOracle
 from latentstruct.core.protocols import Temperature
-from latentstruct.exceptions import InputError
 from latentstruct.parallel import threads as executors
 from latentstruct.parallel.threads import effective_jobs, in_worker_process, pieces, thread_fold, thread_map
 from latentstruct.planes.plane import Planes
@@ -447,7 +447,7 @@ def test_numbers_of_threads():
 
 @pytest.mark.parametrize("wrong", [0, -2, "2", 1.0, True, [2]])
 def test_other_numbers_are_refused_before_any_work(wrong):
-    with pytest.raises(InputError, match="n_jobs must be a whole number"):
+    with raises("n_jobs", got=wrong):
         effective_jobs(wrong)
-    with pytest.raises(InputError, match="n_jobs must be a whole number"):
+    with raises("n_jobs", got=wrong):
         CRF(Chain(), n_jobs=wrong).fit([object()], [object()])

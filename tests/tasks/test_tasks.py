@@ -790,7 +790,7 @@ class Unlabelled(Multiclass):
         (Forgetful, "differently when asked twice"),
         (PeeksAtTruth, "without Y differ"),
         (FreeIsNotClamped, "the clamped value .* is above its free value"),
-        (WrongShape, "must return 7 planes"),
+        (WrongShape, "must be 7 planes"),
         (NotFinite, "value nan"),
         (RefusesHard, "was refused: not today"),
         (PoorSlack, "loss_levels.. reaches"),

@@ -25,7 +25,7 @@ from latentstruct.core.protocols import (
     Temperature,
 )
 from latentstruct.core.types import Indices, Vector
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.parallel.threads import Chunks, pieces, thread_fold, thread_map
 from latentstruct.planes.plane import Plane, Planes
 from latentstruct.planes.summation import PlaneTree, group_size
@@ -94,8 +94,10 @@ class BaseOracle:
     def smoothed(self, output_temperature: float) -> Any:
         """Return the same side with hard maxima taken at this temperature."""
         raise InputError(
-            f"{type(self).__name__} has no soft form, so a solver for smooth objectives cannot serve it; use "
-            "solver='auto'"
+            "solver",
+            Description("one for smooth objectives"),
+            f"one for piecewise linear objectives with {type(self).__name__}, which has no soft form",
+            "Use 'auto'.",
         )
 
     def counted(self, tally: Tally | None = None) -> Any:
@@ -389,6 +391,8 @@ class FixedTotal(BaseOracle):
     def reweighted(self, weights: Vector) -> Any:
         """Raise: the planes of single examples are not known."""
         raise InputError(
-            f"the weights of {len(weights)} examples are to change, but of one side only the sum over all of them "
-            "is known; expected planes of single examples: make the objective anew with these weights"
+            "weights",
+            weights,
+            "those of the objective, of which only the sum over all examples is known",
+            "Build a new objective with these weights.",
         )

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.measures import overlap_table
-from latentstruct.core.formatting import show
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import as_reals
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import integer, numbers_of
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["ASPECTS", "LIMIT", "SIZES", "STEP", "check_boxes", "grid_boxes", "nearest_box", "overlaps"]
 
@@ -37,25 +36,16 @@ def check_boxes(boxes: Any, name: str) -> Boxes:
     name : str
         What they are, for messages.
     """
-    try:
-        found = np.ascontiguousarray(as_reals(boxes))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers x0, y0, x1, y1 for each box ({error}): convert them") from error
+    expected = "at least one box of four numbers x0, y0, x1, y1"
+    found = np.ascontiguousarray(numbers_of(boxes, name, expected))
     if found.shape == (4,):
         found = found[None]
-    if found.size == 0:
-        raise InputError(f"{name} are empty; expected at least one box: give a box such as the whole image")
-    if found.ndim != 2 or found.shape[1] != 4:
-        raise InputError(
-            f"{name} have the shape {found.shape}; expected (m, 4), x0, y0, x1, y1 for each box: give four numbers "
-            "for each"
-        )
+    if found.size == 0 or found.ndim != 2 or found.shape[1] != 4:
+        raise InputError(name, Description(f"shape {found.shape}"), expected)
     fine = np.isfinite(found).all(axis=1) & (found[:, :2] < found[:, 2:]).all(axis=1)
     if not fine.all():
         k = int(np.argmin(fine))
-        raise InputError(
-            f"box {k} of {name} is {found[k].tolist()}; expected finite x0 < x1 and y0 < y1: correct it or leave it out"
-        )
+        raise InputError(f"{name}[{k}]", found[k].tolist(), "a box with finite x0 < x1 and y0 < y1")
     return found
 
 
@@ -72,7 +62,7 @@ def overlaps(A: Any, B: Any) -> NDArray[np.float64]:
     array of shape (a, b)
         From 0 for boxes without a common point inside to 1 for equal boxes.
     """
-    left, right = check_boxes(A, "the boxes A"), check_boxes(B, "the boxes B")
+    left, right = check_boxes(A, "A"), check_boxes(B, "B")
     table = np.empty((len(left), len(right)))
     overlap_table(left, right, table)
     return table
@@ -93,7 +83,7 @@ def nearest_box(boxes: Any, truth: Any) -> int:
     int
         The first of the best; where none overlaps, the one whose centre is nearest.
     """
-    found, true = check_boxes(boxes, "the boxes"), check_boxes(truth, "the true boxes")
+    found, true = check_boxes(boxes, "boxes"), check_boxes(truth, "truth")
     table = overlaps(found, true).max(axis=1)
     if table.max() > 0.0:
         return int(table.argmax())
@@ -148,18 +138,15 @@ def grid_boxes(
 
 def check_grid(width: Any, height: Any, step: Any, sizes: Any, aspects: Any, limit: Any) -> None:
     for name, value in (("width", width), ("height", height), ("step", step), ("limit", limit)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InputError(
-                f"{name} is {show(value)}; expected a whole number of at least 1: set {name} to such a number"
-            )
+        integer(1).check(value, name)
     for name, values, top in (("sizes", sizes, 1.0), ("aspects", aspects, np.inf)):
         try:
             numbers: Vector = np.atleast_1d(np.array(values, dtype=np.float64))
         except (TypeError, ValueError):
             numbers = np.full(1, np.nan)
         if numbers.ndim != 1 or not len(numbers) or not ((numbers > 0) & (numbers <= top) & (numbers < np.inf)).all():
-            between = "numbers above 0 and at most 1" if name == "sizes" else "finite numbers above 0"
-            raise InputError(f"{name} are {show(values)}; expected at least one, {between}: correct them")
+            between = "above 0 and at most 1" if name == "sizes" else "finite and above 0"
+            raise InputError(name, values, f"at least one number, all {between}")
 
 
 def _shapes(width: int, height: int, sizes: Sequence[float], aspects: Sequence[float]) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from latentstruct.core.formatting import short_repr, show
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["Document", "Mention", "OtherColumns"]
 
@@ -59,21 +59,16 @@ class Document:
     def __post_init__(self) -> None:
         spans = {mention[:3] for mention in self.mentions}
         if len(spans) < len(self.mentions):
-            raise InputError(f"document {show(self.name)} has a mention twice; expected distinct spans: remove one")
+            raise InputError("mentions", Description(f"a span twice in {show(self.name)}"), "distinct spans")
         for mention in self.mentions:
             inside = 0 <= mention.sentence < len(self.sentences)
             if not inside or not 0 <= mention.start < mention.end <= len(self.sentences[mention.sentence]):
-                raise InputError(
-                    f"document {show(self.name)} has the mention {tuple(mention[:3])}; expected a sentence from 0 to "
-                    f"{len(self.sentences) - 1} and a span of at least one of its words: correct the mention"
-                )
-
+                expected = f"spans of at least one word in sentences from 0 to {len(self.sentences) - 1}"
+                raise InputError("mentions", Description(f"{tuple(mention[:3])} in {show(self.name)}"), expected)
         lengths = [len(words) for words in self.sentences]
         if self.others is not None and any([len(row) for row in side] != lengths for side in self.others):
-            raise InputError(
-                f"document {show(self.name)} has other columns that do not belong to its words; expected a text "
-                "before and one after each word: read the document again, or leave out the other columns"
-            )
+            expected = "a text before and one after each word, or None"
+            raise InputError("others", Description(f"other lengths in {show(self.name)}"), expected)
 
     @property
     def clusters(self) -> list[str]:

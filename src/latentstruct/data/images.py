@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError, missing_package
 from latentstruct.io.annotated import UNREAD_SUFFIXES
 from latentstruct.io.file_sources import FileSource
 from latentstruct.io.text import BOM, FilePath, decode_line, fail, numbered_lines, path_text, show
@@ -74,7 +74,7 @@ def require_vision() -> None:
     """Raise unless images can be read."""
     for module, package in (("PIL", "pillow"), ("skimage", "scikit-image")):
         if find_spec(module) is None:
-            raise InputError(f'images need {package}, which is not installed: pip install "latentstruct[vision]"')
+            raise missing_package(package, "read images", "vision")
 
 
 def _decode(raw: bytes, name: str) -> "tuple[PillowImage, str | None]":
@@ -94,23 +94,17 @@ def _decode(raw: bytes, name: str) -> "tuple[PillowImage, str | None]":
                 image.load()
                 return ImageOps.exif_transpose(image), image.format
     except Image.DecompressionBombError as error:
-        raise FormatError(
-            f"{name} announces too many pixels ({error}); expected at most {MAX_PIXELS}: make it smaller"
-        ) from error
+        raise FormatError(name, Description(str(error)), f"an image of at most {MAX_PIXELS} pixels") from error
     except Exception as error:
         # A damaged image fails in as many ways as its format has parts.
         # Pillow names the buffer it was given, which nobody else knows.
-        why = BUFFER.sub("", str(error))
-        raise FormatError(
-            f"{name} cannot be read ({type(error).__name__}: {show(why, 120)}); expected a complete "
-            f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} image: fetch or export it again"
-        ) from error
+        got = Description(f"{type(error).__name__}: {show(BUFFER.sub('', str(error)), 120)}")
+        expected = f"a complete {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image"
+        raise FormatError(name, got, expected) from error
     if fits:
-        raise FormatError(f"{name} is a JPEG of {n_scans} scans; expected at most {MAX_SCANS}: export it again")
-    raise FormatError(
-        f"{name} announces {width} × {height} pixels; expected at most {MAX_PIXELS} in all and 1 to {MAX_SIDE} on each "
-        "side: make it smaller"
-    )
+        raise FormatError(name, Description(f"{n_scans} scans"), f"a JPEG of at most {MAX_SCANS} scans")
+    expected = f"an image of at most {MAX_PIXELS} pixels, and 1 to {MAX_SIDE} on each side"
+    raise FormatError(name, Description(f"{width} × {height} pixels"), expected)
 
 
 def parse_image(raw: bytes, name: str = "the image") -> Pixels:
@@ -154,22 +148,14 @@ def parse_label_image(raw: bytes, name: str = "the label image", colours: bool |
     """
     image, kind = _decode(raw, name)
     if kind in JPEGS:
-        raise FormatError(
-            f"{name} is a JPEG, which blurs labels at their borders; expected a lossless PNG: export it again"
-        )
+        raise FormatError(name, Description("a JPEG, which blurs labels"), "a lossless image such as PNG")
     numbered = image.mode in ("1", "L", "P")
     if not numbered and image.mode not in ("RGB", "RGBA", "PA"):
-        raise FormatError(
-            f"{name} has pixels of the kind {show(image.mode)}; expected a palette, 8-bit greys or RGB: export it again"
-        )
+        raise FormatError(name, Description(f"pixels of type {image.mode!r}"), "a palette, 8-bit grays or RGB")
     if colours is False and not numbered:
-        raise FormatError(
-            f"{name} has colours; expected numbers, a palette or greys, as in the other label images: export it again"
-        )
+        raise FormatError(name, Description("colors"), "a palette or grays, as in the other label images")
     if colours and image.mode in ("1", "L"):
-        raise FormatError(
-            f"{name} has greys; expected colours as in the other label images: export it again as RGB or a palette"
-        )
+        raise FormatError(name, Description("grays"), "colors, as in the other label images")
     if numbered and not colours:
         return np.array(image).astype(np.int64)
     rgb = np.array(image.convert("RGB")).astype(np.int64)
@@ -189,7 +175,7 @@ def label_code(name: str) -> int:
         return MAX_LABELS + int(text[1:], 16)
     if re.fullmatch(r"[0-9]{1,3}", text, re.ASCII) and int(text) < MAX_LABELS:
         return int(text)
-    raise InputError(f"the label is {show(name)}; expected a number from 0 to 255 or a colour as #000000: correct it")
+    raise InputError("label", name, "a number from 0 to 255 or a color such as #000000")
 
 
 def read_label_names(path: FilePath) -> dict[int, str]:
@@ -283,10 +269,8 @@ class ImageFiles:
             if base.suffix.lower() not in SUFFIXES:
                 continue
             if base.stem in self._members:
-                raise FormatError(
-                    f"{self.path} has {self._members[base.stem]} and {member}; expected one image of each name: remove "
-                    "or rename one"
-                )
+                got = Description(f"{self._members[base.stem]} and {member}")
+                raise FormatError(self.path, got, "one image per name")
             self._members[base.stem] = member
         # The same image may lie there once more as one that is read.
         self.unread = {name: member for name, member in self.unread.items() if name not in self._members}
@@ -297,23 +281,18 @@ class ImageFiles:
     def _without_images(self) -> FormatError:
         source = self._source
         if self.unread:
-            why = self.why_unread(next(iter(self.unread)))
-            return FormatError(f"{self.path} has no images that can be read: {why}" if source.several else why)
+            return FormatError(self.path, Description(self.why_unread(next(iter(self.unread)))), "images")
         if not source.several:
-            return FormatError(
-                f"{self.path} is neither an image nor a zip archive; expected a folder or archive of images, or a file "
-                f"that ends in {', '.join(SUFFIXES)}: choose another (labels come after the images)"
-            )
-        inner = " (folders within it are not looked into)" if source.several and not source.packed else ""
-        return FormatError(
-            f"{self.path} has no images; expected files that end in {', '.join(SUFFIXES)}{inner}: add them"
-        )
+            expected = f"a folder or zip archive of images, or an image ({', '.join(SUFFIXES)})"
+            return FormatError(self.path, Description("another file"), expected, "Labels come after the images.")
+        hint = None if source.packed else "Images in subfolders are not read."
+        return FormatError(self.path, Description("no images"), f"files that end in {', '.join(SUFFIXES)}", hint)
 
     def why_unread(self, name: str) -> str:
         """Return what is wrong with an image of a type that is not read."""
         return (
-            f"{self._source.shown(self.unread[name])} is of a type that is not read; expected "
-            f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}: convert it"
+            f"{self._source.shown(self.unread[name])} is not of a type that is read "
+            f"({', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]})"
         )
 
     def __len__(self) -> int:

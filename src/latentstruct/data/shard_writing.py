@@ -21,6 +21,7 @@ from latentstruct.data.shard_files import (
     LEFT_OVER,
     LOCK,
     MANIFEST,
+    OWN_FOLDER,
     VERSION,
     Manifest,
     Shard,
@@ -28,7 +29,7 @@ from latentstruct.data.shard_files import (
     is_ours,
     is_prepared,
 )
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.parallel.shards import length_of, part_of
 from latentstruct.persistence.atomic_files import (
     file_lock,
@@ -46,19 +47,14 @@ def folder_to_write(folder: Any) -> Path:
     """Return a folder that is new, empty, or holds an earlier data set."""
     path = checked_folder(folder)
     if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file, but prepared data are a folder: choose another name")
+        raise InputError("folder", Description(f"the file {path}"), "a folder")
     if path.is_dir() and not is_prepared(path):
         names = (entry.name for entry in path.iterdir())
         other = next((name for name in names if not (LEFT_OVER.fullmatch(name) or is_temporary(name))), None)
         if other is not None:
-            raise InputError(
-                f"{path} holds other files such as {show(other)} and no prepared data: choose a new or empty folder"
-            )
+            raise InputError("folder", Description(f"{path} with other files such as {show(other)}"), OWN_FOLDER)
     if is_prepared(path) and not is_ours(path):
-        raise InputError(
-            f"{path / MANIFEST} is no list of prepared data, so that it would be lost; expected a folder with such a "
-            "list or none: choose a new or empty folder, or remove that file"
-        )
+        raise InputError("folder", Description(f"{path} with another {MANIFEST}, which would be lost"), OWN_FOLDER)
     return path
 
 
@@ -70,8 +66,7 @@ def locked(folder: Path) -> Iterator[None]:
             stack.enter_context(file_lock(folder / LOCK, wait=False))
         except BlockingIOError as error:
             raise InputError(
-                f"{folder} is being written to by somebody else; expected one at a time: wait until that is done, or "
-                "choose another folder"
+                "folder", Description(str(folder)), "a folder to which no other process is writing"
             ) from error
         yield
 
@@ -79,15 +74,11 @@ def locked(folder: Path) -> Iterator[None]:
 def require_storable(task: BaseTask) -> None:
     """Raise unless a task can write its examples to files, and be made again from what it learned."""
     if not (isinstance(task, BaseTask) and defines(task, "pack") and task.tags.storable):
-        raise InputError(
-            f"{type(task).__name__} cannot be stored in files; expected one of {', '.join(packing_tasks())}: use "
-            "one of these, or define pack and unpack"
-        )
+        expected = f"one whose examples can be stored in files ({', '.join(packing_tasks())})"
+        raise InputError("task", task, expected, "A task of your own defines pack and unpack.")
     if defines(task, "state") and not defines(task, "restore"):
-        raise InputError(
-            f"{type(task).__name__} has state, but restore is missing; expected both, or what is written could not be "
-            "read again: define restore(state) too"
-        )
+        got = Description(f"{type(task).__name__} with state only")
+        raise InputError("task", got, "one that defines both state and restore")
 
 
 def require_small_tables(task: BaseTask) -> None:
@@ -97,7 +88,8 @@ def require_small_tables(task: BaseTask) -> None:
     try:
         check_tables(None if is_own(task) else task.state())
     except ValueError as error:
-        raise InputError(f"{error}; expected fewer: merge labels, or train on examples in memory") from error
+        hint = "Merge labels, or train on examples in memory."
+        raise InputError("task", Description(str(error)), "small enough to be stored", hint) from error
 
 
 def packing_tasks() -> list[str]:
@@ -125,25 +117,20 @@ def has_learned(task: BaseTask) -> bool:
 def repeatable(blocks: Any) -> Callable[[], Iterator[tuple[Any, Any]]]:
     """Return a function that gives the checked blocks anew each time it is called."""
     if isinstance(blocks, str | bytes | Mapping) or not (callable(blocks) or hasattr(blocks, "__iter__")):
-        raise InputError(
-            f"blocks is {show(blocks)}; expected an iterable of pairs (X, Y), or a function that returns one: give "
-            "one such as [(X, Y)]"
-        )
+        raise InputError("blocks", blocks, "an iterable of pairs (X, Y), or a function that returns one")
     once = not callable(blocks) and iter(blocks) is blocks
     used = False
 
     def again() -> Iterator[tuple[Any, Any]]:
         nonlocal used
         if once and used:
-            raise InputError(
-                "blocks can be gone through once only, but the task has not learned and must see them twice; expected "
-                "a list or a function: give the generator function itself, or a task that has learned"
-            )
+            expected = "a list or a function that returns an iterator, for a task that has not learned"
+            raise InputError("blocks", blocks, expected, "They are read twice.")
         used = True
         found, empty = False, None
         for number, block in enumerate(blocks() if callable(blocks) else blocks):
             if not isinstance(block, tuple | list) or len(block) != 2:
-                raise InputError(f"block {number} is {show(block)}; expected a pair (X, Y): give pairs")
+                raise InputError(f"blocks[{number}]", block, "a pair (X, Y)")
             X, Y = block
             if issparse(X):
                 check_sparse(X, f"X of block {number}")
@@ -154,7 +141,7 @@ def repeatable(blocks: Any) -> Callable[[], Iterator[tuple[Any, Any]]]:
             yield X, Y
         if not found:
             if empty is None:
-                raise InputError("there are no blocks; expected at least one pair (X, Y) of examples: give some")
+                raise InputError("blocks", blocks, "at least one pair (X, Y)")
             # What is wrong with no examples at all is for the task to say.
             yield empty
 
@@ -166,19 +153,15 @@ def learn(task: BaseTask, again: Callable[[], Iterator[tuple[Any, Any]]]) -> Non
     if defines(task, "learn_blocks"):
         task.learn_blocks(_with_outputs(again()))
         return
-    raise InputError(
-        f"{type(task).__name__} cannot learn from blocks; expected a task that has learned: call its learn(X, Y) with "
-        "examples that show all there is, then give it"
-    )
+    hint = f"{type(task).__name__} cannot learn from blocks. Call its learn(X, Y) with representative examples first."
+    raise InputError("task", task, "one that has learned", hint)
 
 
 def _with_outputs(blocks: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
     for number, (X, Y) in enumerate(blocks):
         if Y is None:
-            raise InputError(
-                f"block {number} has no outputs, but the task has not learned; expected outputs: give them, or a task "
-                "that has learned, such as that of a trained model"
-            )
+            hint = "Or use a task that has learned, such as that of a trained model."
+            raise InputError(f"blocks[{number}]", Description("no outputs"), "a pair (X, Y) with outputs", hint)
         yield X, Y
 
 
@@ -192,7 +175,9 @@ def write_shards(
     n_waiting, per_example = 0, math.nan
     for X, Y in blocks:
         if labelled not in (None, Y is not None):
-            raise InputError("some blocks have outputs and others have none; expected all or none: give Y for all")
+            raise InputError(
+                "blocks", Description("outputs in some blocks only"), "blocks that all have outputs, or none"
+            )
         labelled = Y is not None
         n_examples = length_of(X)
         if math.isnan(per_example):
@@ -265,7 +250,7 @@ def manifest_bytes(task: BaseTask, shards: list[Shard], labelled: bool, extra: A
     try:
         return msgspec.json.encode(manifest)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"the data set does not fit into JSON ({error}): use plain labels and parameters") from error
+        raise InputError("task", Description(str(error)), "made of labels and parameters that JSON can hold") from error
 
 
 def finish(folder: Path, task: BaseTask, shards: list[Shard], labelled: bool, extra: Any) -> None:

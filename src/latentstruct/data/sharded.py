@@ -46,7 +46,7 @@ from latentstruct.data.shard_writing import (
     require_storable,
     write_shards,
 )
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 
 if TYPE_CHECKING:
     from latentstruct.tasks.base import BaseTask
@@ -189,14 +189,13 @@ class ShardedData:
         try:
             batch = task.unpack(arrays)
             if batch.n_examples != shard.n_examples or batch.labelled != self.labelled:
-                raise InputError(
-                    f"there are {batch.n_examples} {'' if batch.labelled else 'un'}labelled examples; expected "
-                    f"{shard.n_examples} {'' if self.labelled else 'un'}labelled ones: {CURE}"
-                )
+                got = Description(f"{batch.n_examples} {'' if batch.labelled else 'un'}labeled examples")
+                expected = f"{shard.n_examples} {'' if self.labelled else 'un'}labeled examples"
+                raise FormatError(path, got, expected, CURE)
         except FormatError:
             raise
         except InputError as error:
-            raise FormatError(f"{path}: {error}") from error
+            raise FormatError(path, Description(str(error)), "arrays that can be unpacked", CURE) from error
         return batch
 
     def batches_for(self, task: "BaseTask") -> LazyBatches:
@@ -223,19 +222,19 @@ class ShardedData:
         with opened(path) as file:
             found = os.fstat(file.fileno())
             if found.st_size != shard.n_bytes:
-                raise FormatError(f"{path} has {found.st_size} bytes; expected {shard.n_bytes}: {CURE}")
+                raise FormatError(path, Description(f"{found.st_size} bytes"), f"{shard.n_bytes} bytes", CURE)
             identity = (found.st_dev, found.st_ino, found.st_mtime_ns)
-            require(shard.n_bytes, f"{path} with {shard.n_bytes} bytes", "prepare the data with a smaller shard_mb")
+            require(shard.n_bytes, str(path), f"{shard.n_bytes} bytes", "Prepare the data with a smaller `shard_mb`.")
             content = np.empty(shard.n_bytes, dtype=np.uint8)
             try:
                 n_read = file.readinto(content.data)
             except OSError as error:
-                raise FormatError(f"{path} cannot be read ({error.strerror}): {CURE}") from error
+                raise FormatError(path, Description(str(error.strerror)), "a readable file", CURE) from error
         if n_read != shard.n_bytes:
-            raise FormatError(f"{path} has {n_read} bytes; expected {shard.n_bytes}: {CURE}")
+            raise FormatError(path, Description(f"{n_read} bytes"), f"{shard.n_bytes} bytes", CURE)
         if self._verified.get(number) != identity:
             if hashlib.sha256(content.data).hexdigest() != shard.sha256:
-                raise FormatError(f"{path} is damaged: its checksum is not that of {MANIFEST}: {CURE}")
+                raise FormatError(path, Description("another checksum"), f"the file listed in {MANIFEST}", CURE)
             self._verified[number] = identity
         header, begin = read_header(path, content)
         return {name: array_of(path, name, entry, content, begin) for name, entry in header.items()}
@@ -297,10 +296,8 @@ def _reopened(
     """Open data that were sent here by their name, if they are still the same."""
     data = cls(folder, task, open_mb)
     if data.digest != digest:
-        raise FormatError(
-            f"the data at {folder} have the checksum {data.digest[:16]}; expected {digest[:16]}, as other data were "
-            "written there since: give ShardedData(folder) anew"
-        )
+        got, expected = Description(f"the checksum {data.digest[:16]}"), f"the checksum {digest[:16]}"
+        raise FormatError(folder, got, expected, "Other data were written there. Open ShardedData(folder) again.")
     return data
 
 
@@ -319,12 +316,10 @@ def _restored_task(folder: Path, manifest: Manifest, task: "BaseTask | None") ->
     from latentstruct.persistence.models import MOST_STATES, check_state, check_tables, decode
 
     if task is None and manifest.params is None:
-        raise InputError(
-            f"the data at {folder} have the task {show(manifest.task)}, which is not part of the library: give it as "
-            "task="
-        )
+        expected = f"the task {show(manifest.task)} of {folder}, which is not part of the library"
+        raise InputError("task", None, expected)
     if task is not None and type(task).__name__ != manifest.task:
-        raise InputError(f"the data at {folder} have the task {manifest.task}, but task is {show(task)}: give such one")
+        raise InputError("task", task, f"the task {show(manifest.task)} of {folder}")
     try:
         found = decode(manifest.params) if task is None else task
         if manifest.state is not None:
@@ -338,7 +333,6 @@ def _restored_task(folder: Path, manifest: Manifest, task: "BaseTask | None") ->
         if type(found).__name__ != manifest.task or not found.tags.storable:
             raise ValueError(f"its task is {type(found).__name__}")
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
-        raise FormatError(
-            f"{folder / MANIFEST} does not describe data of this library ({show(error, 160)}): {CURE}"
-        ) from error
+        got, expected = Description(show(error, 160)), "the description of data of this library"
+        raise FormatError(folder / MANIFEST, got, expected, CURE) from error
     return found

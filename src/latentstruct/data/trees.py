@@ -5,11 +5,11 @@ All functions walk trees by explicit stacks, so that depth is limited by memory 
 
 import re
 from collections.abc import Callable, Iterator
-from numbers import Integral
 from typing import NamedTuple
 
 from latentstruct.core.formatting import show
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import integer
+from latentstruct.exceptions import Description, InputError
 
 SEPARATOR = " "
 """Between the parts of an artificial label; it is in no label of a treebank."""
@@ -72,18 +72,14 @@ def check_tree(tree: object, name: str = "tree") -> None:
     while stack:
         node = stack.pop()
         if not isinstance(node, Tree):
-            raise InputError(
-                f"{name} has {_shown(node)} of type {type(node).__name__} where a Tree was expected: give "
-                "Tree(label, children) whose children are trees, or one word"
-            )
-        _check_text(node.label, f"a label of {name}")
+            expected = "made of Tree(label, children) whose children are trees, or one word"
+            raise InputError(name, Description(f"{_shown(node)} of type {type(node).__name__}"), expected)
+        _check_text(node.label, name, "labels")
         if not isinstance(node.children, tuple) or not node.children:
-            raise InputError(
-                f"the node {show(node.label)} of {name} has children {_shown(node.children)}; expected a tuple of at "
-                "least one tree or word: remove empty nodes"
-            )
+            got = Description(f"{_shown(node.children)} as children of {show(node.label)}")
+            raise InputError(name, got, "made of nodes whose children are a tuple of at least one tree or word")
         if is_preterminal(node):
-            _check_text(node.children[0], f"a word of {name}")
+            _check_text(node.children[0], name, "words")
         else:
             stack.extend(node.children)
 
@@ -101,11 +97,9 @@ def is_plain(text: object) -> bool:
     return isinstance(text, str) and _WORD.fullmatch(text) is not None and text.strip() == text
 
 
-def _check_text(text: object, name: str) -> None:
+def _check_text(text: object, name: str, items: str) -> None:
     if not is_plain(text):
-        raise InputError(
-            f"{name} is {_shown(text)}; expected text that is not empty and holds no whitespace: correct it"
-        )
+        raise InputError(name, Description(_shown(text)), f"a tree of {items} that are not empty, without whitespace")
 
 
 def preterminals(tree: Tree) -> list[Tree]:
@@ -225,11 +219,7 @@ def binarise(tree: Tree, markov: int | None = None) -> Tree:
     >>> debinarise(binarise(tree)) == tree
     True
     """
-    if markov is not None and (isinstance(markov, bool) or not isinstance(markov, Integral) or int(markov) < 0):
-        raise InputError(
-            f"markov is {show(markov)}; expected a whole number from 0 on, or None for all children before: choose "
-            "one of these"
-        )
+    (integer(0) | None).check(markov, "markov")
     return _rebuilt(tree, lambda label, children: _binary_node(label, children, markov))
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.memory import require_weights
 from latentstruct.core.oracles import TaskOracle
 from latentstruct.core.protocols import Batch
@@ -93,13 +92,14 @@ def data_placement(estimator: "BaseStructuredEstimator", task: BaseTask, given: 
 def _require_divisible(estimator: "BaseStructuredEstimator", task: BaseTask, X: Any) -> None:
     """Raise if examples that must be in shards cannot be trained on there."""
     stored = isinstance(X, ShardedData)
-    given = "X is ShardedData" if stored else f"executor is {show(estimator.executor)}"
-    cure = "give X and Y" if stored else "leave it out"
     if not estimator.trains_in_shards:
-        raise InputError(f"{given}, but {type(estimator).__name__} needs all examples in this process: {cure}")
-    if task.tags.single_example:
-        raise InputError(
-            f"{given}, but {type(task).__name__} takes the whole set for one example, which cannot be divided: {cure}"
-        )
-    if not stored and length_of(X) == 1:
-        raise InputError(f"{given}, but there is only one example, which cannot be divided: {cure}")
+        reason = f"{type(estimator).__name__}, which needs all examples in this process"
+    elif task.tags.single_example:
+        reason = f"{type(task).__name__}, which treats the whole data set as one example"
+    elif not stored and length_of(X) == 1:
+        reason = "a single example"
+    else:
+        return
+    if stored:
+        raise InputError("X", X, f"examples in memory for {reason}")
+    raise InputError("executor", estimator.executor, f"None for {reason}")

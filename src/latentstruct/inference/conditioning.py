@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.inference.elimination import Layout, as_flags, asked_graphs
 from latentstruct.inference.structure import Beliefs, FactorGraphs, as_indices
 from latentstruct.parallel.threads import MOST_PIECES
@@ -188,17 +188,13 @@ class Conditioned:
 
     def _check_states(self, variables: Indices, fixed: NDArray[np.bool_], states: Indices) -> None:
         if len(states) != len(variables):
-            raise InputError(
-                f"states has {len(states)} entries; expected one for each of the {len(variables)} variables of the "
-                "asked graphs, fixed or not: give any state for those that are not fixed"
-            )
+            expected = f"a sequence of {len(variables)} states (one per variable, fixed or not)"
+            raise InputError("states", Description(f"{len(states)} states"), expected)
         wrong = fixed & ((states < 0) | (states >= self.structure.cards[variables]))
         for i in np.flatnonzero(wrong)[:1]:
             v = variables[i]
-            raise InputError(
-                f"variable {v} is fixed at state {states[i]}; expected a state from 0 to "
-                f"{self.structure.cards[v] - 1}: count the states from 0"
-            )
+            expected = f"a state from 0 to {self.structure.cards[v] - 1} of variable {v}"
+            raise InputError(f"states[{i}]", states[i], expected)
 
 
 @dataclass(frozen=True)

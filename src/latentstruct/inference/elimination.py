@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from latentstruct._native import elimination as kernels
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_shape, integer, real
+from latentstruct.exceptions import Description, InputError
 from latentstruct.inference import program_columns as columns
 from latentstruct.inference.structure import MOST_ENTRIES, Beliefs, FactorGraphs, as_indices
 
@@ -74,8 +75,7 @@ class Elimination:
     def __init__(self, structure: FactorGraphs, hidden: ArrayLike, max_entries: int = 2**20) -> None:
         self.structure = structure
         self.hidden = as_flags("hidden", hidden, len(structure.cards))
-        if max_entries < 1:
-            raise InputError(f"max_entries is {max_entries}; expected at least 1: choose a larger number")
+        integer(1).check(max_entries, "max_entries")
         self.max_entries = max_entries
         self._programs = _Programs(structure, self.hidden, max_entries, any_order=False)
         self.widths = self._programs.widths
@@ -109,12 +109,10 @@ class Elimination:
             The asked graphs, in any order, also repeated.
         """
         output, latent = float(temperature[0]), float(temperature[1])
-        check_temperature("output", output)
-        check_temperature("latent", latent)
+        check_temperature(output, latent)
         asked = asked_graphs(self.structure, graphs)
         programs = self._programs_at(output, latent)
-        other_way = "use belief propagation (Inference turns to it by itself)"
-        self._refuse_infeasible(programs, asked, "max_entries", other_way)
+        self._refuse_infeasible(programs, asked, "use belief propagation, as Inference does")
         beliefs = self._pool(programs, unary, tables, output, latent, 0.0, asked)
         if programs is not self._programs and latent > 0:
             self._complete(programs, beliefs, unary, tables, latent, asked)
@@ -144,15 +142,13 @@ class Elimination:
         output_temperature : float
             ε_y.
         """
-        check_temperature("output", output_temperature)
+        check_temperature(output_temperature)
         if not (0 < alpha < np.inf) or alpha == 1:
             raise InputError(
-                f"alpha is {alpha}; expected a finite number above 0 other than 1: choose such a number, or give 1 as "
-                "temperature for the sum"
+                "alpha", alpha, "a finite number above 0 other than 1", "Use a temperature of 1 for the sum."
             )
         asked = asked_graphs(self.structure, graphs)
-        other_way = "use MarginalSSVM instead of MinEntropySSVM, which turns to belief propagation"
-        self._refuse_infeasible(self._programs, asked, "Graph(max_entries=…)", other_way)
+        self._refuse_infeasible(self._programs, asked, "use MarginalSSVM, which uses belief propagation")
         return self._pool(self._programs, unary, tables, float(output_temperature), 1.0, float(alpha), asked)
 
     @cached_property
@@ -225,13 +221,11 @@ class Elimination:
         )
         return beliefs
 
-    def _refuse_infeasible(self, programs: "_Programs", asked: Indices, parameter: str, other_way: str) -> None:
+    def _refuse_infeasible(self, programs: "_Programs", asked: Indices, other_way: str) -> None:
         for g in asked[~programs.feasible[asked]][:1]:
-            found, needed = programs.excess(g, self.max_entries, "max_entries")
-            raise InputError(
-                f"graph {g} is too wide for elimination: {found}; raise {parameter} to {needed} or more, take fewer "
-                f"states, or {other_way}"
-            )
+            found, needed = programs.excess(g, self.max_entries, "`max_entries`")
+            hint = f"For elimination {found}. Use fewer states, or {other_way}."
+            raise InputError("max_entries", self.max_entries, f"at least {needed} for graph {g}", hint)
 
 
 @dataclass(frozen=True)
@@ -270,11 +264,7 @@ class Layout:
 
 def _potentials(name: str, values: ArrayLike, expected: int) -> Vector:
     array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.shape != (expected,):
-        raise InputError(
-            f"{name} has shape {array.shape}; expected ({expected},): give the entries of the asked graphs one after "
-            "the other"
-        )
+    check_shape(array, (expected,), name, "the potentials of one graph after the other")
     return array
 
 
@@ -284,29 +274,22 @@ def asked_graphs(structure: FactorGraphs, graphs: ArrayLike | None) -> Indices:
         return np.arange(structure.n_graphs, dtype=np.int64)
     asked = as_indices("graphs", graphs).reshape(-1)
     for g in asked[(asked < 0) | (asked >= structure.n_graphs)][:1]:
-        raise InputError(
-            f"graph {g} was asked for; expected one from 0 to {structure.n_graphs - 1}: count the graphs from 0"
-        )
+        raise InputError("graphs", g, f"indices from 0 to {structure.n_graphs - 1}")
     return asked
 
 
-def check_temperature(name: str, value: float) -> None:
-    """Raise InputError unless 0 ≤ value < ∞."""
-    if not 0 <= value < np.inf:
-        raise InputError(
-            f"the {name} temperature is {value}; expected a finite number of at least 0: choose 0 for the maximum, 1 "
-            "for the sum"
-        )
+def check_temperature(*temperature: float) -> None:
+    """Raise InputError unless 0 ≤ ε < ∞ for each value."""
+    for value in temperature:
+        real(0.0, closed="left").check(value, "temperature")
 
 
 def as_flags(name: str, values: ArrayLike, count: int) -> NDArray[np.bool_]:
     """Return an array of bool; raise InputError if its shape or type is wrong."""
     flags = np.asarray(values)
     if flags.shape != (count,) or (flags.dtype != np.bool_ and count > 0):
-        raise InputError(
-            f"{name} has shape {flags.shape} and type {flags.dtype}; expected bool for each of {count} variables: "
-            "give an array of True and False"
-        )
+        got = Description(f"{flags.dtype} of shape {flags.shape}")
+        raise InputError(name, got, f"an array of {count} booleans (one per variable)")
     return np.ascontiguousarray(flags, dtype=np.bool_)
 
 

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from latentstruct._native import assignments, propagation
 from latentstruct._native.propagation import run_factors, run_pairwise
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import csgraph, sparse
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import integer, options, real
+from latentstruct.exceptions import Description, InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination, Layout, as_flags, asked_graphs, check_temperature
 from latentstruct.inference.structure import Beliefs, FactorGraphs
@@ -134,18 +134,12 @@ class Propagation:
         max_entries: int = 2**20,
         counting: Counting = "bethe",
     ) -> None:
-        if counting not in ("bethe", "trees", "auto"):
-            raise InputError(f"counting is {show(counting)}; expected 'bethe', 'trees' or 'auto': choose one of these")
-        if max_iterations < 1:
-            raise InputError(f"max_iterations is {max_iterations}; expected at least 1: choose a larger number")
-        if not 0 <= damping < 1:
-            raise InputError(f"damping is {damping}; expected at least 0 and below 1: choose one such as 0.5")
-        if not tol > 0:
-            raise InputError(f"tol is {tol}; expected a number above 0: choose one such as 1e-6")
-        if not all(0 < stage < np.inf for stage in anneal):
-            raise InputError(
-                f"anneal is {tuple(anneal)}; expected finite temperatures above 0: choose such ones, or leave them out"
-            )
+        options("bethe", "trees", "auto").check(counting, "counting")
+        integer(1).check(max_iterations, "max_iterations")
+        real(0.0, 1.0, closed="left").check(damping, "damping")
+        real(0.0, closed="right").check(tol, "tol")
+        for stage in anneal:
+            real(0.0).check(stage, "anneal")
         self.structure = structure
         self.hidden = as_flags("hidden", hidden, len(structure.cards))
         self.max_iterations, self.damping, self.tol = max_iterations, damping, tol
@@ -185,8 +179,7 @@ class Propagation:
         messages : array-like
             Messages of an earlier run over the same graphs to begin with; those of a graph that are all 0 are none.
         """
-        for name, value in zip(("output", "latent"), temperature, strict=True):
-            check_temperature(name, value)
+        check_temperature(*temperature)
         task = self._begin(unary, tables, asked_graphs(self.structure, graphs), messages)
         weights = self._weights(temperature)
         if weights[0] > 0:
@@ -216,8 +209,7 @@ class Propagation:
             given = np.asarray(messages, dtype=np.float64)
             if given.shape != begin.shape:
                 raise InputError(
-                    f"messages has shape {given.shape}; expected {begin.shape}: give those that an earlier run over "
-                    "the same graphs returned"
+                    "messages", Description(f"shape {given.shape}"), f"those of an earlier run, of shape {begin.shape}"
                 )
             # What was impossible under other potentials need not be under these.
             begin[:] = np.where(np.isfinite(given), given, 0.0)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 MOST_ENTRIES = 2**62
 """More table entries than this are refused, so that positions never overflow."""
@@ -59,15 +59,10 @@ class FactorGraphs:
         _check_offsets("scope_at", self.scope_at, "entries of scopes", len(self.scopes))
         _check_offsets("factors_at", self.factors_at, "factors", len(self.scope_at) - 1)
         if len(self.variables_at) != len(self.factors_at):
-            raise InputError(
-                f"variables_at is for {len(self.variables_at) - 1} graphs but factors_at for "
-                f"{len(self.factors_at) - 1}; give both one offset more than there are graphs"
-            )
+            got, n_graphs = Description(f"{len(self.factors_at)} offsets"), len(self.variables_at) - 1
+            raise InputError("factors_at", got, f"{n_graphs + 1} offsets for {n_graphs} graphs, as `variables_at`")
         for v in np.flatnonzero(self.cards < 1)[:1]:
-            raise InputError(
-                f"variable {v} has {self.cards[v]} states, but every variable needs at least 1: leave it out, or give "
-                "it states"
-            )
+            raise InputError(f"cards[{v}]", self.cards[v], "at least 1, the number of states of the variable")
         self._check_scopes()
         self._table_sizes()
         return self
@@ -77,17 +72,13 @@ class FactorGraphs:
         graphs = np.repeat(np.arange(self.n_graphs), np.diff(self.factors_at))[factors]
         low, high = self.variables_at[graphs], self.variables_at[graphs + 1]
         for k in np.flatnonzero((self.scopes < low) | (self.scopes >= high))[:1]:
-            raise InputError(
-                f"factor {factors[k]} names variable {self.scopes[k]}, but its graph {graphs[k]} has variables "
-                f"{low[k]} to {high[k] - 1}; name variables of the factor's own graph, counted over all graphs"
-            )
+            expected = f"a variable of graph {graphs[k]} of its factor {factors[k]}, from {low[k]} to {high[k] - 1}"
+            raise InputError(f"scopes[{k}]", self.scopes[k], expected)
         order = np.lexsort((self.scopes, factors))
         same = (np.diff(factors[order]) == 0) & (np.diff(self.scopes[order]) == 0)
         for k in order[1:][same][:1]:
-            raise InputError(
-                f"factor {factors[k]} names variable {self.scopes[k]} twice; expected different ones: name each "
-                "variable of a factor once"
-            )
+            got = Description(f"variable {self.scopes[k]} twice")
+            raise InputError("scopes", got, f"different variables for factor {factors[k]}")
 
     def _table_sizes(self) -> Indices:
         """Entries of each factor's table, multiplied in integers; floats only tell whether these could overflow."""
@@ -101,10 +92,8 @@ class FactorGraphs:
             sizes[longer] *= cards
         if estimates.sum() > MOST_ENTRIES:
             largest = int(estimates.argmax())
-            raise InputError(
-                f"the factors' tables have about {estimates.sum():.3g} entries together, that of factor {largest} "
-                f"{estimates[largest]:.3g}; expected at most 2**62 in all: give factors fewer variables or states"
-            )
+            got = f"about {estimates.sum():.3g}, of which {estimates[largest]:.3g} for factor {largest}"
+            raise InputError("scopes", Description(got), "small enough for tables of 2**62 entries in all")
         return sizes
 
 
@@ -124,9 +113,7 @@ def pairwise_graphs(cards: ArrayLike, edges: ArrayLike, variables_at: ArrayLike,
     if pairs.size == 0:
         pairs = pairs.reshape(0, 2)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InputError(
-            f"edges has shape {pairs.shape}; expected (number of edges, 2): give two variables for each edge"
-        )
+        raise InputError("edges", Description(f"shape {pairs.shape}"), "an array of shape (number of edges, 2)")
     return FactorGraphs(
         as_indices("cards", cards),
         2 * np.arange(len(pairs) + 1, dtype=np.int64),
@@ -142,16 +129,14 @@ def as_indices(name: str, values: ArrayLike) -> Indices:
     if array.size == 0:
         return array.astype(np.int64)
     if not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{name} has numbers of type {array.dtype}; expected whole numbers: give an integer array")
+        raise InputError(name, Description(f"numbers of type {array.dtype}"), "integers")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def _check_offsets(name: str, offsets: Indices, items: str, count: int) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != count or np.any(np.diff(offsets) < 0):
-        raise InputError(
-            f"{name} is {np.array2string(offsets, threshold=8)}; expected offsets that begin with 0, never fall and "
-            f"end with {count}, the number of {items}: count the {items} of the graphs up"
-        )
+        expected = f"offsets that start with 0, do not decrease and end with {count}, the number of {items}"
+        raise InputError(name, Description(np.array2string(offsets, threshold=8)), expected)
 
 
 @dataclass

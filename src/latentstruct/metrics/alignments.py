@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
-from latentstruct.core.validation import check_lists
+from latentstruct.core.validation import check_length, check_lists, integer
 from latentstruct.data.sequences import Matches, check_matches, count_hits
 from latentstruct.exceptions import InputError
 
@@ -17,15 +16,11 @@ __all__ = ["alignment_scores", "modeler_scores", "q_scores"]
 def _check_both(true: Sequence[Any], predicted: Sequence[Any]) -> list[tuple[Matches, Matches]]:
     """Return true and predicted matches of each pair."""
     check_lists(true=true, predicted=predicted)
-    if len(true) != len(predicted):
-        raise InputError(
-            f"there are {len(predicted)} predicted alignments; expected {len(true)} as in the truth: predict the same "
-            "pairs"
-        )
+    check_length(predicted, len(true), "predicted", "alignments")
     if not len(true):
-        raise InputError("there is no alignment to score; expected at least one pair: give true and predicted ones")
+        raise InputError("true", true, "at least one alignment")
     return [
-        (check_matches(y, f"true alignment {i}"), check_matches(found, f"predicted alignment {i}"))
+        (check_matches(y, f"true[{i}]"), check_matches(found, f"predicted[{i}]"))
         for i, (y, found) in enumerate(zip(true, predicted, strict=True))
     ]
 
@@ -58,11 +53,7 @@ def q_scores(true: Sequence[Any], predicted: Sequence[Any], tolerance: int = 0) 
     >>> q_scores([[(0, 0), (1, 1), (5, 2)]], [[(0, 0), (1, 3)]], tolerance=2).round(3).tolist()
     [0.667]
     """
-    if not isinstance(tolerance, int | np.integer) or tolerance < 0:
-        raise InputError(
-            f"tolerance is {show(tolerance)}; expected a whole number, 0 or more: choose the largest "
-            "shift that counts as right"
-        )
+    integer(0).check(tolerance, "tolerance")
     both = _check_both(true, predicted)
     return np.array([count_hits(y, found, tolerance) / len(y) if len(y) else 1.0 for y, found in both])
 

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.core.formatting import show
-from latentstruct.core.validation import is_ordered
+from latentstruct.core.validation import check_length, check_lists
 from latentstruct.data.boxes import check_boxes, overlaps
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["box_scores"]
 
@@ -53,21 +52,21 @@ def box_scores(
     given = {"Y_true": Y_true, "true_boxes": true_boxes, "Y_pred": Y_pred, "predicted_boxes": predicted_boxes}
     if candidate_boxes is not None:
         given["candidate_boxes"] = candidate_boxes
-    for name, values in given.items():
-        if not is_ordered(values):
-            raise InputError(f"{name} is {show(values)}; expected a sequence: give one for each image")
+    check_lists(**given)
     n = len(Y_true)
     if n == 0:
-        raise InputError("there is no image to score; expected at least one: give classes and boxes")
+        raise InputError("Y_true", Y_true, "at least one class")
     for name, values in given.items():
-        if len(values) != n:
-            raise InputError(f"{name} are {len(values)}; expected {n} as Y_true has: give one for each image")
+        check_length(values, n, name, "items")
     right = np.array([bool(a == b) for a, b in zip(Y_true, Y_pred, strict=True)])
     met, exact = np.empty(n), np.empty(n, dtype=bool)
     for i in range(n):
+        predicted = check_boxes(predicted_boxes[i], f"predicted_boxes[{i}]")
+        if len(predicted) != 1:
+            raise InputError(f"predicted_boxes[{i}]", Description(f"{len(predicted)} boxes"), "one box")
         met[i], exact[i] = _meet(
             check_boxes(true_boxes[i], f"true_boxes[{i}]"),
-            check_boxes(predicted_boxes[i], f"predicted_boxes[{i}]"),
+            predicted,
             None if candidate_boxes is None else check_boxes(candidate_boxes[i], f"candidate_boxes[{i}]"),
         )
     return {
@@ -80,8 +79,6 @@ def box_scores(
 
 def _meet(true: Any, predicted: Any, candidates: Any) -> tuple[float, bool]:
     """Return the best overlap of a predicted box with true ones, and whether no candidate does better with one."""
-    if len(predicted) != 1:
-        raise InputError(f"{len(predicted)} boxes are predicted for an image; expected one: choose the best")
     found = overlaps(predicted, true)[0]
     best = 1.0 if candidates is None else overlaps(candidates, true).max(axis=0)
     # Candidates that are mirror images of each other meet the truth equally well but for rounding.

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from latentstruct.core.formatting import show
-from latentstruct.core.validation import check_lists, listed
+from latentstruct.core.validation import check_length, check_lists, listed
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.counts import FoundScore
 
@@ -42,14 +41,9 @@ class ChunkScores(ChunkScore):
 
 def _parts(tag: object) -> tuple[str, str]:
     """Split a tag into its position letter and its type."""
-    if not isinstance(tag, str):
-        raise InputError(f"a tag is {show(tag)}; expected text such as 'B-NP' or 'O': give tags, not their numbers")
-    position, _, kind = tag.partition("-")
+    position, _, kind = tag.partition("-") if isinstance(tag, str) else ("", "", "")
     if position not in _POSITIONS:
-        raise InputError(
-            f"a tag is {show(tag)}; expected O, or B, I, E or S with a hyphen and a type, such as 'B-NP': "
-            "write the chunks in the IOB1, IOB2 or BIOES scheme"
-        )
+        raise InputError("tags", tag, "tags such as 'B-NP' or 'O', in the IOB1, IOB2 or BIOES scheme")
     return position, kind if position != "O" else ""
 
 
@@ -76,7 +70,7 @@ def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     [('NP', 0, 2), ('VP', 3, 4), ('NP', 4, 5)]
     """
     if isinstance(tags, str):
-        raise InputError(f"the tags are the string {show(tags)}; expected a sequence of tags: give a list of strings")
+        raise InputError("tags", tags, "a list of tags")
     spans: list[tuple[str, int, int]] = []
     before, kind_before, start = "O", "", 0
     for i, tag in enumerate(listed(tags, "tags")):
@@ -122,27 +116,17 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     (0.5, 1.0, 1.0)
     """
     true_sentences, predicted_sentences = listed(true, "true"), listed(predicted, "predicted")
-    if len(true_sentences) != len(predicted_sentences):
-        raise InputError(
-            f"there are {len(predicted_sentences)} predicted sentences; expected {len(true_sentences)} as in "
-            "the truth: predict the same sentences"
-        )
+    check_length(predicted_sentences, len(true_sentences), "predicted", "sentences")
     n_true: Counter[str] = Counter()
     n_predicted: Counter[str] = Counter()
     n_correct: Counter[str] = Counter()
     n_tokens = n_equal = 0
     for i, (tags, guesses) in enumerate(zip(true_sentences, predicted_sentences, strict=True)):
-        if isinstance(tags, str) or isinstance(guesses, str):
-            raise InputError(
-                f"sentence {i} is the string {show(tags if isinstance(tags, str) else guesses)}; expected a "
-                "sequence of tags: give a list of sentences, each a list of tags"
-            )
-        check_lists(**{f"sentence {i} of the truth": tags, f"predicted sentence {i}": guesses})
-        if len(tags) != len(guesses):
-            raise InputError(
-                f"sentence {i} has {len(guesses)} predicted tags; expected {len(tags)} as in the truth: "
-                "predict the same sentences"
-            )
+        for name, found in ((f"true[{i}]", tags), (f"predicted[{i}]", guesses)):
+            if isinstance(found, str):
+                raise InputError(name, found, "a list of tags")
+            check_lists(**{name: found})
+        check_length(guesses, len(tags), f"predicted[{i}]", "tags")
         spans, found = chunk_spans(tags), chunk_spans(guesses)
         n_true.update(span[0] for span in spans)
         n_predicted.update(span[0] for span in found)

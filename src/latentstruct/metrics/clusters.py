@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import optimize
-from latentstruct.core.validation import check_unmasked, is_ordered, numbers_of
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, check_unmasked, is_ordered, numbers_of
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["ClusterScore", "ClusterScores", "cluster_scores"]
 
@@ -66,20 +65,16 @@ class ClusterScores:
 
 def number_clusters(y: Any, name: str) -> NDArray[np.int64]:
     """Return the cluster labels of a document's items as numbers from 0 by first appearance, shape (m,)."""
-    if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
-        raise InputError(
-            f"{name} must be a sequence of cluster labels, one for each item, found {show(y)}: give a list of labels"
-        )
     check_unmasked(y, name)
-    if len(y) == 0:
-        raise InputError(f"{name} is empty; expected a cluster label for each item: leave out documents without items")
+    if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1 or len(y) == 0:
+        raise InputError(name, y, "a sequence of at least one cluster label, one per item")
     labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
     try:
         numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     except TypeError as error:
-        raise InputError(f"{name}: cluster labels must be hashable ({error}): use numbers or strings") from error
+        raise InputError(name, Description(str(error)), "hashable cluster labels such as numbers or strings") from error
     if any(label != label for label in numbers):
-        raise InputError(f"{name} has the cluster label NaN, which equals no label: give each item a cluster")
+        raise InputError(name, Description("NaN"), "cluster labels that are equal to themselves")
     return np.fromiter((numbers[label] for label in labels), dtype=np.int64, count=len(labels))
 
 
@@ -87,19 +82,13 @@ def align_clusters(Y_true: Any, Y_pred: Any) -> list[tuple[NDArray[np.int64], ND
     """Return true and predicted cluster numbers of each document, or raise if they do not match."""
     for name, documents in (("Y_true", Y_true), ("Y_pred", Y_pred)):
         if not is_ordered(documents) or isinstance(documents, str):
-            raise InputError(f"{name} must be a sequence of documents, found {show(documents)}: give a list of them")
+            raise InputError(name, documents, "a sequence of documents")
     true, predicted = list(Y_true), list(Y_pred)
-    if len(true) != len(predicted):
-        raise InputError(
-            f"Y_pred has {len(predicted)} documents; expected {len(true)} as in Y_true: give the same documents"
-        )
+    check_length(predicted, len(true), "Y_pred", "documents")
     pairs = []
     for t, (y, y_hat) in enumerate(zip(true, predicted, strict=True)):
         clusters, found = number_clusters(y, f"Y_true[{t}]"), number_clusters(y_hat, f"Y_pred[{t}]")
-        if len(clusters) != len(found):
-            raise InputError(
-                f"Y_pred[{t}] has {len(found)} labels; expected {len(clusters)} as in Y_true: give the same items"
-            )
+        check_length(found, len(clusters), f"Y_pred[{t}]", "labels")
         pairs.append((clusters, found))
     return pairs
 
@@ -189,13 +178,11 @@ def cluster_scores(
     """
     documents = align_clusters(Y_true, Y_pred)
     if not documents:
-        raise InputError("there is no document to score; expected at least one: give the documents' clusters")
+        raise InputError("Y_true", Y_true, "at least one document")
     weights = np.ones(len(documents)) if sample_weight is None else numbers_of(sample_weight, "sample_weight")
     if weights.shape != (len(documents),) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
-        raise InputError(
-            f"sample_weight must hold a weight ≥ 0 for each of the {len(documents)} documents, not all 0, found "
-            f"{show(sample_weight)}: give such an array, or leave it out"
-        )
+        expected = f"{len(documents)} finite weights ≥ 0 (one per document), not all 0"
+        raise InputError("sample_weight", sample_weight, expected)
     counts = np.stack([_counts(clusters, found) for clusters, found in documents])
     scores = {name: _score(row) for name, row in zip(_MEASURES, np.tensordot(weights, counts, axes=1), strict=True)}
     return ClusterScores(

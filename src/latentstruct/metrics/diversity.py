@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices
-from latentstruct.core.validation import check_lists, check_sparse, check_unmasked, is_ordered
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, check_lists, check_sparse, check_unmasked, integer, is_ordered
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["DiversityScores", "diversity_scores", "expected_random_loss", "subtopic_loss", "subtopic_recall"]
 
@@ -40,18 +39,14 @@ def subtopic_holders(y: Any, name: str) -> Holders:
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         if np.isnan(matrix.data).any():
-            raise InputError(
-                f"{name} has a value that is not a number; expected 0 where a subtopic is missing: fill it in"
-            )
+            raise InputError(name, Description("NaN"), "a matrix of numbers, 0 for absent subtopics")
         matrix = matrix.tocoo()
         held: Holders = {}
         for document, subtopic in sorted(zip(*(c.tolist() for c in matrix.coords), strict=True)):
             held.setdefault(subtopic, []).append(document)
         return held
     if isinstance(y, str | bytes | Mapping) or not (is_ordered(y) and hasattr(y, "__iter__")):
-        raise InputError(
-            f"{name} is {show(y)}; expected a list with a collection of subtopics for each document: wrap them"
-        )
+        raise InputError(name, y, "a list with a collection of subtopics for each document")
     holders: Holders = {}
     for document, subtopics in enumerate(y):
         if (
@@ -59,18 +54,13 @@ def subtopic_holders(y: Any, name: str) -> Holders:
             or not hasattr(subtopics, "__iter__")
             or not getattr(subtopics, "ndim", 1)
         ):
-            raise InputError(
-                f"{name} has {show(subtopics)} for document {document}; expected a collection of subtopics such as "
-                "['space', 'medicine']: put even a single subtopic into a list"
-            )
+            raise InputError(f"{name}[{document}]", subtopics, "a list of subtopics such as ['space', 'medicine']")
         try:
             for subtopic in dict.fromkeys(subtopics):
                 holders.setdefault(subtopic, []).append(document)
         except TypeError as error:
-            raise InputError(
-                f"{name} has a subtopic of document {document} that cannot be compared ({error}): use numbers, strings "
-                "or tuples"
-            ) from error
+            got, expected = Description(str(error)), "hashable subtopics such as numbers or strings"
+            raise InputError(f"{name}[{document}]", got, expected) from error
     return holders
 
 
@@ -79,7 +69,7 @@ def count_documents(y: Any) -> int:
     return int(y.shape[0]) if hasattr(y, "shape") else len(y)
 
 
-def check_choice(chosen: Any, n_documents: int | None, name: str) -> Indices:
+def check_chosen(chosen: Any, n_documents: int | None, name: str) -> Indices:
     """Return chosen documents as an array of different numbers."""
     check_unmasked(chosen, name)
     try:
@@ -90,26 +80,21 @@ def check_choice(chosen: Any, n_documents: int | None, name: str) -> Indices:
     if documents.size == 0:
         return np.zeros(0, dtype=np.int64)
     if documents.ndim != 1 or documents.dtype.kind not in "iu":
-        raise InputError(
-            f"{name} is {show(chosen)}; expected the numbers of the chosen documents, counted from 0: give them as a "
-            "list"
-        )
+        raise InputError(name, chosen, "the indices of the chosen documents")
     documents = documents.astype(np.int64)
     if documents.min() < 0 or (n_documents is not None and documents.max() >= n_documents):
         wrong = documents[(documents < 0) | (documents >= (np.inf if n_documents is None else n_documents))][0]
-        raise InputError(
-            f"{name} holds {wrong}; expected documents from 0 to {'…' if n_documents is None else n_documents} (the "
-            "last excluded): count the documents from 0"
-        )
+        expected = "of at least 0" if n_documents is None else f"from 0 to {n_documents - 1}"
+        raise InputError(name, wrong, f"indices of documents {expected}")
     if len(np.unique(documents)) != len(documents):
-        raise InputError(f"{name} is {documents.tolist()}; expected different documents: name each of them once")
+        raise InputError(name, documents.tolist(), "indices of different documents")
     return documents
 
 
 def _shares_covered(y: Any, chosen: Any, weighted: bool) -> float:
     """Return the covered share of the subtopics, 1 if there are none."""
-    holders = subtopic_holders(y, "the truth")
-    documents = set(check_choice(chosen, count_documents(y), "the choice").tolist())
+    holders = subtopic_holders(y, "y")
+    documents = set(check_chosen(chosen, count_documents(y), "chosen").tolist())
     total = covered = 0
     for held in holders.values():
         weight = len(held) if weighted else 1
@@ -156,11 +141,10 @@ def expected_random_loss(y: Any, k: int) -> float:
     k : int
         How many documents are chosen; all of them if there are fewer.
     """
-    sizes = np.array([len(held) for held in subtopic_holders(y, "the truth").values()], dtype=np.float64)
+    sizes = np.array([len(held) for held in subtopic_holders(y, "y").values()], dtype=np.float64)
     if not len(sizes):
         return 0.0
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InputError(f"k is {show(k)}; expected a whole number of at least 1: choose how many documents to take")
+    integer(1).check(k, "k")
     n = count_documents(y)
     steps = np.arange(min(k, n))[:, None]
     missed = np.prod(np.maximum(n - sizes - steps, 0.0) / (n - steps), axis=0)
@@ -199,15 +183,13 @@ def diversity_scores(Y: Sequence[Any], choices: Sequence[Any]) -> DiversityScore
         The chosen documents of each query.
     """
     check_lists(Y=Y, choices=choices)
-    if len(Y) != len(choices) or not len(Y):
-        raise InputError(
-            f"{len(choices)} choices are given for {len(Y)} queries; expected one for each, and at least one query: "
-            "give as many"
-        )
+    if not len(Y):
+        raise InputError("Y", Y, "at least one query")
+    check_length(choices, len(Y), "choices", "choices")
     pairs = list(zip(Y, choices, strict=True))
     return DiversityScores(
         len(Y),
-        sum(not subtopic_holders(y, "the truth") for y in Y),
+        sum(not subtopic_holders(y, "Y") for y in Y),
         float(np.mean([subtopic_loss(y, chosen) for y, chosen in pairs])),
         float(np.mean([subtopic_recall(y, chosen) for y, chosen in pairs])),
         float(np.mean([expected_random_loss(y, len(chosen)) for y, chosen in pairs])),

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import array_of, as_reals, is_real
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import Constraint, array_of, check_length, check_shape, numbers_of, real
+from latentstruct.exceptions import Description, InputError
 from latentstruct.metrics.ranking import average_precision, precision_at_k
 
 __all__ = [
@@ -65,42 +64,29 @@ class Contingency(NamedTuple):
 
 def check_beta(beta: Any) -> float:
     """Return β as a number, refusing what is not positive and finite."""
-    numeric = isinstance(beta, int | float | np.integer | np.floating) and not isinstance(beta, bool)
-    # Whose square is a positive finite number too.
-    if not numeric or not 1e-150 < beta < 1e150:
-        raise InputError(
-            f"beta is {show(beta)}; expected a positive finite number: take 1 for F1, more to weigh recall, less to "
-            "weigh precision"
-        )
+    # The square must be positive and finite, too.
+    Constraint(real(1e-150, 1e150).accepts, "a finite number above 0").check(beta, "beta")
     return float(beta)
 
 
-def _positives(y: Any, what: str) -> NDArray[np.bool_]:
+def _positives(y: Any, name: str) -> NDArray[np.bool_]:
     """Return truth or prediction as booleans."""
-    found = array_of(y, what)
+    found = array_of(y, name)
     if found.ndim != 1 or (found.dtype.kind != "b" and not np.isin(found, (0, 1)).all()):
-        raise InputError(
-            f"found {what} of shape {found.shape} and type {found.dtype}; expected one True (positive) or False for "
-            "each example: compare the labels with the positive one, such as y == 'spam'"
+        got, expected = (
+            Description(f"{found.dtype} of shape {found.shape}"),
+            "one boolean per example, True if positive",
         )
+        raise InputError(name, got, expected, "Compare labels with the positive one, such as y == 'spam'.")
     return found.astype(bool)
 
 
 def _truth_and_scores(y: Any, scores: Any) -> tuple[NDArray[np.bool_], Vector]:
     """Return truth and scores of the same length."""
-    truth = _positives(y, "truth")
-    try:
-        values = as_reals(scores)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"scores must be numbers, one for each example ({error}): give an array of them") from error
-    if truth.shape != values.shape:
-        raise InputError(
-            f"found truth of shape {truth.shape} and scores of shape {values.shape}; expected one score for each "
-            "example: give both for the same examples"
-        )
-    if not np.isfinite(values).all():
-        wrong = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise InputError(f"score {wrong} is {values[wrong]}; expected finite numbers: replace or remove it")
+    truth, values = _positives(y, "y"), numbers_of(scores, "scores")
+    check_shape(values, truth.shape, "scores", "one score per example")
+    for wrong in np.flatnonzero(~np.isfinite(values))[:1]:
+        raise InputError(f"scores[{wrong}]", values[wrong], "finite")
     return truth, values
 
 
@@ -117,12 +103,8 @@ def contingency(y_true: Any, y_pred: Any) -> Contingency:
     Contingency
         (a, b, c, d): true positives, false positives, false negatives, true negatives.
     """
-    truth, predicted = _positives(y_true, "truth"), _positives(y_pred, "predictions")
-    if truth.shape != predicted.shape:
-        raise InputError(
-            f"found {len(truth)} true and {len(predicted)} predicted labels; expected as many of both: give both for "
-            "the same examples"
-        )
+    truth, predicted = _positives(y_true, "y_true"), _positives(y_pred, "y_pred")
+    check_length(predicted, len(truth), "y_pred", "labels")
     a, n_positive, n_predicted = int((truth & predicted).sum()), int(truth.sum()), int(predicted.sum())
     return Contingency(a, n_predicted - a, n_positive - a, len(truth) - n_positive - n_predicted + a)
 
@@ -228,10 +210,8 @@ def roc_area(y: Any, scores: Any) -> float:
     """
     truth, values = _truth_and_scores(y, scores)
     if truth.all() or not truth.any():
-        raise InputError(
-            f"found {truth.sum()} positive examples of {len(truth)}; expected some of both classes, for the ROC area "
-            "counts pairs of them: add examples of the missing class"
-        )
+        got = Description(f"{truth.sum()} positive examples of {len(truth)}")
+        raise InputError("y", got, "examples of both classes for the ROC area")
     return ordered_share(truth, values)
 
 
@@ -270,8 +250,7 @@ def measure_scores(
         What is not defined without positives, or without negatives, is None.
     """
     truth, values = _truth_and_scores(y_true, scores)
-    if not is_real(threshold):
-        raise InputError(f"threshold must be a number, found {show(threshold)}: choose one such as 0")
+    real(closed="both").check(threshold, "threshold")
     table = contingency(truth, values > threshold)
     some = bool(truth.any())
     found: dict[str, Any] = {

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.validation import listed, names_of
+from latentstruct.core.validation import check_length, listed, names_of
 from latentstruct.data.trees import Constituent, Tree, check_tree, constituents, preterminals
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.metrics.counts import FoundScore
 
 __all__ = ["BracketScore", "ParseScores", "parse_counts", "parse_f1", "parse_scores"]
@@ -97,25 +97,19 @@ def _compare(
 ) -> list[_Compared]:
     """Compare trees by pairs."""
     true_trees, predicted_trees = listed(true, "true"), listed(predicted, "predicted")
-    if len(true_trees) != len(predicted_trees):
-        raise InputError(
-            f"there are {len(predicted_trees)} predicted trees; expected {len(true_trees)} as in the truth: predict "
-            "the same sentences"
-        )
+    check_length(predicted_trees, len(true_trees), "predicted", "trees")
     labels, unread = (
         names_of(ignored_labels, "ignored_labels"),
         names_of(ignored_tags, "ignored_tags"),
     )
     found = []
     for i, (tree, guess) in enumerate(zip(true_trees, predicted_trees, strict=True)):
-        check_tree(tree, f"the true tree of sentence {i}")
-        check_tree(guess, f"the predicted tree of sentence {i}")
+        check_tree(tree, f"true[{i}]")
+        check_tree(guess, f"predicted[{i}]")
         tags, guessed = ([node.label for node in preterminals(one)] for one in (tree, guess))
         if len(tags) != len(guessed):
-            raise InputError(
-                f"the predicted tree of sentence {i} has {len(guessed)} words; expected {len(tags)} as in the truth: "
-                "predict the same sentences"
-            )
+            got, expected = Description(f"{len(guessed)} words"), f"a tree of {len(tags)} words, as `true[{i}]`"
+            raise InputError(f"predicted[{i}]", got, expected)
         counts = [tag not in unread for tag in tags]
         positions = list(accumulate(counts, initial=0))
         right = sum(a == b and c for a, b, c in zip(tags, guessed, counts, strict=True))

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import as_reals, check_lists
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, check_lists, check_shape, integer, numbers_of
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["RankingScores", "average_precision", "ndcg_at_k", "precision_at_k", "ranking_scores"]
 
@@ -23,23 +22,18 @@ HIGHEST_GRADE = 100
 
 def _checked(y: Any, scores: Any) -> tuple[Vector, Vector]:
     """Return grades and scores of one query as arrays of the same length."""
-    try:
-        grades, values = as_reals(y), as_reals(scores)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"grades and scores must be numbers ({error}): give an array of each") from error
-    if grades.ndim != 1 or grades.shape != values.shape:
-        raise InputError(
-            f"found grades of shape {grades.shape} and scores of shape {values.shape}; expected one grade and one "
-            "score for each document of a query: give both for the same documents"
-        )
-    if not np.isfinite(grades).all() or not np.isfinite(values).all():
-        raise InputError("grades or scores contain NaN or infinity; expected finite numbers: replace or remove them")
+    grades, values = numbers_of(y, "y"), numbers_of(scores, "scores")
+    if grades.ndim != 1:
+        raise InputError("y", Description(f"shape {grades.shape}"), "one-dimensional")
+    check_shape(values, grades.shape, "scores", "one score per document")
+    for name, numbers in (("y", grades), ("scores", values)):
+        if not np.isfinite(numbers).all():
+            raise InputError(name, Description("NaN or infinity"), "finite")
     return grades, values
 
 
 def _check_k(k: Any) -> int:
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InputError(f"k is {show(k)}; expected a whole number of at least 1: choose how many documents count")
+    integer(1).check(k, "k")
     return int(k)
 
 
@@ -98,10 +92,7 @@ def ndcg_at_k(y: Any, scores: Any, k: int) -> float:
     grades, values = _checked(y, scores)
     beyond = grades[(grades < 0) | (grades > HIGHEST_GRADE)]
     if len(beyond):
-        raise InputError(
-            f"found the grade {beyond[0]:g}; expected grades from 0 to {HIGHEST_GRADE}, whose gains 2^grade − 1 are "
-            "numbers: map the grades to small ones"
-        )
+        raise InputError("y", beyond[0], f"grades from 0 to {HIGHEST_GRADE}, whose gains are 2^grade − 1")
     gains = np.exp2(grades) - 1.0
     discounts = 1.0 / np.log2(2.0 + np.arange(min(_check_k(k), len(gains))))
     best = float(discounts @ np.sort(gains)[::-1][: len(discounts)])
@@ -193,11 +184,9 @@ def ranking_scores(
         The means and the number of queries behind them.
     """
     check_lists(Y=Y, scores=scores, ks=ks)
-    if len(Y) == 0 or len(Y) != len(scores):
-        raise InputError(
-            f"found grades of {len(Y)} queries and scores of {len(scores)}; expected as many of both, at least one: "
-            "give both for the same queries"
-        )
+    if len(Y) == 0:
+        raise InputError("Y", Y, "the grades of at least one query")
+    check_length(scores, len(Y), "scores", "queries")
     pairs = list(zip(Y, scores, strict=True))
     return RankingScores(
         {k: float(np.mean([precision_at_k(y, s, k) for y, s in pairs])) for k in ks},

@@ -9,7 +9,8 @@ from typing import Any
 
 from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Task
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import options
+from latentstruct.exceptions import Description, InputError, missing_package
 from latentstruct.parallel.dask_transport import Held, StoredRecipe
 from latentstruct.parallel.shards import Function, block_length, places_of_blocks
 from latentstruct.parallel.threads import available_cores, one_blas_thread
@@ -176,9 +177,10 @@ class DaskShards:
             except lost as error:
                 if attempt == ATTEMPTS - 1:
                     raise InputError(
-                        f"the workers of the Dask scheduler at {self._address()} gave no answer in {ATTEMPTS} attempts "
-                        f"({show(str(error))}), though one was expected: look into their logs, and give them more "
-                        "memory if they died for want of it"
+                        "executor",
+                        Description(f"no answer from {self._address()} in {ATTEMPTS} attempts ({show(str(error))})"),
+                        "a Dask cluster whose workers answer",
+                        "See the logs of the workers. Give them more memory if they ran out of it.",
                     ) from error
             except BaseException:
                 # Ctrl-C, or an error of the task: nobody waits for the other answers.
@@ -207,8 +209,10 @@ class DaskShards:
                 alone_since = time.monotonic() if alone_since is None else alone_since
                 if time.monotonic() - alone_since > PATIENCE:
                     raise InputError(
-                        f"the Dask scheduler at {self._address()} has had no workers for {PATIENCE:.0f} s, but one "
-                        "at least is needed: begin some with `dask worker ADDRESS`"
+                        "executor",
+                        Description(f"no workers at {self._address()} for {PATIENCE:.0f} s"),
+                        "a Dask cluster with at least one worker",
+                        "Start workers by dask worker ADDRESS.",
                     )
         finally:
             running.cancel()
@@ -225,8 +229,10 @@ class DaskShards:
     def _require_connection(self) -> None:
         if self.client.status not in ("running", "connecting"):
             raise InputError(
-                f"the connection to the Dask scheduler at {self._address()} is {self.client.status}, but it is needed "
-                "until training ends: make a new Client and train again"
+                "executor",
+                Description(f"a {self.client.status} connection to {self._address()}"),
+                "connected to its Dask scheduler until training ends",
+                "Create a new Client and train again.",
             )
 
     def _cancel(self, futures: list[Any]) -> None:
@@ -243,7 +249,7 @@ class DaskShards:
         for worker, version in found.items():
             # A worker that dies is none, whether it does so now or later.
             if not isinstance(version, OSError) and version != __version__:
-                raise InputError(_other_version(worker, version))
+                raise _other_version(worker, version)
 
     def _address(self) -> str:
         scheduler = getattr(self.client, "scheduler", None)
@@ -269,13 +275,15 @@ def _is_lost(future: Any) -> bool:
     return future is None or future.status in ("error", "cancelled", "lost")
 
 
-def _other_version(worker: str, found: Any) -> str:
+def _other_version(worker: str, found: Any) -> InputError:
     from latentstruct import __version__
 
     has = f"latentstruct {found}" if isinstance(found, str) else f"no latentstruct that loads ({show(str(found))})"
-    return (
-        f"the Dask worker {worker} has {has}, but version {__version__} is needed, as here: install it there with pip "
-        "install, or begin workers in the same environment"
+    return InputError(
+        "executor",
+        Description(f"{has} on {worker}"),
+        f"a Dask cluster whose workers have latentstruct {__version__}",
+        "Start the workers in the same environment.",
     )
 
 
@@ -294,8 +302,10 @@ def _built(recipe: Held, task: Held, version: str) -> Held:
 
     if version != __version__:
         raise InputError(
-            f"a Dask worker has latentstruct {__version__}, but version {version} is needed: begin workers in the same "
-            "environment"
+            "executor",
+            Description(f"latentstruct {__version__} on a worker"),
+            f"a Dask cluster whose workers have latentstruct {version}",
+            "Start the workers in the same environment.",
         )
     made = recipe.value
     if isinstance(made, StoredRecipe):
@@ -340,17 +350,11 @@ def opened(executor: Any) -> Iterator[Any]:
     distributed = _import_distributed(executor)
     if isinstance(executor, distributed.Client):
         if executor.asynchronous:
-            raise InputError(
-                f"executor is an asynchronous client ({show(executor)}), but training waits for answers: make one with "
-                "Client(address)"
-            )
+            raise InputError("executor", executor, "a synchronous client", "Create it by Client(address).")
         yield executor
         return
     if not (isinstance(executor, str) and executor == "dask"):
-        raise InputError(
-            f"executor must be 'dask', 'local' or a distributed.Client, found {show(executor)}: give one of these, or "
-            "None to train in this process"
-        )
+        raise InputError("executor", executor, "'dask', 'local', a distributed.Client or None")
     if _in_dask_task(distributed):
         # Its thread is given back while it waits, else two such tasks would wait for each other.
         with distributed.worker_client() as client:
@@ -370,9 +374,7 @@ def _import_distributed(executor: Any) -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise InputError(
-            f"executor is {show(executor)}, but dask.distributed is not installed: pip install 'latentstruct[dask]'"
-        ) from error
+        raise missing_package("distributed", f"use the executor {show(executor)}", "dask") from error
     return distributed
 
 
@@ -400,9 +402,8 @@ def connect(executor: str | None, scheduler: str | None) -> Any:
         A client is to be closed by who asked for it.
     """
     if executor is None and scheduler is not None:
-        raise InputError(f"the scheduler {show(scheduler)} is given, but no executor is named: add --executor dask")
-    if executor not in (None, "dask"):
-        raise InputError(f"executor must be 'dask', found {show(executor)}: give this, or leave it out")
+        raise InputError("executor", executor, "'dask' if `scheduler` is given")
+    (options("dask") | None).check(executor, "executor")
     if scheduler is None:
         return executor
     distributed = _import_distributed(executor)
@@ -410,6 +411,8 @@ def connect(executor: str | None, scheduler: str | None) -> Any:
         return distributed.Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"no Dask scheduler can be reached at {show(scheduler)} ({show(str(error))}), but one is needed: begin it "
-            "with `dask scheduler`, and give the address it tells"
+            "scheduler",
+            Description(f"{show(scheduler)} ({show(str(error))})"),
+            "the address of a running Dask scheduler",
+            "Start one by dask scheduler, which prints its address.",
         ) from error

@@ -12,7 +12,7 @@ from latentstruct.core.lazy import issparse
 from latentstruct.core.oracles import HARD, BaseOracle, FixedTotal, TaskOracle
 from latentstruct.core.protocols import Batch, LatentTask, Mode, Task, Temperature
 from latentstruct.core.types import Indices, Vector
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length
 from latentstruct.parallel.threads import pieces, thread_fold
 from latentstruct.planes.plane import Plane, checked_planes
 from latentstruct.planes.summation import MOST_GROUPS, PlaneTree, group_size
@@ -260,11 +260,7 @@ class ShardedOracle(BaseOracle):
     def __post_init__(self) -> None:
         self.n_examples = self.shards.n_examples
         self.n_features = self.shards.task.n_features
-        if len(self.weights) != self.n_examples:
-            raise InputError(
-                f"there are {len(self.weights)} weights, but the shards have {self.n_examples} examples: give one "
-                "weight for each"
-            )
+        check_length(self.weights, self.n_examples, "weights", "weights")
 
     @property
     def _side(self) -> TaskOracle:

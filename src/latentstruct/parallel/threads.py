@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import Constraint, integer, is_integer
 
+N_JOBS = integer(1) | Constraint(lambda value: is_integer(value) and value == -1, "-1") | None
 STEPS_OF_PIECE = 5e5
 """Elementary steps of the least piece of work that is handed to a thread, half a millisecond: to hand one over and to
 call what works on it takes about a tenth of that."""
@@ -58,12 +58,7 @@ def effective_jobs(n_jobs: Any) -> int:
         None and −1 are one thread for each core that this process may use, but one in a worker process, whose
         siblings use the others; k ≥ 1 is k threads.
     """
-    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and not (whole and (n_jobs == -1 or n_jobs >= 1)):
-        raise InputError(
-            f"n_jobs must be a whole number from 1 on, -1 or None, found {show(n_jobs)}: give the number of threads, "
-            "or None for one on each core"
-        )
+    N_JOBS.check(n_jobs, "n_jobs")
     if n_jobs is None or n_jobs == -1:
         return 1 if in_worker_process() else available_cores()
     return int(n_jobs)

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 PREFIX, SUFFIX = ".latentstruct-", ".part"
 """Start of the names of temporary files and locks, and end of those of temporary files."""
@@ -87,10 +87,8 @@ def output_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def output_error(path: str | os.PathLike[str], error: OSError, consequence: str = "") -> InputError:
     """Return the error of an output that cannot be written."""
-    return InputError(
-        f"{os.fspath(path)} cannot be written ({error.strerror or error}){consequence}; expected a writable place "
-        "with free space: check the path, free some space, or choose another place"
-    )
+    got = Description(f"{error.strerror or error}{consequence}")
+    return InputError(os.fspath(path), got, "a writable path on a disk with free space")
 
 
 def probe_folder(folder: Path) -> None:

@@ -24,8 +24,8 @@ from safetensors import SafetensorError, safe_open
 from latentstruct.core.callers import user_stacklevel
 from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Checkpointer
-from latentstruct.core.validation import is_real
-from latentstruct.exceptions import CheckpointError, FormatError, InputError
+from latentstruct.core.validation import real
+from latentstruct.exceptions import CheckpointError, Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import probe_folder, replace_files
 from latentstruct.persistence.state_trees import Tree, checked_dict, join_tree, split_tree
 
@@ -87,6 +87,7 @@ class NestedCheckpointer:
 
 
 ENDING_BOTH = ("callback", "max_seconds")
+REMOVE_FILE = "Remove the file to start again."
 
 
 class TaskError(Exception):
@@ -111,10 +112,8 @@ def restoring(checkpointer: Checkpointer) -> Iterator[None]:
         error = carrier.args[0]
         raise error from error.__cause__
     except DAMAGES as error:
-        raise FormatError(
-            f"{checkpointer.name} does not hold what this solver had to keep ({show(error, 160)}): remove the file to "
-            "begin training anew"
-        ) from error
+        got = Description(show(error, 160))
+        raise FormatError(checkpointer.name, got, "a state of this solver", REMOVE_FILE) from error
 
 
 @dataclass(frozen=True)
@@ -151,11 +150,8 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | PathLike) or not str(self.path):
-            raise InputError(
-                f"checkpoint is {show(self.path)}; expected the name of a file: give one such as 'run.checkpoint'"
-            )
-        if not is_real(self.every) or self.every < 0:
-            raise InputError(f"every is {show(self.every)}; expected seconds, at least 0: choose a number such as 30")
+            raise InputError("checkpoint", self.path, "the path of a file")
+        real(0.0, closed="both").check(self.every, "every")
 
 
 @dataclass
@@ -189,8 +185,8 @@ class FileCheckpointer:
         except CheckpointError as error:
             if not ended:
                 raise
-            told = f"training is over and the model is ready, but {error}"
-            warnings.warn(f"{told}. Save the model", UserWarning, stacklevel=user_stacklevel())
+            message = f"training has ended, but its last state was not written: {error} Save the model."
+            warnings.warn(message, UserWarning, stacklevel=user_stacklevel())
         self._written_at = time.monotonic()
 
 
@@ -219,9 +215,9 @@ def rounds_in(tree: Tree) -> int:
 def probe(path: Path) -> None:
     """Raise unless a file can be written here."""
     if path.is_dir():
-        raise InputError(f"checkpoint is {path}, which is a folder; expected a file: give the name of one")
+        raise InputError("checkpoint", Description(f"{path}, which is a folder"), "the path of a file")
     if not path.parent.is_dir():
-        raise InputError(f"checkpoint is {path}, but there is no folder {path.parent}: make it, or give another name")
+        raise InputError("checkpoint", Description(str(path)), f"a file in an existing folder, unlike {path.parent}")
     with _writing(path, "the last good one is intact", "training has not begun"):
         probe_folder(path.parent)
 
@@ -233,13 +229,12 @@ def _writing(path: Path, with_earlier: str, without: str) -> Iterator[None]:
         yield
     except OSError as error:
         left = with_earlier if path.exists() else without
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            cure = "make room"
-        else:
-            cure = "make the folder writable"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise CheckpointError(
-            f"the checkpoint {path} cannot be written ({error.strerror or error}); {left}: {cure} and fit again, or "
-            "give another name"
+            "checkpoint",
+            Description(f"{path} ({error.strerror or error}); {left}"),
+            "a file that can be written",
+            f"{'Free disk space' if full else 'Make the folder writable'} and fit again.",
         ) from error
 
 
@@ -310,22 +305,16 @@ def read_checkpoint(path: Path, identity: dict[str, dict[str, str]]) -> Tree:
     except InputError:
         raise
     except (OSError, SafetensorError, MemoryError, *DAMAGES) as error:
-        raise FormatError(
-            f"{path} is damaged or no checkpoint ({show(error, 160)}): remove the file to begin training anew, or give "
-            "another name"
-        ) from error
+        raise FormatError(path, Description(show(error, 160)), "an undamaged checkpoint", REMOVE_FILE) from error
 
 
 def _check_version(path: Path, facts: dict[str, str]) -> None:
-    found = (facts.get("format"), facts.get("version"))
-    if found[0] != FORMAT:
+    if facts.get("format") != FORMAT:
+        raise FormatError(path, facts.get("format"), f"the format {FORMAT!r} of checkpoints", "Use another file.")
+    if facts.get("version") != str(VERSION):
+        written_by = f"It was written by latentstruct {facts.get('library')}."
         raise FormatError(
-            f"{path} has the format {show(found[0])}; expected {show(FORMAT)}: it is no checkpoint; give another name"
-        )
-    if found[1] != str(VERSION):
-        raise FormatError(
-            f"{path} has version {show(found[1])} of checkpoints, but this library reads version {VERSION}: remove the "
-            f"file to begin training anew, or use the version that wrote it ({show(facts.get('library'))})"
+            path, facts.get("version"), f"version {VERSION} of checkpoints", f"{written_by} {REMOVE_FILE}"
         )
 
 
@@ -340,10 +329,12 @@ def _check_identity(path: Path, found: Any, wanted: dict[str, dict[str, str]]) -
             old, new = before.get(name), present.get(name)
             if old != new:
                 differences.append(f"{name} of the {subject}{_told(old, new)}")
-    shown = "; ".join(differences[:6]) or "what it is of"
+    shown = "; ".join(differences[:6]) or "no details"
     raise InputError(
-        f"{path} is the checkpoint of another training, but must be of this one; different: {shown}: give what "
-        "it was begun with, remove the file to begin anew, or give another name"
+        "checkpoint",
+        Description(f"{path} of another training ({shown})"),
+        "a checkpoint of this training",
+        f"Use the data and parameters that it was started with. {REMOVE_FILE}",
     )
 
 

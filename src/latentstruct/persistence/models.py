@@ -20,7 +20,7 @@ from latentstruct import estimators, solvers, tasks
 from latentstruct.core import regularizers
 from latentstruct.core.formatting import show
 from latentstruct.core.protocols import ROUND_COLUMNS, Round, StateWeights
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import (
     PREFIX,
     file_lock,
@@ -67,6 +67,9 @@ to no model, and a connection fits into no file."""
 OWN_LATENT_FEATURES = "own_latent_features"
 """Among the fitted values of a model with θ: whether features of the user gave it another length than the weights."""
 
+MODEL_FOLDER = "the folder of a latentstruct model"
+OWN_FOLDER = "a new or empty folder, or one with a latentstruct model"
+COPY_AGAIN = "Copy the model again, or train again."
 ESTIMATORS = (
     "CRF",
     "HiddenCRF",
@@ -147,8 +150,10 @@ def encode(value: Any, name: str) -> Any:
         params = value.get_params(deep=False)
         return {"$object": type(value).__name__, "params": {key: encode(item, key) for key, item in params.items()}}
     raise InputError(
-        f"cannot save {name}={show(value)}: only numbers, strings, arrays, lists, tuples, dicts and the library's own "
-        "tasks and solvers go into a model file, as loading one never runs code: leave it out, or name it by a string"
+        name,
+        value,
+        "one of number, string, array, list, tuple, dict, or a task or solver of the library, to be saved",
+        "Loading a model never runs code.",
     )
 
 
@@ -187,13 +192,13 @@ def require_own(folder: Path) -> None:
     """Raise unless a folder holds a model of this library, of any version, or nothing that a new one would replace."""
     path = folder / SETTINGS
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file, but a model is a folder: choose another name")
+        raise InputError("path", Description(f"the file {folder}"), "a folder")
     # Listed once, as another saver may be at work. A link that leads nowhere is listed too.
     names = os.listdir(folder) if folder.is_dir() else []
     if SETTINGS not in names:
         # A save that was killed leaves files of ours.
         if not all(is_temporary(name) or WEIGHTS_NAME.fullmatch(name) for name in names):
-            raise InputError(f"{folder} holds other files and no {SETTINGS}: choose a new or empty folder")
+            raise InputError("path", Description(f"{folder} with other files"), OWN_FOLDER)
         return
     try:
         _check_regular(path)
@@ -201,10 +206,7 @@ def require_own(folder: Path) -> None:
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         ours = False
     if not ours:
-        raise InputError(
-            f"{path} is no latentstruct model, so that it would be lost; expected a folder with such a model or none: "
-            "choose a new or empty folder, or remove that file"
-        )
+        raise InputError("path", Description(f"{folder} with another {SETTINGS}, which would be lost"), OWN_FOLDER)
 
 
 def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
@@ -224,10 +226,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
     folder = Path(path)
     require_own(folder)
     if not in_library(estimator):
-        raise InputError(
-            f"cannot save a {type(estimator).__name__}, which is not part of the library: only "
-            f"{', '.join(ESTIMATORS)} go into a model file: use one of these"
-        )
+        raise InputError("estimator", estimator, f"an estimator of the library ({', '.join(ESTIMATORS)}), to be saved")
     params = estimator.get_params(deep=False)
     vectors = {name: getattr(estimator, f"{name}_") for name in VECTORS if hasattr(estimator, f"{name}_")}
     arrays, values = estimator.saved_parts() if hasattr(estimator, "saved_parts") else ({}, {})
@@ -259,7 +258,9 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
     try:
         raw = msgspec.json.encode(file)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"the model does not fit into JSON ({error}): use plain labels and parameters") from error
+        raise InputError(
+            "estimator", Description(str(error)), "made of labels and parameters that JSON can hold"
+        ) from error
     is_new, earlier = not folder.exists(), _settings_bytes(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -356,34 +357,26 @@ def read_settings(path: str | Path) -> ModelFile:
 def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
     """Yield the checked contents of model.json and the open file."""
     if not isinstance(path, str | PathLike):
-        raise InputError(f"the path is {show(path)}; expected the name of a folder: give the one that training wrote")
+        raise InputError("path", path, MODEL_FOLDER)
     folder = Path(path)
     if not folder.exists():
-        raise InputError(f"there is no model at {folder}: give the folder that training wrote")
+        raise InputError("path", Description(f"{folder}, which does not exist"), MODEL_FOLDER)
     if folder.is_file():
-        raise FormatError(
-            f"{folder} is a file, so it is not a readable latentstruct model: give the folder that training wrote"
-        )
+        raise FormatError(folder, Description("a file"), MODEL_FOLDER)
     with ExitStack() as stack:
         try:
             _check_regular(folder / SETTINGS)
             opened = stack.enter_context(open(folder / SETTINGS, "rb"))
             file = msgspec.json.decode(opened.read(), type=ModelFile)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise FormatError(
-                f"{folder} is not a readable latentstruct model ({show(error, 160)}): give the folder that training "
-                "wrote, or train again"
-            ) from error
+            raise FormatError(folder, Description(show(error, 160)), MODEL_FOLDER) from error
         if file.format != FORMAT or file.version not in READ_VERSIONS:
-            raise FormatError(
-                f"{folder} has format {show(file.format)} version {file.version}, but this version reads "
-                f"{show(FORMAT)} version {VERSION}: train again or use the version that wrote it ({file.library})"
-            )
+            got = Description(f"{show(file.format)} version {file.version}")
+            hint = f"Train again, or use latentstruct {file.library}, which wrote it."
+            raise FormatError(folder, got, f"format {FORMAT!r} version {VERSION}", hint)
         if not (file.weights == WEIGHTS if file.version == 1 else WEIGHTS_NAME.fullmatch(file.weights)):
-            raise FormatError(
-                f"{folder / SETTINGS} names the weights {show(file.weights)}; expected a name such as "
-                "weights-0123456789abcdef.safetensors: copy the model again or train again"
-            )
+            expected = "a name of weights such as weights-0123456789abcdef.safetensors"
+            raise FormatError(folder / SETTINGS, file.weights, expected, COPY_AGAIN)
         yield file, opened
 
 
@@ -424,9 +417,7 @@ def _read_weights(path: Path) -> dict[str, np.ndarray]:
         vectors |= {name: array for name, array in found.items() if name.startswith(PART)}
     except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
         # Numpy lacks some of the types that such a file can have.
-        raise FormatError(
-            f"{path} is damaged or not a weights file ({show(error, 160)}): copy the model again or train again"
-        ) from error
+        raise FormatError(path, Description(show(error, 160)), "an undamaged file of weights", COPY_AGAIN) from error
     for name, weights in vectors.items():
         if name.startswith(PART):
             continue
@@ -435,11 +426,9 @@ def _read_weights(path: Path) -> dict[str, np.ndarray]:
             wrong = np.flatnonzero(~np.isfinite(weights))
             if not len(wrong):
                 continue
-            shown = f"{weights[wrong[0]]} at place {wrong[0]}"
-        raise FormatError(
-            f"{path} must hold one vector of finite float64 weights, found {shown} in {name}: copy the "
-            "model again or train again"
-        )
+            shown = f"{weights[wrong[0]]} at index {wrong[0]}"
+        got = Description(f"{shown} in {name!r}")
+        raise FormatError(path, got, "vectors of finite float64 weights", COPY_AGAIN)
     return vectors
 
 
@@ -448,14 +437,10 @@ def _check_theta(folder: Path, file: ModelFile, theta: np.ndarray | None, n_feat
     if file.estimator not in WITH_THETA:
         return
     if theta is None:
-        raise FormatError(
-            f"{folder / file.weights} has no theta, which a {file.estimator} needs: copy the model again or train again"
-        )
+        raise FormatError(folder / file.weights, None, f"'theta' for {file.estimator}", COPY_AGAIN)
     if file.fitted.get(OWN_LATENT_FEATURES) is False and len(theta) != n_features:
-        raise FormatError(
-            f"{folder / file.weights} has {len(theta)} weights in theta; expected {n_features} as its task has: copy "
-            "the model again or train again"
-        )
+        got = Description(f"{len(theta)} weights in 'theta'")
+        raise FormatError(folder / file.weights, got, f"{n_features} weights as its task has", COPY_AGAIN)
 
 
 def _is_number(value: Any) -> bool:
@@ -566,33 +551,25 @@ def restore_model(files: ModelFiles, task: BaseTask | None = None) -> Any:
     folder, file, vectors = files.folder, files.settings, files.vectors
     weights = vectors["coef"]
     if task is None and file.params.get("task") is None:
-        raise InputError(
-            f"the model at {folder} has the task {show(file.task)}, which is not part of the library: give it as task="
-        )
+        expected = f"the task {show(file.task)} of {folder}, which is not part of the library"
+        raise InputError("task", None, expected)
     try:
         estimator = _rebuild(file, task, len(weights))
         n_features = getattr(estimator.task, "n_features", None)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
-        raise FormatError(
-            f"{folder / SETTINGS} does not describe a model of this library ({show(error, 160)}): copy the model "
-            "again or train again"
-        ) from error
+        got, expected = Description(show(error, 160)), "the description of a model of this library"
+        raise FormatError(folder / SETTINGS, got, expected, COPY_AGAIN) from error
     if n_features is None:
-        raise InputError(
-            f"the task {show(file.task)} of the model at {folder} does not know its number of features: give a "
-            "task= that has learned (task.learn) or that defines restore"
-        )
+        expected = "a task that has learned (`task.learn`) or defines `restore`"
+        raise InputError("task", estimator.task, expected)
     if len(weights) != n_features:
         raise FormatError(
-            f"{folder} has {len(weights)} weights but its task needs {n_features}: the files do not belong together; "
-            "copy the model again or train again"
+            folder, Description(f"{len(weights)} weights"), f"{n_features} weights as its task has", COPY_AGAIN
         )
     _check_theta(folder, file, vectors.get("theta"), n_features)
     if _checksum(vectors) != file.weights_sha256:
-        raise FormatError(
-            f"{folder / file.weights} is not the file that {SETTINGS} was written with: copy the model again or train "
-            "again"
-        )
+        got, expected = Description("another checksum"), f"the file that {SETTINGS} was written with"
+        raise FormatError(folder / file.weights, got, expected, COPY_AGAIN)
     estimator.task_ = estimator.task
     for name, vector in vectors.items():
         if name in VECTORS:
@@ -607,10 +584,6 @@ def _restore_parts(folder: Path, file: ModelFile, estimator: Any, vectors: dict[
     arrays = {name.removeprefix(PART): array for name, array in vectors.items() if name.startswith(PART)}
     try:
         estimator.restore_parts(arrays, {name: decode(value) for name, value in file.fitted.items()})
-    except FormatError as error:
-        raise FormatError(f"{folder}: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise FormatError(
-            f"{folder} lacks what a {file.estimator} needs besides its weights ({show(error, 160)}): copy the model "
-            "again or train again"
-        ) from error
+        got, expected = Description(show(error, 160)), f"the parts of {file.estimator} besides its weights"
+        raise FormatError(folder, got, expected, COPY_AGAIN) from error

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latentstruct._native import planes as kernels
 from latentstruct.core.types import Indices, Vector
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms
 
 MEGABYTE = 1e6
@@ -29,6 +29,7 @@ PARTS = 16
 NEW_ATOMS = 0.5
 # What is given up makes this share of the bytes free at least, so that not every call has to.
 FREED = 0.05
+SMALLER_SOLVERS = "Increase it, or use a solver that keeps no planes of single examples, such as Bundle or Subgradient."
 
 
 class Slots(NamedTuple):
@@ -117,9 +118,10 @@ class Budget:
         least = self._with_tables(2, n_atoms, 1.0)
         if least > self.most_bytes:
             raise InputError(
-                f"two planes for each of {self.n_examples} examples need {least / MEGABYTE:.3g} MB, but "
-                f"{self.most_bytes / MEGABYTE:.3g} MB of cache_mb are left for them: raise it, or use a solver that "
-                "keeps no planes of single examples, such as Bundle or Subgradient"
+                "cache_mb",
+                Description(f"{self.most_bytes / MEGABYTE:.3g} MB for planes"),
+                f"large enough for two planes for each of {self.n_examples} examples ({least / MEGABYTE:.3g} MB)",
+                SMALLER_SOLVERS,
             )
 
     def shared_out(self, n_atoms: float) -> "Budget":

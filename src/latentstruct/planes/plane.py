@@ -16,7 +16,7 @@ from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices, Vector, Weights, joined_offsets, positions
 from latentstruct.core.validation import check_sparse
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 ARRAY_TYPES = ("int64", "int64", "uint32", "float64", "int32", "int32", "float64")
 """Types of the pointers, rows and atoms of planes that kernels are compiled for."""
@@ -350,10 +350,8 @@ def checked_planes(planes: Planes, task: Weighted, method: str, n_planes: int) -
     else:
         fault = atom_fault(planes.atoms, planes.rows, planes.n_features)
     if fault:
-        raise InputError(
-            f"{type(task).__name__}.{method} must return {n_planes} planes of {task.n_features} weights with valid "
-            f"indices, got {fault}: correct the task"
-        )
+        expected = f"{n_planes} planes of {task.n_features} weights with valid indices"
+        raise InputError(f"{type(task).__name__}.{method}", Description(fault), expected)
     return planes
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from latentstruct._native import planes as kernels
-from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import integer
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.memory import (
     ATOM_BYTES,
     FIRST_SLOTS,
@@ -18,6 +18,7 @@ from latentstruct.planes.memory import (
     MEGABYTE,
     NUMBER_BYTES,
     PARTS,
+    SMALLER_SOLVERS,
     SPARE,
     Budget,
     Slots,
@@ -33,7 +34,7 @@ from latentstruct.planes.memory import (
     without_repeats,
 )
 from latentstruct.planes.plane import Plane, Planes, Rows, atom_fault
-from latentstruct.planes.serialization import State, check_whole_number, pack_store, unpack_store
+from latentstruct.planes.serialization import RESTART, State, check_whole_number, pack_store, unpack_store
 
 RULES = {"plain": kernels.PLAIN, "away": kernels.AWAY, "pairwise": kernels.PAIRWISE, "smo": kernels.SMO}
 
@@ -93,10 +94,7 @@ class PlaneStore:
 
     def _lay_out(self) -> None:
         """Set up all but what holds the planes themselves."""
-        if self.most is not None and self.most < 2:
-            raise InputError(
-                f"most must be at least 2 planes an example, found {show(self.most)}: choose a larger number"
-            )
+        (integer(2) | None).check(self.most, "most")
         d, most_bytes = self.first.n_features, math.inf if self.most_bytes is None else self.most_bytes
         most = affordable_slots(len(self.first)) if self.most is None else self.most
         self.budget = Budget(len(self.first), d, most, most_bytes)
@@ -122,7 +120,7 @@ class PlaneStore:
             Bytes that the store may take.
         """
         if not isinstance(state, dict):
-            raise InputError(f"the kept planes are {show(state)}; expected a dict of arrays: begin training anew")
+            raise InputError("state", state, "a dict of arrays", RESTART)
         store = cls.__new__(cls)
         store.first, store.weights, store.most, store.most_bytes = first, weights, most, most_bytes
         store.idle = check_whole_number(state, "idle", 0)
@@ -213,8 +211,10 @@ class PlaneStore:
         chosen = least_useful(self.slots, excess + FREED * self.budget.table_bytes)
         if not len(chosen[0]):
             raise InputError(
-                f"two planes for each of {self.n_examples} examples do not fit into the memory allowed: raise cache_mb "
-                f"by at least {excess / MEGABYTE:.3g}, or use a solver that keeps no planes of single examples"
+                "cache_mb",
+                Description(f"{excess / MEGABYTE:.3g} MB too little"),
+                f"large enough for two planes for each of {self.n_examples} examples",
+                SMALLER_SOLVERS,
             )
         return self._drop(chosen, w)
 
@@ -240,10 +240,8 @@ class PlaneStore:
             # Kernels look up atoms in the rows of the store.
             fault = atom_fault(planes.atoms, self.rows, self.first.n_features)
             if fault:
-                raise InputError(
-                    f"the planes of one batch must share their rows, got {fault}: use the rows of the batch in the "
-                    "planes of all calls"
-                )
+                expected = "planes that refer to the rows of the batch, as those of all calls"
+                raise InputError("planes", Description(fault), expected)
         self._make_slots(examples)
         change = 0.0
         step = len(examples) if self.most_bytes is None else -(-self.n_examples // PARTS)

@@ -260,7 +260,7 @@ class Steps:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         if costs is not None and len(costs) != total:
-            raise InputError("costs", Description(f"{len(costs)} values"), f"{total} numbers, one for each of {what}")
+            raise InputError("costs", Description(f"{len(costs)} numbers"), f"{total} numbers (one for each of {what})")
         self.say, self.total, self.what, self.clock = say, total, what, clock
         self.costs = [1.0] * total if costs is None else [float(cost) for cost in costs]
         self.n_done = 0

@@ -7,13 +7,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import optimize
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import Problem, Result, Round, Starts
 from latentstruct.core.types import Array, Vector, Weights
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import Constraint, instance, integer, options
 from latentstruct.persistence.checkpoints import task_errors
 from latentstruct.persistence.state_trees import CONTEXT, Numbers, Tree
 from latentstruct.planes.store import PlaneStore
@@ -26,6 +26,14 @@ from latentstruct.solvers.outer_loop import OuterLoop
 from latentstruct.solvers.selection import choose_solver
 from latentstruct.solvers.self_paced import SelfPaced
 from latentstruct.solvers.starts import GivenPlanes, OneStart
+
+W_SOLVER = instance("a CCCP solver", CCCP) | instance("a SelfPaced solver", SelfPaced) | None
+CONVEX_SOLVER = (
+    Constraint(
+        lambda value: isinstance(value, BaseSolver) and "convex" in value.needs, "a convex solver such as Bundle()"
+    )
+    | None
+)
 
 
 @dataclass
@@ -75,7 +83,7 @@ class Alternation(BaseSolver):
     needs = frozenset({"difference"})
     has_restarts = True
     takes_latents = True
-    least: ClassVar = {"max_rounds": 1}
+    constraints: ClassVar = {"max_rounds": integer(1)}
     solver: Any
 
     def _begin(
@@ -105,11 +113,7 @@ class Alternation(BaseSolver):
     def check(self, objective: Problem) -> None:
         """Raise unless the parameters make sense."""
         self.check_needs(objective)
-        if self.solver is not None and not isinstance(self.solver, CCCP | SelfPaced):
-            raise InputError(
-                f"solver must be CCCP() or SelfPaced(), which find w, or None, found {show(self.solver)}: give one of "
-                "these"
-            )
+        W_SOLVER.check(self.solver, "solver")
 
     def minimize(
         self, objective: Problem, w0: Vector | None = None, *, state: Any = None, **given: Any
@@ -356,7 +360,7 @@ class Dissimilarity(Alternation):
     prints for θ has another sign and no β at its last term.
     """
 
-    choices: ClassVar = {"latent_solver": ("lbfgs", "subgradient")}
+    constraints: ClassVar = {"solver": W_SOLVER, "latent_solver": options("lbfgs", "subgradient")}
 
     solver: Any = None
     latent_solver: str = "lbfgs"
@@ -417,7 +421,7 @@ class Imputation(Alternation):
         See `Dissimilarity`.
     """
 
-    choices: ClassVar = {"inner": ("cccp", "convex")}
+    constraints: ClassVar = {"inner": options("cccp", "convex")}
 
     solver: Any = None
     inner: str = "cccp"
@@ -433,12 +437,7 @@ class Imputation(Alternation):
             super().check(objective)
             return
         self.check_needs(objective)
-        wrong = not isinstance(self.solver, BaseSolver) or "convex" not in self.solver.needs
-        if self.solver is not None and wrong:
-            raise InputError(
-                f"solver must be a convex solver such as Bundle(), or None, found {show(self.solver)}: give one of "
-                "these"
-            )
+        CONVEX_SOLVER.check(self.solver, "solver")
 
     def _begin(
         self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None

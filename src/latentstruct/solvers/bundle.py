@@ -12,7 +12,7 @@ from latentstruct._native.simplex_qp import solve_simplex_qp
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Oracle
 from latentstruct.core.types import Array, Vector, Weights
-from latentstruct.core.validation import check_flag
+from latentstruct.core.validation import Constraint, boolean, integer, is_integer, real
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import (
     CONTEXT,
@@ -216,8 +216,12 @@ class Bundle(BaseSolver):
     """
 
     needs = frozenset({"convex", "l2"})
-    least: ClassVar = {"max_planes": 2, "cached_planes": 0}
-    ranges: ClassVar = {"proximity": (-5e-324, math.inf, "finite and ≥ 0")}
+    constraints: ClassVar = {
+        "proximity": real(0.0, closed="left"),
+        "max_planes": integer(2),
+        "cached_planes": integer(2) | Constraint(lambda value: is_integer(value) and value == 0, "0"),
+        "adaptive": boolean | None,
+    }
 
     tol: float = 1e-3
     max_rounds: int = 5000
@@ -231,15 +235,9 @@ class Bundle(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        if self.adaptive is not None:
-            check_flag(self.adaptive, "adaptive")
-        if self.cached_planes == 1:
-            raise InputError(f"cached_planes must be 0 or at least 2, found {self.cached_planes}: choose such a number")
         if self.cached_planes and "planes" not in objective.properties:
-            raise InputError(
-                f"cached_planes is {self.cached_planes}, but this objective has no planes of single examples "
-                "(those in shards give their sums only): leave it out"
-            )
+            expected = "0 for an objective without planes of single examples (shards return sums only)"
+            raise InputError("cached_planes", self.cached_planes, expected)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         bundle = self._bundle(objective, objective.minus.total(w), None if monitor.resumed else state)

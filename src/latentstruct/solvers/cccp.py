@@ -7,15 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import Result, Round
 from latentstruct.core.types import Vector, Weights
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import boolean, integer, real
 from latentstruct.persistence.state_trees import CONTEXT
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how iterates are stored
-from latentstruct.solvers.base import BaseSolver, least_scale, solving
+from latentstruct.solvers.base import SOLVER, BaseSolver, least_scale, solving
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.outer_loop import OuterLoop
 
@@ -68,9 +67,12 @@ class CCCP(BaseSolver):
     """
 
     needs = frozenset({"difference"})
-    flags = ("keep_planes",)
-    least: ClassVar = {"max_rounds": 1}
-    ranges: ClassVar = {"first_tol": (0.0, 1.0, "between 0 and 1")}
+    constraints: ClassVar = {
+        "inner": SOLVER | None,
+        "max_rounds": integer(1),
+        "first_tol": real(0.0, 1.0),
+        "keep_planes": boolean,
+    }
     has_restarts = True
     takes_latents = True
 
@@ -82,14 +84,6 @@ class CCCP(BaseSolver):
     first_tol: float = 0.1
     keep_planes: bool = True
     cache_mb: float | None = None
-
-    def check(self, objective: Objective) -> None:
-        """Raise unless the inner solver fits the convex problems and the parameters make sense."""
-        super().check(objective)
-        if self.inner is not None and (isinstance(self.inner, type) or not hasattr(self.inner, "minimize")):
-            raise InputError(
-                f"inner must be a solver such as Bundle(), found {show(self.inner)}: give one, or leave it out"
-            )
 
     def minimize(self, objective: Objective, w0: Vector | None = None, **given: Any) -> Result:
         """Minimize from w0, or from the initial planes; an objective that is convex is passed to the inner solver.

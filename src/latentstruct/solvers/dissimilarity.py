@@ -128,10 +128,7 @@ class DissimilarityObjective:
     def singles(self) -> Sequence[LatentModel]:
         """The model of each example alone."""
         if self.split is None:
-            raise InputError(
-                "there is no split of the objective, but the examples are needed one by one: give "
-                "DissimilarityObjective.split"
-            )
+            raise InputError("split", None, "a function that returns the model of each example")
         return self.split()
 
     def in_threads(self, n_jobs: int) -> "DissimilarityObjective":

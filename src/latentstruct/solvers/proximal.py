@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Vector, Weights
-from latentstruct.core.validation import is_ordered, is_real
+from latentstruct.core.validation import Constraint, boolean, integer, is_ordered, real
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import CONTEXT, Range, load_state_dict, state_dict
 from latentstruct.planes.plane import Plane
@@ -201,8 +200,13 @@ class Proximal(BaseSolver):
     """
 
     needs = frozenset({"difference"})
-    flags = ("direct",)
-    least: ClassVar = {"max_planes": 4}
+    constraints: ClassVar = {
+        "smoothing": Constraint(
+            lambda value: is_ordered(value) and all(map(real(0.0).accepts, value)), "a tuple of finite numbers above 0"
+        ),
+        "direct": boolean,
+        "max_planes": integer(4),
+    }
     has_restarts = True
     takes_latents = True
 
@@ -214,16 +218,6 @@ class Proximal(BaseSolver):
     restarts: int = 1
     direct: bool = True
     cache_mb: float | None = None
-
-    def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters fit."""
-        super().check(objective)
-        fine = is_ordered(self.smoothing) and all(is_real(value) and 0 < value < math.inf for value in self.smoothing)
-        if not fine:
-            raise InputError(
-                "smoothing must be a tuple of temperatures above 0, such as (1.0,), or empty, found "
-                f"{show(self.smoothing)}: give such a tuple"
-            )
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         if "smooth" in objective.properties:

@@ -1,6 +1,5 @@
 """Cutting planes for kernels whose cuts are made of few sampled rows, so that no N × N matrix is needed."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,8 +10,9 @@ from latentstruct._native.simplex_qp import solve_simplex_qp
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Callback, Checkpointer, Result
 from latentstruct.core.types import Indices, Vector
+from latentstruct.core.validation import integer, real
 from latentstruct.estimators.kernel_maps import KernelRows
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.bundle import Progress
 
@@ -93,10 +93,8 @@ class CutModel:
             self._drop(int((self.near + self.far).argmin()))
         products = np.array([cut.product(other.scores) for other in [*self.cuts, cut]])
         if products[-1] < -1e-9 * np.abs(products).max():
-            raise InputError(
-                f"the kernel is not positive semi-definite (a square of {products[-1]:.3g} was found): use 'rbf' or "
-                "'poly', or a kernel that is an inner product"
-            )
+            got = Description(f"a function of squared norm {products[-1]:.3g}")
+            raise InputError("kernel", got, "positive semidefinite", "Use 'rbf', 'poly' or another inner product.")
         k = len(self.cuts)
         wider = np.zeros((k + 1, k + 1))
         wider[:k, :k] = self.gram
@@ -201,8 +199,7 @@ class SampledCuts(BaseSolver):
     """
 
     needs = frozenset({"convex", "l2"})
-    least: ClassVar = {"sample": 1, "max_rounds": 1}
-    ranges: ClassVar = {"proximity": (-5e-324, math.inf, "finite and ≥ 0")}
+    constraints: ClassVar = {"sample": integer(1), "max_rounds": integer(1), "proximity": real(0.0, closed="left")}
 
     rows: KernelRows
     sample: int = 500
@@ -227,9 +224,9 @@ class SampledCuts(BaseSolver):
         The regularizer of the objective is not used. Scores w0 alone do not tell the coefficients that they come from.
         """
         if checkpointer is not None:
-            raise InputError("a checkpoint is given, but sampled cuts cannot keep their state: leave it out")
+            raise InputError("checkpoint", checkpointer, "None for sampled cuts, whose state is not stored")
         if w0 is not None and w0.any() and state is None:
-            raise InputError("w0 is given, but sampled cuts go on from a state only: leave it out")
+            raise InputError("w0", w0, "None for sampled cuts without a `state`")
         kept = state if w0 is None or w0.any() else None
         return super().minimize(objective, None, state=kept, callback=callback)
 

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.rows import add_rows_transposed, compress_matrix, rows_dot, rows_times_weights
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices
-from latentstruct.core.validation import as_reals, check_sparse
+from latentstruct.core.validation import Constraint, as_reals, check_sparse
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Rows
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, all_finite
@@ -33,10 +32,7 @@ def is_finite_number(value: Any) -> bool:
     return real and bool(abs(value) <= sys.float_info.max)
 
 
-def check_bias(bias: Any) -> None:
-    """Raise unless the value of a constant feature is a finite number."""
-    if not is_finite_number(bias):
-        raise InputError(f"bias must be a finite number, found {show(bias)}: give 1, or 0 for none")
+BIAS = Constraint(is_finite_number, "a finite number, 0 for none")
 
 
 def check_matrix(X: Any, name: str) -> "NDArray[np.float64] | sparse.csr_array":

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentstruct.core.validation import check_length, finite_of
 from latentstruct.data.images import PALETTE, Colour, Pixels, require_vision
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -54,18 +55,13 @@ def draw_boxes(
 
     pixels = np.asarray(image)
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
-        raise InputError(
-            f"the image is {pixels.dtype} of shape {pixels.shape}; expected uint8 of shape (height, width, 3): convert "
-            "it to red, green and blue from 0 to 255"
-        )
+        got = Description(f"{pixels.dtype} of shape {pixels.shape}")
+        raise InputError("image", got, "uint8 of shape (height, width, 3)")
     found = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
     texts = [""] * len(found) if captions is None else list(captions)
     shades = [PALETTE[k % len(PALETTE)] for k in range(len(found))] if colours is None else list(colours)
-    if not len(texts) == len(shades) == len(found):
-        raise InputError(
-            f"there are {len(texts)} captions and {len(shades)} colours for {len(found)} boxes; expected one of each "
-            "for each box: add or remove some"
-        )
+    check_length(texts, len(found), "captions", "captions")
+    check_length(shades, len(found), "colours", "colors")
     drawn = pixels.copy()
     width = max(1, round(min(pixels.shape[:2]) / PIXELS_A_LINE))
     if true_boxes is not None:
@@ -125,12 +121,11 @@ def draw_chances(image: Any, boxes: Any, chances: Any) -> Pixels:
         The picture: pixels that lie in no likely box keep a quarter of their brightness, the likeliest all of it.
     """
     pixels, found = np.asarray(image), np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
-    weights = np.asarray(chances, dtype=np.float64)
-    if weights.shape != (len(found),) or not len(found) or not (np.isfinite(weights) & (weights >= 0)).all():
-        raise InputError(
-            f"chances has the shape {weights.shape} for {len(found)} boxes; expected a number of at least 0 for each, "
-            "and at least one box: give the probability of each box"
-        )
+    weights = finite_of(chances, "chances", (len(found),), "one number per box")
+    if not len(found):
+        raise InputError("boxes", boxes, "at least one box")
+    if (weights < 0).any():
+        raise InputError("chances", weights.min(), "numbers of at least 0")
     height, width = pixels.shape[:2]
     corners = np.clip(np.round(found), 0, [width, height, width, height]).astype(np.int64)
     inside = np.zeros((height, width))

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain as concatenate
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from latentstruct.core.pooling import pool_known, require_labels
 from latentstruct.core.protocols import HARD, MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
-from latentstruct.core.validation import can_be_stacked, check_flag, check_sparse
+from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples
@@ -90,6 +90,7 @@ class Chain(ItemLabels[ChainBatch]):
         threaded_decoding=True,
         refit_parameters=("costs", "start", "end", "bias"),
     )
+    constraints: ClassVar = {"start": boolean, "end": boolean, "bias": boolean}
 
     def __init__(
         self,
@@ -139,12 +140,11 @@ class Chain(ItemLabels[ChainBatch]):
         self.labels_, self.n_inputs_, self.latent = labels, n_inputs, latent
         self._set_costs(labels, self.costs)
         self.transitions_at_ = n_inputs * n
-        wanted = {"start": self.start, "end": self.end, "bias": self.bias}
-        for name, value in wanted.items():
-            check_flag(value, name)
-        ends = self.transitions_at_ + n * n + n * offsets_from_lengths(map(int, wanted.values()))
+        check_parameters(self)
+        wanted = self.start, self.end, self.bias
+        ends = self.transitions_at_ + n * n + n * offsets_from_lengths(map(int, wanted))
         *starts, self.n_features = ends.tolist()
-        self.start_at_, self.end_at_, self.bias_at_ = np.where(list(wanted.values()), starts, -1).tolist()
+        self.start_at_, self.end_at_, self.bias_at_ = np.where(wanted, starts, -1).tolist()
         self._blocks = Blocks(self.transitions_at_, self.bias_at_, self.start_at_, self.end_at_)
 
     def state(self) -> dict[str, Any]:

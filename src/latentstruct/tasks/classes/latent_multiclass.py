@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from latentstruct.core.levels import highest
 from latentstruct.core.pooling import PooledParts, pool_linear
 from latentstruct.core.protocols import HARD, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, positions
-from latentstruct.core.validation import check_choice, check_integer
+from latentstruct.core.validation import check_parameters, integer, options
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Planes
 from latentstruct.tasks.base import check_examples, require_one_latent_each
@@ -101,6 +101,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         state_weights=True,
         refit_parameters=("costs", "bias", "latent_loss"),
     )
+    constraints: ClassVar = {"weights": options("class", "state"), "n_states": integer(1, MOST_STATES) | None}
     latent = True
     table_ = None
 
@@ -124,9 +125,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         return matrix.shape[1], n_states if self.states is None else np.shape(self.states)[1], shared
 
     def _check_parameters(self) -> None:
-        check_choice(self.weights, ("class", "state"), "weights")
-        if self.n_states is not None:
-            check_integer(self.n_states, "n_states", 1, MOST_STATES)
+        check_parameters(self)
         if self.states is None:
             return
         shape = as_table(self.states).shape

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,12 @@ from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
+from latentstruct.core.validation import check_parameters, real
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.chosen_loss import ChosenLossTask
-from latentstruct.tasks.inputs import check_bias, check_matrix, is_finite_number, with_own_indices
+from latentstruct.tasks.inputs import BIAS, check_matrix, with_own_indices
 from latentstruct.tasks.labels import LabelSet, label_list
 from latentstruct.tasks.measure import set_losses
 from latentstruct.tasks.measure.set_losses import SetLoss, Truth, TwoClasses
@@ -188,6 +189,7 @@ class Measure(ChosenLossTask):
 
     state_type = MeasureState
     tags = TaskTags(classifier=True, binary=True, single_example=True)
+    constraints: ClassVar = {"bias": BIAS, "threshold": real() | None}
 
     def __init__(
         self,
@@ -233,9 +235,7 @@ class Measure(ChosenLossTask):
         self._set(labels, n_inputs, 0.0)
 
     def _set(self, labels: LabelSet, n_inputs: int, threshold: float) -> None:
-        check_bias(self.bias)
-        if self.threshold is not None and not is_finite_number(self.threshold):
-            raise InputError(f"threshold must be a finite number or None, found {show(self.threshold)}: choose one")
+        check_parameters(self)
         self.labels_, self.n_inputs_, self.threshold_ = labels, n_inputs, threshold
         self.loss_ = self._make_loss()
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from latentstruct.core.lazy import sparse
 from latentstruct.core.pooling import pool_known
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import check_choice, check_integer
+from latentstruct.core.validation import check_parameters, integer, options
 from latentstruct.data.trees import Constituent
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Planes, Slopes
@@ -117,6 +117,14 @@ class Parsing(ChosenLossTask):
             ),
         },
     )
+    constraints: ClassVar = {
+        "features": options("rules", "spans"),
+        "splits": integer(1, MOST_SPLITS),
+        "markov": integer(0) | None,
+        "rare": integer(0),
+        "unknown": options("suffix", "class", "one"),
+        "exact_words": integer(0),
+    }
 
     def __init__(
         self,
@@ -132,13 +140,8 @@ class Parsing(ChosenLossTask):
         self.rare, self.unknown, self.exact_words = rare, unknown, exact_words
 
     def _check_parameters(self) -> None:
-        check_choice(self.features, ("rules", "spans"), "features")
-        check_choice(self.chosen_loss, ("hamming", "f1"), "loss")
-        check_choice(self.unknown, ("suffix", "class", "one"), "unknown")
-        check_integer(self.splits, "splits", 1, MOST_SPLITS)
-        check_integer(0 if self.markov is None else self.markov, "markov", 0)
-        check_integer(self.rare, "rare", 0)
-        check_integer(self.exact_words, "exact_words", 0)
+        check_parameters(self)
+        options("hamming", "f1").check(self.chosen_loss, "loss")
 
     def learn(self, X: Any, Y: Any) -> None:
         """Read the grammar, and what features there are, off the trees."""

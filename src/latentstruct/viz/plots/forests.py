@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length
 from latentstruct.metrics.clusters import number_clusters
 from latentstruct.viz.plots.axes import new_axes
 from latentstruct.viz.plots.colours import SINGLE, WRONG, shade
@@ -56,8 +56,7 @@ def plot_forest(
     true_numbers = None if truth is None else _numbered(truth, "truth", len(numbers))
     links = check_graph(len(numbers), edges, "item")
     shown = [str(k) for k in range(len(numbers))] if names is None else [str(name) for name in names]
-    if len(shown) != len(numbers):
-        raise InputError(f"names has {len(shown)} entries for {len(numbers)} items; expected one for each: correct it")
+    check_length(shown, len(numbers), "names", "names")
     ax = new_axes(0.4 + HEIGHT_OF_ITEM * len(numbers)) if ax is None else ax
     _draw_arcs(ax, links, numbers, true_numbers)
     for k, (number, name) in enumerate(zip(numbers, shown, strict=True)):
@@ -89,8 +88,8 @@ def lettered_clusters(truth: Any) -> list[str]:
 def _numbered(clusters: Any, name: str, n_items: int | None = None) -> list[int]:
     """Return numbers from 0 of the clusters by first appearance, −1 for items that are alone."""
     found = number_clusters(clusters, name).tolist()
-    if n_items is not None and len(found) != n_items:
-        raise InputError(f"{name} has {len(found)} entries for {n_items} items; expected one for each: correct it")
+    if n_items is not None:
+        check_length(found, n_items, name, "labels")
     sizes = Counter(found)
     order = {cluster: k for k, cluster in enumerate(dict.fromkeys(c for c in found if sizes[c] > 1))}
     return [order.get(cluster, -1) for cluster in found]

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.lazy import csgraph, sparse
-from latentstruct.core.validation import array_of, check_lists, numbers_of
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import array_of, check_length, check_lists, finite_of
+from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import new_axes
 from latentstruct.viz.plots.colours import SINGLE, WRONG, shade
 from latentstruct.viz.plots.features import drawn_text
@@ -45,10 +45,7 @@ def lay_out_graph(n_nodes: int, edges: Any) -> NDArray[np.float64]:
     """
     pairs = check_graph(n_nodes, edges)
     if n_nodes > MOST_NODES:
-        raise InputError(
-            f"the graph has {n_nodes} nodes; expected at most {MOST_NODES}, as more cannot be told apart: give a part "
-            "of it, or places of your own"
-        )
+        raise InputError("n_nodes", n_nodes, f"at most {MOST_NODES}", "Draw a part of the graph, or set `places`.")
     if n_nodes < 3:
         return np.column_stack([np.arange(n_nodes, dtype=np.float64), np.zeros(n_nodes)])
     ones = np.ones(len(pairs))
@@ -104,13 +101,11 @@ def check_graph(n_nodes: int, edges: Any, what: str = "node") -> NDArray[np.int6
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(
-            f"edges has shape {pairs.shape} and type {pairs.dtype}; expected an integer array (E, 2): give each edge "
-            f"as the numbers of its two {what}s"
-        )
+        got, expected = f"{pairs.dtype} of shape {pairs.shape}", f"integers of shape (E, 2), two {what}s per edge"
+        raise InputError("edges", Description(got), expected)
     if pairs.min() < 0 or pairs.max() >= n_nodes:
         wrong = int(pairs.min() if pairs.min() < 0 else pairs.max())
-        raise InputError(f"edges has the {what} {wrong}; expected {what}s from 0 to {n_nodes - 1}: correct it")
+        raise InputError("edges", wrong, f"{what}s from 0 to {n_nodes - 1}")
     return pairs.astype(np.int64)
 
 
@@ -150,17 +145,12 @@ def plot_graph(
     check_lists(labels=labels)
     n_nodes = len(labels)
     if not n_nodes:
-        raise InputError("labels is empty; expected at least one node: give the label of each")
+        raise InputError("labels", labels, "at least one label")
     pairs = check_graph(n_nodes, edges)
     for name, given in (("truth", truth), ("hidden", hidden)):
-        if given is not None and len(given) != n_nodes:
-            raise InputError(f"{name} has {len(given)} entries for {n_nodes} nodes; expected one for each: correct it")
-    points = lay_out_graph(n_nodes, pairs) if places is None else numbers_of(places, "places")
-    if points.shape != (n_nodes, 2) or not np.isfinite(points).all():
-        raise InputError(
-            f"places has the shape {points.shape}; expected finite numbers ({n_nodes}, 2), x and y of each node: "
-            "correct it"
-        )
+        if given is not None:
+            check_length(given, n_nodes, name, "nodes")
+    points = lay_out_graph(n_nodes, pairs) if places is None else finite_of(places, "places", (n_nodes, 2), "x and y")
     square = np.zeros(n_nodes, dtype=bool) if hidden is None else np.asarray(hidden, dtype=bool)
     ax = new_axes(5.0) if ax is None else ax
     _draw_edges(ax, points, pairs)

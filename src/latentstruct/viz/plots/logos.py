@@ -41,7 +41,7 @@ def plot_logo(matrix: Any, background: Any = None, ax: "Axes | None" = None) -> 
     if background is not None:
         letters = check_probabilities(np.asarray(background)[None], "background", 1)[0]
         if (letters == 0).any():
-            raise InputError(f"background is {letters.tolist()}; expected values above 0: add pseudo-counts")
+            raise InputError("background", letters.tolist(), "probabilities above 0", "Add pseudocounts.")
     ax = new_axes() if ax is None else ax
     logarithms = np.log2(np.maximum(rows, 1e-300) / letters)
     bits = (rows * logarithms).sum(axis=1)

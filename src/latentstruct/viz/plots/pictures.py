@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.validation import check_lists, numbers_of
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, check_lists, finite_of, numbers_of
+from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import new_axes
 from latentstruct.viz.plots.colours import AGAINST, FOR, SINGLE
 from latentstruct.viz.plots.features import drawn_text
@@ -49,10 +49,8 @@ def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
     """
     cells = numbers_of(weights, "weights")
     if cells.ndim != 3 or 0 in cells.shape or not np.isfinite(cells).all():
-        raise InputError(
-            f"weights has the shape {cells.shape}; expected finite numbers (rows, columns, directions): reshape the "
-            "weights of the gradients, such as to (6, 6, 9)"
-        )
+        expected = "finite numbers of shape (rows, columns, directions)"
+        raise InputError("weights", Description(f"shape {cells.shape}"), expected)
     ax = new_axes(3.2) if ax is None else ax
     n_rows, n_columns, _ = cells.shape
     largest = float(np.abs(cells).max()) or 1.0
@@ -108,11 +106,9 @@ def plot_swatches(names: Sequence[str], colours: Sequence[tuple[int, int, int]],
         The axes drawn on.
     """
     check_lists(names=names, colours=colours)
-    if not len(names) or len(names) != len(colours):
-        raise InputError(
-            f"there are {len(colours)} colours for {len(names)} names; expected one for each, and at least one: give "
-            "as many of both"
-        )
+    if not len(names):
+        raise InputError("names", names, "at least one name")
+    check_length(colours, len(names), "colours", "colors")
     ax = new_axes(height_of_swatches(len(names))) if ax is None else ax
     n_columns = max(1, int(ax.figure.bbox.width / ax.figure.dpi / WIDTH_OF_SWATCH))
     for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
@@ -152,12 +148,7 @@ def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
     """
     from latentstruct.features.boxes import N_GEOMETRY, box_geometry
 
-    values = numbers_of(weights, "weights")
-    if values.shape != (N_GEOMETRY,) or not np.isfinite(values).all():
-        raise InputError(
-            f"weights has the shape {values.shape}; expected {N_GEOMETRY} finite numbers: give the weights of place "
-            "and size, which follow those of the gradients"
-        )
+    values = finite_of(weights, "weights", (N_GEOMETRY,), "the weights of place and size, which follow the gradients")
     ax = new_axes(2.2) if ax is None else ax
     width, height = PICTURE
     maps = [_scores_of_places(values, np.sqrt(share), box_geometry) for share in SHARES]
