@@ -214,7 +214,7 @@ def test_label_absent_from_a_fold():
     scores = cross_val_score(declared, X[order], Y[order], cv=folds, error_score="raise")
     # Each fold holds exactly the class that its training data lacks, so little can be right.
     assert (scores < 0.5).all()
-    with pytest.raises(InputError, match="unknown label 0: the known labels are 1, 2"):
+    with pytest.raises(InputError, match="`label` must be one of the known labels 1, 2"):
         cross_val_score(StructuralSVM(Multiclass()), X[order], Y[order], cv=folds, error_score="raise")
 
 
