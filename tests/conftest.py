@@ -5,13 +5,13 @@ from hypothesis import settings
 
 from latentstruct.core import oracles
 from latentstruct.parallel import threads as executors
-from latentstruct.progress import heartbeat as at_work
+from latentstruct.progress import heartbeat
 from latentstruct.viz.report import pictures
 
 # No test may depend on how busy the machine is: neither on the time of an example nor on remarks about slow commands.
 settings.register_profile("untimed", deadline=None, max_examples=50)
 settings.load_profile("untimed")
-at_work.SILENCE = 1e6
+heartbeat.SILENCE = 1e6
 # Plots for narrow screens take as long as the others: only tests of them draw both.
 pictures.NARROW_WIDTH = 100.0
 

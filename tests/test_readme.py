@@ -17,24 +17,22 @@ def empty_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_the_python_examples_run(tmp_path, capsys):
-    examples = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(examples) == 2
-    for code in examples:
-        exec(compile(code, "README.md", "exec"), {})
+def test_it_is_short():
+    assert len(README.splitlines()) <= 120
+
+
+def test_the_python_example_runs(tmp_path, capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {})
     assert (tmp_path / "model" / "model.json").exists()
-    shown = capsys.readouterr().out
-    assert "was planted" in shown
-    accuracies = [float(value) for value in re.findall(r"^accuracy (\S+)", shown, re.MULTILINE)]
-    motif, tagger = accuracies
-    assert motif >= 0.9
-    # Two labels by chance would be a third.
-    assert tagger >= 0.6
+    accuracy = re.search(r"^accuracy (\S+)", capsys.readouterr().out, re.MULTILINE)
+    # One of three labels by chance is a third.
+    assert float(accuracy[1]) >= 0.6
 
 
 def test_the_commands_run_in_an_empty_folder(tmp_path):
     commands = re.findall(r"^    (latentstruct .+)$", README, re.MULTILINE)
-    assert len(commands) >= 10
+    assert len(commands) >= 7
     for command in commands:
         run_line(command)
     assert (tmp_path / "motif.html").exists()

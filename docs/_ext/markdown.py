@@ -1,18 +1,10 @@
-"""Pages that are kept as Markdown at the root of the repository, taken over into the documentation."""
+"""The changelog, which is Markdown at the root of the repository, as a page of the documentation."""
 
 import re
 from pathlib import Path
 from typing import Any
 
 UNDERLINES = {2: "-", 3: "~"}
-
-
-def section(text: str, title: str) -> str:
-    """Return what stands below a heading of the second level."""
-    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
-    if found is None:
-        raise ValueError(f"there is no heading '## {title}': name one that is there")
-    return found[1].strip() + "\n"
 
 
 def to_rst(text: str) -> str:
@@ -36,13 +28,10 @@ def _write(app: Any) -> None:
     root, folder = Path(app.confdir).parent, Path(app.confdir) / "generated"
     folder.mkdir(exist_ok=True)
     changes = (root / "CHANGELOG.md").read_text(encoding="utf-8").split("\n", 1)[1]
-    limits = section((root / "README.md").read_text(encoding="utf-8"), "Limits")
-    limits = "\n".join(line for line in limits.splitlines() if not line.startswith("BSD 3-Clause"))
-    for name, text in (("changelog", changes), ("limits", limits)):
-        (folder / f"{name}.txt").write_text(to_rst(text), encoding="utf-8")
+    (folder / "changelog.txt").write_text(to_rst(changes), encoding="utf-8")
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Write both when the build begins."""
+    """Write it when the build begins."""
     app.connect("builder-inited", _write)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

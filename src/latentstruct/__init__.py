@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from latentstruct.data.trees import Tree
     from latentstruct.estimators import *  # noqa: F403
     from latentstruct.estimators.paths import GroupNormPath, groupnorm_path
+    from latentstruct.estimators.regularization import RegularizationPath, regularization_path
     from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError, InputError
     from latentstruct.features.boxes import BoxFeatures
     from latentstruct.features.pairs import pair_feature_names, pair_features
@@ -42,6 +43,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "data.trees": ("Tree",),
         "estimators": estimators.__all__,
         "estimators.paths": ("GroupNormPath", "groupnorm_path"),
+        "estimators.regularization": ("RegularizationPath", "regularization_path"),
         "exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),
         "features.boxes": ("BoxFeatures",),
         "features.pairs": ("pair_feature_names", "pair_features"),

@@ -92,7 +92,7 @@ def test_from_training_to_evaluation(name, mode, features, train, tmp_path):
     assert (known["mode"], known["features"], known["n_examples"]) == (mode, features, 12)
     assert (known["gap_open"], known["objective"]) == (result["gap_open"], result["objective"])
     assert known["substitutions"][0]["score"] > 0
-    assert ("left out here" in (out / "matrix.txt").read_text()) == (features != "simple")
+    assert ("not in this matrix" in (out / "matrix.txt").read_text()) == (features != "simple")
     shown = [run("evaluate", out, test).stdout, run("info", out).stdout]
     assert "Q4" in shown[0]
     assert "strongest substitutions" in shown[1]
@@ -154,21 +154,22 @@ def test_tracks_beside_the_data(train, tmp_path):
     args = ("train", "align", train, "-C", 1, "--features", "anova2", "-o", out)
     assert "--derived" not in run(*args, "--structure", states).stderr
     assert json.loads(run("info", out, "--json").stdout)["tracks"] == ["structure"]
-    message = fail("evaluate", out, train)
-    assert f"expected it in the file {train}.structure: put it there" in message
-    assert "give FILE in place of -, and FILE.structure" in fail("predict", out, "-", stdin=train.read_text())
-    assert "- is given twice" in fail("train", "align", "-", "--structure", "-", "-o", out, stdin=train.read_text())
+    assert f"{train}.structure" in fail("evaluate", out, train)
+    assert "DATA must be a file with the" in fail("predict", out, "-", stdin=train.read_text())
+    assert "--structure must be a file" in fail(
+        "train", "align", "-", "--structure", "-", "-o", out, stdin=train.read_text()
+    )
     beside = tmp_path / "train.fa.structure"
     states.rename(beside)
     assert f"read structure from {beside}" in run(*args).stderr
     assert json.loads(run("evaluate", out, train, "--json").stdout)["q"]["0"] > 0.5
-    assert "which would be lost" in fail("predict", out, train, "-o", beside)
+    assert "--output must be another file than the" in fail("predict", out, train, "-o", beside)
     beside.write_text(beside.read_text().replace(">p3b\n", ">p3b\nH", 1))
-    assert "the record 'p3b' has" in fail("predict", out, train)
+    assert "expected 15, one per letter of" in fail("predict", out, train)
     beside.write_text(">p0a\nHH\n")
-    assert "the record 'p0a' has 2 characters" in fail(*args)
+    assert "expected 17, one per letter of" in fail(*args)
     beside.write_text(">other\nHH\n")
-    assert "has no record 'p0a'; expected the structure of every sequence" in fail(*args)
+    assert "expected a record 'p0a', the structure" in fail(*args)
 
 
 @pytest.mark.parametrize(
@@ -176,10 +177,10 @@ def test_tracks_beside_the_data(train, tmp_path):
     [
         (">a\nAC\n>b\nA\n", [], "{data}:3: the row of 'b' has 1 columns; expected 2"),
         (">a\nAC\n", [], "{data}:1: the sequence 'a' has no partner"),
-        (">a\nAU\n>b\nAU\n", [], "{data}: letter 2 of the sequence 'a' is 'U'; expected amino acids"),
+        (">a\nAU\n>b\nAU\n", [], "{data}, letter 2 of the sequence 'a': expected an amino acid"),
         ("", [], "{data} holds no sequences"),
         (">a\nAC\n>b\nAC\n", ["-C", 0], "-C must be"),
-        (">a\nAC\n>b\nAC\n", ["--features", "anova2"], "give --structure or --accessibility, or --derived"),
+        (">a\nAC\n>b\nAC\n", ["--features", "anova2"], "anova2"),
     ],
 )
 def test_bad_training_data(text, options, message, tmp_path):
@@ -193,8 +194,8 @@ def test_data_that_do_not_fit_the_model(model, train, tmp_path):
     strange = tmp_path / "strange.fa"
     strange.write_text(">a\nAC\n>b\nAO\n")
     for command in ("predict", "evaluate"):
-        assert f"{strange}: letter 2 of the sequence 'b' is 'O'" in fail(command, model, strange)
-    assert "DATA is missing" in fail("evaluate", model)
+        assert f"{strange}, letter 2 of the sequence 'b': expected an amino acid" in fail(command, model, strange)
+    assert "DATA must be given" in fail("evaluate", model)
     assert "cannot be written" in fail("predict", model, train, "-o", tmp_path / "none" / "out.fa")
 
 
@@ -205,7 +206,7 @@ def test_damaged_record(field, value, model, train):
     content["extra"][field] = value
     settings.write_text(json.dumps(content))
     for args in (("predict", model, train), ("evaluate", model, train), ("info", model)):
-        assert "is damaged" in fail(*args)
+        assert "expected a complete model" in fail(*args)
 
 
 def test_interrupted_training_is_saved(tmp_path):

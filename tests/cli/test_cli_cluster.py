@@ -109,14 +109,18 @@ def test_bad_files(text, message, tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("group,x\na,1\n", [], "has no column cluster"),
+        ("group,x\na,1\n", [], "expected a column cluster"),
         (
             "group,cluster,x\na,1,1\na,2,2\n",
             ["--relations", "sum"],
-            "--relations is 'sum'; expected some of difference",
+            "--relations must be some of difference, product",
         ),
-        ("group,cluster,x\na,1,1\na,2,2\n", ["--relations", "cosine,cosine"], "each once"),
-        ("group,cluster,x\na,1,1\nb,2,2\n", [], "has a single item; expected pairs to learn from"),
+        (
+            "group,cluster,x\na,1,1\na,2,2\n",
+            ["--relations", "cosine,cosine"],
+            "--relations must be some of difference, product",
+        ),
+        ("group,cluster,x\na,1,1\nb,2,2\n", [], "expected groups with pairs"),
         ("group,cluster,x\na,1,1e300\na,2,-1e300\n", [], "group 'a': items has values up to 1e+300, too large"),
         ("group,cluster,x\na,1,1\na,2,2\n", ["-C", 0], "-C must be"),
     ],
@@ -131,4 +135,4 @@ def test_prediction_needs_the_same_features(tmp_path):
     train, other = write_items(tmp_path / "train.csv", 3), tmp_path / "other.csv"
     run("train", "cluster", train, "-o", tmp_path / "model", "--quiet")
     other.write_text("group,x\na,1\n")
-    assert "has the features x; expected a, b, noise in this order" in fail("predict", tmp_path / "model", other)
+    assert "expected the features a, b, noise" in fail("predict", tmp_path / "model", other)

@@ -259,17 +259,23 @@ def test_boxes_are_compared_with_the_middle(model, test_data, tmp_path):
     assert scores["middle"] == pytest.approx({"corloc": (expected >= 0.5).mean(), "mean_overlap": expected.mean()})
     assert scores["mean_overlap"] == pytest.approx(np.mean([one["mean_overlap"] for one in scores["classes"]]))
     assert scores["commonest"] == 0.5
-    assert "not better than this guess" not in run("evaluate", model, images, labels).stdout
+    assert "the predictions are not better" not in run("evaluate", model, images, labels).stdout
     in_middle = write_table(tmp_path / "middle.csv", [[*row[:2], *middle[0]] for row in read_rows(labels)])
-    assert "not better than this guess" in run("evaluate", model, images, in_middle).stdout
+    assert "the predictions are not better" in run("evaluate", model, images, in_middle).stdout
 
 
 def test_info_and_scores_as_text(model, test_data):
     text = run("info", model).stdout
-    for shown in ("ModLat on Detection", "2 labels", "cross, diamond", "at most 60 an image", "loss of boxes  overlap"):
+    for shown in (
+        "ModLat on Detection",
+        "2 labels",
+        "cross, diamond",
+        "at most 60 per image",
+        "loss of boxes  overlap",
+    ):
         assert shown in text
     text = run("evaluate", model, *test_data).stdout
-    for shown in ("10, 10 with true boxes", "labels right", "CorLoc", "0/1 loss", "overlap loss", "taken for"):
+    for shown in ("10, 10 with true boxes", "label accuracy", "CorLoc", "0/1 loss", "overlap loss", "confusion matrix"):
         assert shown in text
 
 
@@ -292,9 +298,9 @@ def test_features_are_kept_where_asked(data, tmp_path, monkeypatch):
     run(*args, *limits)
     assert len(list((tmp_path / "user" / "latentstruct" / "boxes").rglob("*.*"))) == 16
     run(*args, *limits, "--no-cache")
-    assert "--cache and --no-cache are both given" in fail(*args, "--no-cache", "--cache", tmp_path / "kept")
+    assert "--no-cache must be left out with --cache" in fail(*args, "--no-cache", "--cache", tmp_path / "kept")
     (tmp_path / "file").write_text("mine")
-    assert "file is a file, but features are kept in a folder" in fail(*args, "--cache", tmp_path / "file")
+    assert "--cache must be a folder" in fail(*args, "--cache", tmp_path / "file")
 
 
 def test_place_of_the_cache(monkeypatch, tmp_path):
@@ -310,8 +316,8 @@ def test_training_goes_on_where_no_cache_can_be_made(data, tmp_path, monkeypatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     args = ("train", "detect", data[0], data[1], "-o", tmp_path / "model", "--boxes", 60)
     result = run(*args, "--max-rounds", 1)
-    assert "features are not kept for the next training: " in result.stderr
-    assert "choose another name with --cache" in result.stderr
+    assert "features are not stored for the next training: " in result.stderr
+    assert "--cache must be a folder" in result.stderr
 
 
 # Mistakes
@@ -355,22 +361,16 @@ def empty_box(images, labels):
     write_table(labels, [[*row[:2], 30, 10, 30, 20] if row[0] == "p3.png" else row for row in read_rows(labels)])
 
 
-BAD = {
-    spoil_image: "p3.png cannot be read",
-    remove_image: "copied.csv:5: there is no image p3.png in",
-    remove_label: "p3.png has no label in",
-    add_second_label: "copied.csv:5: p3.png has 2 labels ('diamond, cross'); expected one",
-    move_box: "copied.csv:5: p3.png has the box (30.0, 10.0, 90.0, 20.0) (x0, y0, x1, y1); expected it within",
-    empty_box: "p3.png has the box (30.0, 10.0, 30.0, 20.0), which is empty",
-}
+BAD = (spoil_image, remove_image, remove_label, add_second_label, move_box, empty_box)
 
 
 @pytest.mark.parametrize("spoil", BAD)
 def test_one_bad_image_stops_the_work(spoil, copied, tmp_path, untrained):
     spoil(*copied)
-    message = fail(*train(copied, tmp_path))
-    assert BAD[spoil] in message
-    assert message.endswith(", or go on without it with --skip-bad")
+    (said,), message = last(*train(copied, tmp_path))
+    assert said.startswith("bad: ")
+    assert "p3.png" in said
+    assert message.endswith("--skip-bad.")
     assert not (tmp_path / "model").exists()
 
 
@@ -379,10 +379,10 @@ def test_one_bad_image_is_left_out(spoil, copied, model, tmp_path):
     spoil(*copied)
     result = run(*train(copied, tmp_path, "--skip-bad", "--max-rounds", 1, "--json"))
     assert f"left out: {copied[0] if spoil in (spoil_image, remove_label) else copied[1]}" in result.stderr
-    assert BAD[spoil] in result.stderr
+    assert "p3.png" in result.stderr
     assert json.loads(result.stdout)["n_examples"] == 15
     assert json.loads(run("info", tmp_path / "model", "--json").stdout)["n_left_out"] == 1
-    assert BAD[spoil] in fail("evaluate", model, *copied)
+    assert "p3.png" in last("evaluate", model, *copied)[0][0]
     scores = scores_of(model, *copied, "--skip-bad")
     assert (scores["n_examples"], scores["n_left_out"]) == (15, 1)
 
@@ -394,13 +394,13 @@ def test_many_bad_images_are_all_told(copied, tmp_path, untrained):
     (images / "p7.png").write_bytes(b"no image")
     said, message = last(*train(copied, tmp_path))
     assert [line.split(":")[0] for line in said] == ["bad"] * 3
-    assert "3 images or labels of" in message
-    assert "and 13 images can: mend them, or go on without them with --skip-bad" in message
+    assert "got 3 that cannot be used" in message
+    assert "and 13 that can" in message
     for path in images.iterdir():
         path.write_bytes(b"")
     said, message = last(*train(copied, tmp_path, "--skip-bad"))
     assert len(said) == 16
-    assert "has no image that can be used" in message
+    assert "expected images that can be used, got none" in message
 
 
 def test_a_long_list_is_cut(data, tmp_path, untrained):
@@ -409,12 +409,12 @@ def test_a_long_list_is_cut(data, tmp_path, untrained):
     said, message = last(*train((data[0], labels), tmp_path))
     assert len(said) == 21
     assert said[-1] == "… and 10 more"
-    assert "30 images or labels" in message
+    assert "got 30 that cannot be used" in message
 
 
 def test_bad_images_in_predictions(model, copied, tmp_path):
     spoil_image(*copied)
-    assert "p3.png cannot be read" in fail("predict", model, copied[0], "-o", tmp_path / "out")
+    assert "p3.png" in last("predict", model, copied[0], "-o", tmp_path / "out")[0][0]
     assert not (tmp_path / "out").exists()
     result = run("predict", model, copied[0], "-o", tmp_path / "out", "--skip-bad")
     assert result.stderr.startswith("left out: ")
@@ -423,8 +423,9 @@ def test_bad_images_in_predictions(model, copied, tmp_path):
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.name != "detect"], ids=lambda kind: kind.name)
 def test_other_kinds_leave_nothing_out(kind):
-    with pytest.raises(InputError, match=f"a {kind.name} model does not leave anything out: leave --skip-bad out"):
-        kind.check_flags({"skip_bad": True})
+    with pytest.raises(InputError, match=f"left out for a {kind.name} model") as caught:
+        kind.check_flags(["skip_bad"])
+    assert caught.value.parameter == "skip_bad"
 
 
 @pytest.mark.parametrize(
@@ -457,10 +458,10 @@ def test_labels_that_may_be_misspelt_are_told_of(wrong, data, tmp_path):
     options = [option for option in OPTIONS if option != "--quiet"]
     told = run("train", "detect", data[0], labels, "-o", tmp_path / "m", *options, "--max-rounds", 1).stderr
     assert f"of 3 labels: {wrong} 1, diamond 7, cross 8" in told
-    assert told.count("are taken for different things") == 1
-    assert f"1 of the images has the label '{wrong}' and 7 'diamond'" in told
+    assert told.count("misspelled?") == 1
+    assert f"the label '{wrong}' for 1 image and 'diamond' for 7" in told
     result = run("train", "detect", *data, "-o", tmp_path / "m", *OPTIONS, "--max-rounds", 1)
-    assert "different things" not in result.stderr
+    assert "misspelled" not in result.stderr
 
 
 def test_labels_in_the_place_of_images(data, tmp_path, untrained):
@@ -472,8 +473,8 @@ def test_labels_in_the_place_of_images(data, tmp_path, untrained):
 def test_one_class_only(data, tmp_path, untrained):
     labels = write_table(tmp_path / "l.csv", [[row[0], "cross", "", "", "", ""] for row in read_rows(data[1])])
     message = fail(*train((data[0], labels), tmp_path))
-    assert "all 16 images have the label 'cross' in" in message
-    assert "expected at least 2 different labels" in message
+    assert "expected at least 2 labels" in message
+    assert "expected at least 2 labels" in message
 
 
 def test_annotations_of_other_images(data, tmp_path, untrained):
@@ -501,7 +502,7 @@ def test_places_that_do_not_exist(data, tmp_path, untrained):
     ("options", "message"),
     [
         (("-C", 0), "-C must be"),
-        (("--model", "latent", "--loss", "overlap"), "--loss is overlap, but --model latent does not compare boxes"),
+        (("--model", "latent", "--loss", "overlap"), "--loss must be left out for --model"),
     ],
 )
 def test_bad_options(data, tmp_path, options, message):
@@ -512,17 +513,19 @@ def test_bad_options(data, tmp_path, options, message):
 def test_held_out_data_are_checked_before_training(data, copied, tmp_path, untrained):
     images, labels = copied
     write_table(labels, [[row[0], "stars", *row[2:]] if row[0] == "p3.png" else row for row in read_rows(labels)])
-    assert "p3.png has the unknown label 'stars'; expected one of cross, diamond" in fail(
+    assert "expected a label of the model" in fail(
         *train(data, tmp_path, "--valid", copied[0], "--valid-labels", copied[1])
     )
     spoil_image(images, labels)
-    assert "p3.png cannot be read" in fail(*train(data, tmp_path, "--valid", copied[0], "--valid-labels", copied[1]))
+    assert "expected images and labels" in fail(
+        *train(data, tmp_path, "--valid", copied[0], "--valid-labels", copied[1])
+    )
 
 
 def test_labels_a_model_does_not_know(model, copied):
     images, labels = copied
     write_table(labels, [[row[0], "stars", *row[2:]] if row[0] == "p3.png" else row for row in read_rows(labels)])
-    assert "p3.png has the unknown label 'stars'" in fail("evaluate", model, images, labels)
+    assert "expected a label of the model" in fail("evaluate", model, images, labels)
     scores = scores_of(model, images, labels, "--allow-unknown")
     (stars,) = (one for one in scores["classes"] if one["label"] == "stars")
     assert (stars["n_true"], stars["n_predicted"], stars["accuracy"]) == (1, 0, 0.0)
@@ -530,13 +533,13 @@ def test_labels_a_model_does_not_know(model, copied):
 
 def test_places_of_predictions_are_checked(model, test_data, tmp_path):
     images, labels = test_data
-    assert "expected a folder for boxes and pictures: name it with -o" in fail("predict", model, images)
-    assert "holds other files and no predictions.json" in fail("predict", model, images, "-o", images)
-    assert "holds other files and no cases.tsv" in fail("evaluate", model, images, labels, "--pictures", images)
+    assert "--output must be a folder for boxes" in fail("predict", model, images)
+    assert "--output must be a new or empty" in fail("predict", model, images, "-o", images)
+    assert "--pictures must be a new or empty" in fail("evaluate", model, images, labels, "--pictures", images)
     (tmp_path / "file").write_text("mine")
     assert "is a file" in fail("predict", model, images, "-o", tmp_path / "file")
-    assert "does not hold labels.csv, and LABELS is not given; expected one of both" in fail("evaluate", model, images)
-    assert "is not evaluated with --sites" in fail("evaluate", model, images, labels, "--sites", "x")
+    assert "LABELS must be given if DATA" in fail("evaluate", model, images)
+    assert "--sites must be left out for a" in fail("evaluate", model, images, labels, "--sites", "x")
 
 
 @pytest.mark.parametrize(
@@ -549,8 +552,8 @@ def test_damaged_record(field, value, model, test_data, tmp_path):
     content["extra"][field] = value
     (tmp_path / "model.json").write_text(json.dumps(content))
     message = fail("evaluate", tmp_path, *test_data)
-    assert "is damaged" in message
-    assert message.count("train again") == 1
+    assert "expected a complete model" in message
+    assert message.count("Train again") == 1
 
 
 def test_features_of_another_model(model, test_data, tmp_path):

@@ -129,14 +129,14 @@ TWO = '{"documents": [{"text": "a", "subtopics": [1]}, {"text": "b", "subtopics"
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        (TWO, ["--k", 3], "{data}: the query 1 has 2 documents, but 3 are to be chosen"),
-        ('{"documents": [{"text": "a"}]}', ["--k", 1], "no document of the query 1 has subtopics"),
-        ('{"documents": [{"text": "a", "subtopics": []}]}', ["--k", 1], "no document has a subtopic"),
-        (TWO, ["--k", 1, "--levels", "a"], "--levels is 'a'; expected ascending numbers of at least 0"),
-        (TWO, ["--k", 1, "--levels", "2,1"], "--levels is '2,1'; expected ascending numbers of at least 0"),
-        (TWO, ["--k", 1, "--levels", "0,nan"], "--levels is '0,nan'"),
-        (TWO, ["--k", 1, "--levels", "0,inf"], "--levels is '0,inf'"),
-        (TWO, ["--k", 1, "--levels=-1,2"], "--levels is '-1,2'"),
+        (TWO, ["--k", 3], "{data}, query 1: expected at least 3, got 2 documents"),
+        ('{"documents": [{"text": "a"}]}', ["--k", 1], "expected subtopics of the documents, which"),
+        ('{"documents": [{"text": "a", "subtopics": []}]}', ["--k", 1], "subtopic"),
+        (TWO, ["--k", 1, "--levels", "a"], "--levels must be increasing numbers of at"),
+        (TWO, ["--k", 1, "--levels", "2,1"], "--levels must be increasing numbers of at"),
+        (TWO, ["--k", 1, "--levels", "0,nan"], "--levels must be increasing numbers of at"),
+        (TWO, ["--k", 1, "--levels", "0,inf"], "--levels must be increasing numbers of at"),
+        (TWO, ["--k", 1, "--levels=-1,2"], "--levels must be increasing numbers of at"),
         (
             TWO.replace('"text": "a"', '"id": 1, "text": "a"'),
             ["--k", 1],
@@ -155,5 +155,5 @@ def test_bad_training(text, options, message, tmp_path):
 def test_prediction_needs_enough_documents(model, tmp_path):
     short = tmp_path / "short.jsonl"
     short.write_text(TWO)
-    assert "has 2 documents, but 3 are to be chosen" in fail("predict", model, short)
-    assert "has 2 documents, but 3 are to be chosen" in fail("evaluate", model, short)
+    assert "expected at least 3" in fail("predict", model, short)
+    assert "expected at least 3" in fail("evaluate", model, short)

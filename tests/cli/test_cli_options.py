@@ -5,9 +5,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import typer
 
 from command import fail, run
 from latentstruct.cli import kinds
+from latentstruct.cli.commands import train_commands
+from latentstruct.cli.common import reported_errors, say_warnings
+from latentstruct.cli.grammar import option_namer
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import KINDS
 from latentstruct.exceptions import InputError
@@ -29,12 +33,12 @@ def test_every_folder_of_kinds_is_registered_and_whole():
 def test_standard_input_is_refused_where_it_is_given_twice(kind, tmp_path):
     files = OTHER_FILES.get(kind, ("-", "--valid", "-"))
     line = fail("train", kind, *files, "-o", tmp_path / "model", stdin="")
-    assert "- is given twice; expected it once" in line
+    assert "must be a file, got '-'" in line
     assert not (tmp_path / "model").exists()
 
 
 def test_evaluation_reads_standard_input_once():
-    with pytest.raises(InputError, match="- is given twice"):
+    with pytest.raises(InputError, match="can be read only once"):
         HeldOut(positive="-", negative="-").check(KINDS["motif"])
     HeldOut(positive="-", negative="some.fa").check(KINDS["motif"])
 
@@ -42,4 +46,27 @@ def test_evaluation_reads_standard_input_once():
 @pytest.mark.parametrize("kind", ["chain", "cluster", "coreference", "graph", "parse", "rank"])
 def test_the_help_names_both_meanings_of_tol(kind):
     shown = " ".join(re.sub(r"[│|]", " ", run("train", kind, "--help").stdout).split())
-    assert "Relative gap to certify; latent: stop when a round lowers the objective by a smaller share." in shown
+    assert (
+        "Relative gap to certify; latent: stop when an iteration lowers the objective by a smaller fraction." in shown
+    )
+
+
+def test_errors_and_warnings_name_the_option_that_sets_a_parameter(capsys):
+    def option_name(parameter):
+        return {"n_jobs": "--jobs", "k": "--k"}.get(parameter)
+
+    with reported_errors(option_name):
+        say_warnings(["lower `k` or `C`"])
+    with pytest.raises(typer.Exit), reported_errors(option_name):
+        raise InputError("n_jobs", 0, "positive, or `k`", "See `X[3]`.")
+    warned, refused = capsys.readouterr().err.splitlines()
+    assert warned == "warning: lower --k or `C`"
+    assert refused == "error: --jobs must be positive, or --k, got 0. See `X[3]`."
+
+
+def test_library_parameters_are_mapped_to_the_options_that_set_them():
+    for name, parameter, option in (("chain", "n_jobs", "--jobs"), ("motif", "init", "--start"), ("rank", "k", "--k")):
+        name_of = option_namer(train_commands()[name])
+        assert name_of(parameter) == option
+        assert name_of("no_such_parameter") is None
+    assert option_namer(train_commands()["chain"])("data") == "DATA"

@@ -101,7 +101,7 @@ def test_from_training_to_evaluation(options, estimator, train, test, tmp_path):
 
 def test_scores_and_model_in_words(model, test):
     shown = run("evaluate", model, test).stdout
-    for text in ("10, ", "wholly right", "with the right tag", "constituents a sentence", "all, unlabelled", "NP"):
+    for text in ("10, ", "fully correct", "with the correct tag", "constituents a sentence", "all, unlabelled", "NP"):
         assert text in shown
     described = run("info", model, "--top", 5).stdout
     assert "strongest rules" in described
@@ -167,10 +167,10 @@ def test_rarer_labels_are_told_of(tmp_path):
         ("(S (N a a))\n", [], "{data}:1: found 'a' after 'a' in (N; expected one word in a bracket"),
         ("a dog\n", [], "{data}:1: found 'a' outside all brackets"),
         ("", [], "{data}:1: found no tree"),
-        ("(S (N a) (N b))", ["--max-length", 1], "the shortest sentence of {data} has 2 words"),
-        ("(S (N a) (N b))", ["--splits", 2], "--splits is 2, but --model svm has no variants"),
-        ("(S (N a) (N b))", ["--restarts", 2, "--model", "crf"], "all starts of --model crf end alike"),
-        ("(S (N a) (N b))", ["--loss", "f1", "--model", "crf"], "--loss is f1, but --model crf has no loss"),
+        ("(S (N a) (N b))", ["--max-length", 1], "--max-length must be at least 2, the shortest sentence of {data}"),
+        ("(S (N a) (N b))", ["--splits", 2], "--splits must be left out for --model"),
+        ("(S (N a) (N b))", ["--restarts", 2, "--model", "crf"], "--restarts must be left out for --model"),
+        ("(S (N a) (N b))", ["--loss", "f1", "--model", "crf"], "--loss must be left out for --model"),
         ("(S (N a) (N b))", ["--splits", 9, "--model", "latent"], "splits must be an integer from 1 to 8, got 9"),
         ("(S (N a) (N b))", ["-C", 0], "-C must be a finite number above 0"),
     ],
@@ -191,7 +191,7 @@ def test_lemmas_and_latin_1(tmp_path):
     assert run("predict", out, data).stdout.splitlines()[0] == "(S (N él) (V ve))"
     assert "is not UTF-8" in fail("train", "parse", data, "--lemmas", "-o", tmp_path / "other")
     unasked = fail("train", "parse", data, "--encoding", "latin-1", "-o", tmp_path / "other")
-    assert unasked.endswith("or train with --lemmas if these are such")
+    assert "lemmas" in unasked
 
 
 def test_plain_labels_are_kept_for_later(tmp_path):
@@ -248,8 +248,8 @@ def test_data_that_do_not_fit_the_model(folder, train, test, tmp_path):
     plain = tmp_path / "plain.txt"
     plain.write_text("the dog\n")
     assert f"{plain}:1: found 'the'; expected a word and its tag" in fail("predict", out, plain)
-    assert "a parse model is not evaluated with --positive" in fail("evaluate", out, test, "--positive", test)
-    assert "DATA is missing: give one file of trees" in fail("evaluate", out)
+    assert "--positive must be left out for a" in fail("evaluate", out, test, "--positive", test)
+    assert "DATA must be given" in fail("evaluate", out)
     mixed = "the/D dog/N\n(S (N a))\n"
     assert "<stdin>:2: found the tree '(S (N a))'; expected a sentence" in fail("predict", out, "-", stdin=mixed)
     # Standard input has no name, so its first line tells trees from sentences.
@@ -266,7 +266,7 @@ def test_data_that_do_not_fit_the_model(folder, train, test, tmp_path):
 def test_damaged_record(field, value, model, test, tmp_path):
     copy = copied(model, tmp_path / "model", lambda record: record.update({field: value}))
     for args in (("predict", copy, test), ("evaluate", copy, test), ("info", copy)):
-        assert "is damaged" in fail(*args)
+        assert "expected a complete model" in fail(*args)
 
 
 def test_interrupted_training_is_saved(tmp_path):

@@ -94,7 +94,7 @@ def test_queries_without_relevant_documents(train, tmp_path):
     mixed = tmp_path / "mixed.txt"
     mixed.write_text(train.read_text() + "0 qid:x 1:1\n0 qid:x 2:1\n0 qid:x 3:1\n")
     result = run("train", "rank", mixed, "--k", 3, "-o", tmp_path / "model")
-    assert "1 of 31 queries have 3 documents at most" in result.stderr
+    assert "1 of 31 queries have at most 3 documents" in result.stderr
     scores = json.loads(run("evaluate", tmp_path / "model", mixed, "--json").stdout)
     assert (scores["n_examples"], scores["n_without_relevant"]) == (31, 1)
     assert "31, 1 without a relevant document" in run("evaluate", tmp_path / "model", mixed).stdout
@@ -104,7 +104,7 @@ def test_queries_without_relevant_documents(train, tmp_path):
     ("text", "options", "message"),
     [
         ("0 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 1], "none of the 2 documents in Y is relevant"),
-        ("1 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 2], "no query of {data} has more than 2 documents"),
+        ("1 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 2], "--k must be less than 2"),
         ("1 qid:1 1:1\n0 1:2\n", [], "{data}:2: found '1:2' after the grade"),
         ("1 qid:1 1:1\n0 qid:2 1:1\n1 qid:1 1:1\n", [], "{data}:3: "),
         ("-1 qid:1 1:1\n", [], "{data}:1: found '-1' where the grade"),
@@ -112,7 +112,7 @@ def test_queries_without_relevant_documents(train, tmp_path):
         ("1 qid:1 2:1 1:1\n", [], "{data}:1: "),
         ("", [], "found no document"),
         ("1 qid:1\n", [], "found no feature in any line; expected index:value pairs: give the features"),
-        ("1 qid:1 0:1\n", [], "number the features from 1, or, for classes, train with --zero-based"),
+        ("1 qid:1 0:1\n", [], "at least 1"),
         ("1 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 1, "-C", 0], "C must be"),
         ("1 qid:1 1:1\n1 qid:1 1:2\n", ["--model", "pairwise"], "pair"),
     ],
@@ -130,9 +130,9 @@ def test_data_that_do_not_fit_the_model(model, train, tmp_path):
     for command in ("predict", "evaluate"):
         message = fail(command, model, wide)
         assert f"{wide}:1: " in message
-        assert message.endswith("expected at most 3: remove the feature, or train on data that has it")
-    assert "a rank model is not evaluated with --positive" in fail("evaluate", model, train, "--positive", train)
-    assert "DATA is missing" in fail("evaluate", model)
+        assert "at most 3" in message
+    assert "--positive must be left out for a" in fail("evaluate", model, train, "--positive", train)
+    assert "DATA must be given" in fail("evaluate", model)
     assert "cannot be written" in fail("predict", model, train, "-o", tmp_path / "none" / "scores.txt")
 
 
@@ -143,7 +143,7 @@ def test_damaged_record(field, value, model, train):
     content["extra"][field] = value
     settings.write_text(json.dumps(content))
     for args in (("predict", model, train), ("evaluate", model, train), ("info", model)):
-        assert "is damaged" in fail(*args)
+        assert "expected a complete model" in fail(*args)
 
 
 def test_weights_that_stay_zero_are_told(tmp_path):
@@ -151,7 +151,7 @@ def test_weights_that_stay_zero_are_told(tmp_path):
     data.write_text("".join(f"{grade} qid:{query} 1:1\n" for query in range(3) for grade in (1, 0, 0)))
     told = run("train", "rank", data, "--k", 1, "-o", tmp_path / "model", "--quiet").stderr
     assert told.startswith("warning: training ended at w = 0")
-    assert told.endswith("; try a larger -C or, for a motif, more --restarts or another --start\n")
+    assert told.endswith("or a larger C\n")
 
 
 def test_interrupted_training_is_saved(tmp_path):

@@ -29,13 +29,13 @@ def weights(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--jobs", "0"], "--jobs is 0"),
-        (["--cache-mb", "-1"], "--cache-mb must be a number above 0, found -1"),
-        (["--checkpoint-every", "5"], "--checkpoint is missing"),
-        (["--checkpoint", "x", "--checkpoint-every", "nan"], "found nan"),
-        (["--scheduler", "tcp://localhost:1"], "--executor is missing"),
+        (["--jobs", "0"], "--jobs must be a positive integer, or"),
+        (["--cache-mb", "-1"], "--cache-mb must be a number above 0"),
+        (["--checkpoint-every", "5"], "--checkpoint must be given with --checkpoint-every"),
+        (["--checkpoint", "x", "--checkpoint-every", "nan"], "--checkpoint-every must be a number of at"),
+        (["--scheduler", "tcp://localhost:1"], "--executor must be given with --scheduler"),
         (["--executor", "spark"], "dask"),
-        (["--model", "perceptron", "--cache-mb", "5"], "StructuredPerceptron has no use for it"),
+        (["--model", "perceptron", "--cache-mb", "5"], "--cache-mb must be left out for StructuredPerceptron"),
         (["--checkpoint", "missing/x.ckpt"], "missing"),
     ],
 )
@@ -57,7 +57,7 @@ def test_a_training_goes_on_from_its_checkpoint(words, tmp_path):
     run(*common, "-o", tmp_path / "half", "-q", "--max-rounds", "2", *checkpoint)
     assert not np.array_equal(weights(tmp_path / "half"), weights(tmp_path / "whole"))
     told = run(*common, "-o", tmp_path / "rest", *checkpoint).stderr
-    assert f"going on from {tmp_path / 'run.ckpt'}" in " ".join(told.split())
+    assert f"resuming from {tmp_path / 'run.ckpt'}" in " ".join(told.split())
     assert np.array_equal(weights(tmp_path / "rest"), weights(tmp_path / "whole"))
     refused = fail(*common, "-o", tmp_path / "other", "-q", "-C", "2", *checkpoint)
     assert "run.ckpt" in refused

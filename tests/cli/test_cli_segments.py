@@ -76,15 +76,21 @@ def test_the_longest_span_is_a_limit(data, tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"tokens": []}', "the sentence has no tokens; expected some: remove the line"),
-        ('{"tokens": ["a"]}', "the spans are missing; expected a list of them"),
-        ('{"tokens": ["a"], "spans": [[0, 2, "X"]]}', "the span from 0 to 2 is empty, overlaps another one or leaves"),
-        ('{"tokens": ["a"], "spans": [[0, 1, "X"], [0, 1, "Y"]]}', "overlaps another one"),
-        ('{"tokens": ["a"], "spans": [[0, 1, "O"]]}', "which is that of no span; expected another: rename it"),
-        ('{"tokens": ["a"], "spans": [[0, 1, null]]}', "no span of .* has a label; expected some to learn from"),
+        ('{"tokens": []}', "expected tokens.*got none"),
+        ('{"tokens": ["a"]}', "expected a list of spans, which.*got none"),
+        ('{"tokens": ["a"], "spans": [[0, 2, "X"]]}', "expected spans that do not overlap.*got the span from 0 to 2"),
+        (
+            '{"tokens": ["a"], "spans": [[0, 1, "X"], [0, 1, "Y"]]}',
+            "expected spans that do not overlap.*got the span from 0 to 1",
+        ),
+        (
+            '{"tokens": ["a"], "spans": [[0, 1, "O"]]}',
+            "expected another label, as this one.*got a span with the label 'O'",
+        ),
+        ('{"tokens": ["a"], "spans": [[0, 1, null]]}', "expected some spans with labels.*got none"),
         ('{"tokens": "a", "spans": []}', "expected tokens and spans .first, stop, label.: correct it"),
         ('{"tokens": ["a"]', "the line is not JSON"),
-        ("", "has no sentences; expected one on each line: add some"),
+        ("", "expected sentences, one per line.*got none"),
     ],
 )
 def test_broken_files_are_refused(line, message, tmp_path):
@@ -99,7 +105,7 @@ def test_labels_to_judge_by_must_be_known(data, tmp_path):
     row = sentence(0)
     row["spans"][0][2] = "ORG"
     other = write(tmp_path / "other.jsonl", [row])
-    assert "unknown label 'ORG'; expected one of LOC, PER" in fail("evaluate", tmp_path / "model", other)
+    assert "expected a label of the model" in fail("evaluate", tmp_path / "model", other)
     run("evaluate", tmp_path / "model", other, "--allow-unknown")
     row["spans"][0][2] = None
-    assert "has no label; expected one to compare with" in fail("evaluate", tmp_path / "model", write(other, [row]))
+    assert "expected a label" in fail("evaluate", tmp_path / "model", write(other, [row]))

@@ -84,7 +84,7 @@ def test_a_second_signal_ends_the_evaluation(chains, tmp_path, monkeypatch):
     monkeypatch.setattr(ChainKind, "score", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     options = ("--model", "svm", "--tol", "1e-12", "--valid", chains, "--quiet")
     result = run("train", "chain", chains, "-o", tmp_path / "model", *options, code=128 + signal.SIGTERM)
-    assert f"interrupted: the model is in {tmp_path / 'model'}, but it was not evaluated" in result.stderr
+    assert f"interrupted: the model is saved in {tmp_path / 'model'}, but it was not evaluated" in result.stderr
     assert load(tmp_path / "model").stop_reason_ == "interrupted"
 
 

@@ -27,10 +27,12 @@ def test_the_planted_motif_is_found(result):
 
 
 def test_shares_are_those_of_the_sites(result):
-    assert result.sites_found == (result.starts + result.shift == result.true_starts).mean()
-    assert len(result.starts) == len(result.true_starts) == 80
+    starts = np.array([site.start for site in result.sites])
+    assert result.sites_found == (starts + result.shift == result.true_starts).mean()
+    assert len(starts) == len(result.true_starts) == 80
     assert np.allclose(result.matrix.sum(axis=1), 1)
-    assert min(result.restart_objectives) == pytest.approx(min(line.objective for line in result.history), rel=1e-9)
+    model = result.model
+    assert min(model.restart_objectives_) == pytest.approx(min(line.objective for line in model.history_), rel=1e-9)
 
 
 def test_a_common_shift_is_allowed_for():

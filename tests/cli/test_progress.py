@@ -17,10 +17,10 @@ from latentstruct.core.objective import build_objective
 from latentstruct.core.protocols import Round, Temperature
 from latentstruct.estimators.reports import estimate_end
 from latentstruct.progress import eta as time_left
-from latentstruct.progress import heartbeat as at_work
+from latentstruct.progress import heartbeat
 from latentstruct.progress.display import WAITING, Progress, say
 from latentstruct.progress.eta import Estimate, Outlook, Steps, TrainingTime, describe_share, extrapolate, show_seconds
-from latentstruct.progress.heartbeat import Remarks, each
+from latentstruct.progress.heartbeat import Heartbeat, each
 from latentstruct.solvers import Perceptron
 
 
@@ -139,7 +139,7 @@ def test_irregular_rounds_tell_how_far_the_last_one_was_from_the_end():
     clock = TrainingTime(Outlook("round", 1e-3))
     for line in rounds_of([1.0, 0.5, 0.25], [2.0, 4.0, 6.0]):
         clock.add(line)
-    assert clock.describe() == "last round lowered it by 20 %, ends below 0.1 %"
+    assert clock.describe() == "last decrease 20%, tolerance 0.1%"
 
 
 def test_a_fall_over_ten_rounds_is_extrapolated():
@@ -236,7 +236,7 @@ def test_steps_may_differ_in_cost_begin_and_be_left_out():
     steps.skip()
     assert said == ["1 of 3 parts: small", "2 of 3 parts, about 50 s left: large"]
     assert steps.seconds_left() is None
-    with pytest.raises(InputError, match="costs has 1 entries for 3 parts"):
+    with pytest.raises(InputError, match="`costs` must be 3 numbers"):
         Steps(said.append, 3, "parts", [1.0])
 
 
@@ -258,15 +258,15 @@ def test_silent_work_is_remarked_on_with_what_is_done():
         if "2 of 3" in text:
             heard.set()
 
-    with Remarks(say, silence=0.02):
+    with Heartbeat(say, silence=0.02):
         for item in each(range(3), 3, "things made"):
             assert list(each("ab", 2, "parts")) == ["a", "b"]
             if item == 2:
                 assert heard.wait(HANGS)
     assert re.fullmatch(
-        r"still at work after \d+ (s|min): 2 of 3 things made(, .*)?", next(text for text in said if "2 of 3" in text)
+        r"still running after \d+ (s|min): 2 of 3 things made(, .*)?", next(text for text in said if "2 of 3" in text)
     )
-    assert at_work._State.count is None
+    assert heartbeat._State.count is None
 
 
 def test_silence_before_the_first_round_is_explained():
@@ -277,10 +277,10 @@ def test_silence_before_the_first_round_is_explained():
         if WAITING in text:
             heard.set()
 
-    with Remarks(say, silence=0.02), Progress():
+    with Heartbeat(say, silence=0.02), Progress():
         assert heard.wait(HANGS)
-    assert any(text.startswith("still at work after") and text.endswith(f": {WAITING}") for text in said)
-    assert at_work._State.reason == ""
+    assert any(text.startswith("still running after") and text.endswith(f": {WAITING}") for text in said)
+    assert heartbeat._State.reason == ""
     progress = Progress()
     assert progress._table().caption == WAITING
     with progress:
@@ -289,7 +289,7 @@ def test_silence_before_the_first_round_is_explained():
 
 
 def test_work_that_is_quiet_gets_no_remarks():
-    with Remarks(print, quiet=True, silence=0.0) as remarks:
+    with Heartbeat(print, quiet=True, silence=0.0) as remarks:
         assert remarks._thread is None
 
 
@@ -305,13 +305,13 @@ def test_work_that_is_shown_elsewhere_gets_no_remarks(held):
             return self.left < 0
 
     said = []
-    remarks = Remarks(said.append, silence=0.0)
+    remarks = Heartbeat(said.append, silence=0.0)
     remarks._ended = Turns()
-    at_work.hold(held)
+    heartbeat.suspend(held)
     try:
         remarks._watch(time.perf_counter())
     finally:
-        at_work.hold(False)
+        heartbeat.suspend(False)
     assert len(said) == (0 if held else 3)
 
 
@@ -322,7 +322,7 @@ def test_remarks_that_nobody_can_hear_end_in_silence():
         heard.append(text)
         raise BrokenPipeError
 
-    with Remarks(closed, silence=0.005) as remarks:
+    with Heartbeat(closed, silence=0.005) as remarks:
         remarks._thread.join(HANGS)
         assert not remarks._thread.is_alive()
     assert len(heard) == 1
@@ -331,10 +331,10 @@ def test_remarks_that_nobody_can_hear_end_in_silence():
 def test_commands_are_remarked_on_unless_quiet(monkeypatch, tmp_path):
     data = tmp_path / "data.txt"
     data.write_text("1 1:1 2:0.5\n1 1:0.8\n-1 2:1 3:0.2\n-1 3:1\n" * 5)
-    monkeypatch.setattr(at_work, "SILENCE", 1e-4)
+    monkeypatch.setattr(heartbeat, "SILENCE", 1e-4)
     train = ("train", "classes", data, "-o", tmp_path / "model")
     assert run(*train, "--quiet").stderr == ""
-    remarked, say, predict = threading.Event(), at_work.Remarks._tell, StructuralSVM.predict
+    remarked, say, predict = threading.Event(), heartbeat.Heartbeat._print, StructuralSVM.predict
 
     def tell(self, text):
         remarked.set()
@@ -345,11 +345,11 @@ def test_commands_are_remarked_on_unless_quiet(monkeypatch, tmp_path):
         assert remarked.wait(HANGS)
         return predict(self, X)
 
-    monkeypatch.setattr(at_work.Remarks, "_tell", tell)
+    monkeypatch.setattr(heartbeat.Heartbeat, "_print", tell)
     monkeypatch.setattr(StructuralSVM, "predict", predict_late)
     shown = run("evaluate", train[-1], data).stderr.splitlines()
     assert shown
-    assert all(line.startswith("still at work after") for line in shown)
+    assert all(line.startswith("still running after") for line in shown)
 
 
 def test_decoded_examples_are_counted(monkeypatch):
@@ -357,14 +357,14 @@ def test_decoded_examples_are_counted(monkeypatch):
     seen = []
 
     def decode(block, decode_block=model._decode_block):
-        seen.append(at_work._State.count.describe(at_work._State.count.began))
+        seen.append(heartbeat._State.count.describe(heartbeat._State.count.began))
         return decode_block(block)
 
     monkeypatch.setattr(model, "_decode_block", decode)
     monkeypatch.setattr(type(model.task_), "tags", replace(model.task_.tags, threaded_decoding=False))
     assert len(model.predict([np.eye(2)] * 600)) == 600
     assert seen == [f"{done} of 600 examples decoded" for done in (0, 256, 512)]
-    assert at_work._State.count is None
+    assert heartbeat._State.count is None
 
 
 def test_remarks_hold_nothing_that_a_terminal_obeys(capsys):

@@ -121,6 +121,6 @@ def test_an_objective_that_is_all_rounding_is_refused():
 
 
 def test_a_gap_of_zero_is_said_to_be_rounding():
-    assert stop_text("converged", 3, 0.0, True) == "converged to machine precision after 3 rounds"
-    assert stop_text("converged", 3, 1e-4, True) == "converged after 3 rounds"
-    assert stop_text("max_rounds", 3, 0.0, True) == "max_rounds after 3 rounds"
+    assert stop_text("converged", 3, 0.0, True) == "converged to machine precision after 3 iterations"
+    assert stop_text("converged", 3, 1e-4, True) == "converged after 3 iterations"
+    assert stop_text("max_rounds", 3, 0.0, True) == "max_rounds after 3 iterations"

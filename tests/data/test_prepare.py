@@ -83,7 +83,7 @@ def test_unknown_labels_stay_unknown(text, small_parts):
     run("train", "chain", text / "half", "-o", text / "model", "--max-rounds", "3", "-q")
     assert type(latentstruct.load(text / "model")).__name__ == "HiddenCRF"
     assert evaluate(text / "model", text / "half") == evaluate(text / "model", path)
-    assert "labels nothing" in fail("prepare", "chain", path, "-o", text / "no", "--unknown", "§")
+    assert "--unknown must be a label of" in fail("prepare", "chain", path, "-o", text / "no", "--unknown", "§")
 
 
 def test_samples_are_prepared_too(tmp_path, small_parts):
@@ -109,7 +109,7 @@ def test_samples_are_prepared_too(tmp_path, small_parts):
     (tmp_path / "other.svm").write_text(path.read_text().replace(" 8:", " 9:"))
     run("prepare", "classes", tmp_path / "other.svm", "-o", folder, "-q")
     for command in ("predict", "evaluate"):
-        assert "other features or labels" in fail(command, model, folder)
+        assert "DATA must be data prepared with the" in fail(command, model, folder)
 
 
 def evaluate(model, data, *more):
@@ -154,7 +154,7 @@ def test_a_motif_is_found_in_a_folder_as_in_the_files(sequences, tmp_path, monke
     known = ("--sites", model / "sites.tsv")
     run("prepare", "motif", both, "-o", tmp_path / "alone", "-q")
     assert evaluate(model, tmp_path / "alone", *known) == evaluate(model, both, *known)
-    assert "'b0' has at most 90 letters" in fail("train", "motif", folder, "--width", "91", "-o", tmp_path / "no")
+    assert "expected at least 91, the width" in fail("train", "motif", folder, "--width", "91", "-o", tmp_path / "no")
 
 
 def test_mistakes_are_answered(text):
@@ -174,12 +174,12 @@ def test_mistakes_are_answered(text):
         (("prepare", "chain", "/dev/null", "-o", text / "no"), "is a pipe or a device"),
         (("prepare", "motif", "-"), "read twice"),
         (("train", "chain", path, "-o", text / "m", "--valid", folder), "is a folder of prepared data"),
-        (("predict", text / "model", folder), "no words to write labels beside"),
+        (("predict", text / "model", folder), "DATA must be a file of tokens"),
         (("report", text / "model", "--data", folder, "-o", text / "page.html"), "is a folder of prepared data"),
-        (("train", "classes", folder, "-o", text / "m"), "was prepared for chain"),
-        (("train", "chain", folder, "-o", text / "m", "--window", "1"), "--window is 1"),
-        (("train", "chain", folder, "-o", text / "m", "--unknown", "?"), "--unknown is ?"),
-        (("train", "chain", text / "own", "-o", text / "m"), "was not written by latentstruct prepare"),
+        (("train", "classes", folder, "-o", text / "m"), "DATA must be data of latentstruct prepare"),
+        (("train", "chain", folder, "-o", text / "m", "--window", "1"), "--window must be left out if DATA"),
+        (("train", "chain", folder, "-o", text / "m", "--unknown", "?"), "--unknown must be left out if DATA"),
+        (("train", "chain", text / "own", "-o", text / "m"), "DATA must be data of latentstruct prepare"),
         (("train", "chain", folder, "-o", text / "m", "--model", "perceptron"), "one plane for each example"),
     ):
         assert told in fail(*args)

@@ -70,7 +70,7 @@ def test_sentences_without_labels_are_prepared_for_python(tagger, tmp_path, smal
     model, folder, bare = tagger / "model", tmp_path / "bare", tmp_path / "bare.txt"
     lines = (tagger / "test.txt").read_text().splitlines()
     bare.write_text("".join(line.rpartition("\t")[0] + "\n" for line in lines))
-    assert "has 2 columns; expected 3" in fail("prepare", "chain", bare, "--like", model, "-o", folder)
+    assert "expected 3 with the labels in" in fail("prepare", "chain", bare, "--like", model, "-o", folder)
     assert not folder.exists()
     predicted = []
     for path in (bare, tagger / "test.txt"):
@@ -80,8 +80,8 @@ def test_sentences_without_labels_are_prepared_for_python(tagger, tmp_path, smal
         )
     written = run("predict", model, bare).stdout.split("\n")
     assert predicted[0] == predicted[1] == [line.split()[-1] for line in written if line]
-    assert "without labels; expected some to compare with" in fail("evaluate", model, folder)
-    assert "without labels; expected some to train on" in fail("train", "chain", folder, "-o", tmp_path / "no")
+    assert "DATA must be prepared data with labels" in fail("evaluate", model, folder)
+    assert "DATA must be prepared data with labels" in fail("train", "chain", folder, "-o", tmp_path / "no")
 
 
 def test_unknown_labels_of_sentences_are_those_of_evaluation(tagger, tmp_path):
@@ -101,8 +101,10 @@ def test_unknown_labels_of_sentences_are_those_of_evaluation(tagger, tmp_path):
     assert "trained with --labelled-only" in fail("prepare", "chain", half, "--like", pieces, "-o", tmp_path / "no")
     all_unknown = tmp_path / "all.txt"
     all_unknown.write_text("the\td\t?\n")
-    assert "are '?', which stands" in fail("prepare", "chain", all_unknown, "--like", summed, "-o", tmp_path / "no")
-    assert "--unknown is '!'" in fail("prepare", "chain", half, "--like", summed, "--unknown", "!", "-o", folder)
+    assert "expected some labels" in fail("prepare", "chain", all_unknown, "--like", summed, "-o", tmp_path / "no")
+    assert "--unknown must be left out with --like" in fail(
+        "prepare", "chain", half, "--like", summed, "--unknown", "!", "-o", folder
+    )
     assert not (tmp_path / "no").exists()
 
 
@@ -112,15 +114,15 @@ def test_options_that_the_model_settles_may_be_repeated_and_not_changed(tagger, 
     run(*like, *same, "-q")
     for changed, told in (
         # The usual value counts as given too.
-        (("--window", "2"), "--window is 2, but .* was trained with 1"),
-        (("--no-shape",), "--shape is False, but .* was trained with True"),
-        (("--columns", "0,1"), r"--columns is '0,1', but .* was trained with \[0\]"),
-        (("--label-column", "1"), "--label-column is 1, but .* was trained with 2"),
-        (("--unknown", "?"), r"--unknown is '\?', but .* was trained without it"),
+        (("--window", "2"), "--window must be left out with --like.*got 2"),
+        (("--no-shape",), "--shape must be left out with --like.*got False"),
+        (("--columns", "0,1"), "--columns must be left out with --like.*got '0,1'"),
+        (("--label-column", "1"), "--label-column must be left out with --like.*got 1"),
+        (("--unknown", "?"), r"--unknown must be left out with --like.*got '\?'"),
     ):
         assert re.search(told, fail(*like, *changed))
     (tmp_path / "options.toml").write_text("[prepare.chain]\nmin-count = 2\n")
-    assert "--min-count is 2" in fail(*like, "--config", tmp_path / "options.toml")
+    assert "--min-count must be left out with --like" in fail(*like, "--config", tmp_path / "options.toml")
 
 
 def samples(seed, n, labels="abc"):
@@ -153,11 +155,11 @@ def test_samples_for_a_model_are_judged_as_the_file_is(classes, form, small_part
     # Labels that are placeholders, as predict takes them, need no meaning.
     odd = classes / "odd.svm"
     odd.write_text((classes / "test.svm").read_text().replace("b ", "? "))
-    assert "sample 2 has the label '?'" in fail("prepare", "classes", odd, "--like", model, "-o", classes / "no")
+    assert "expected a label of" in fail("prepare", "classes", odd, "--like", model, "-o", classes / "no")
     run("prepare", "classes", odd, "--like", model, "--unlabelled", "-o", folder, "-q")
     assert run("predict", model, folder).stdout == run("predict", model, odd).stdout
-    assert "without labels" in fail("evaluate", model, folder)
-    assert "without labels" in fail("train", "classes", folder, "-o", classes / "no")
+    assert "DATA must be prepared data with labels" in fail("evaluate", model, folder)
+    assert "DATA must be prepared data with labels" in fail("train", "classes", folder, "-o", classes / "no")
     wide = classes / "wide.svm"
     wide.write_text((classes / "test.svm").read_text() + "a 1:1 9:1\n")
     for more in ((), ("--unlabelled",)):
@@ -184,14 +186,14 @@ def test_a_table_is_prepared_as_it_is_trained_on(classes, small_parts):
     for name in ("direct", "stored"):
         assert evaluate(classes / name, classes / "folder") == evaluate(classes / name, table)
     settled = ("prepare", "classes", table, "--like", classes / "direct", "-o", classes / "no")
-    assert "--label is 'w'" in fail(*settled, "--label", "w")
-    assert "--zero-based is True" in fail(*settled, "--zero-based")
+    assert "--label must be left out with --like" in fail(*settled, "--label", "w")
+    assert "--zero-based must be left out with --like" in fail(*settled, "--zero-based")
     # Without its labels a table is for predict.
     bare = classes / "bare.tsv"
     bare.write_text("".join("\t".join(row[:2] + row[3:]) + "\n" for row in rows))
     told = fail("prepare", "classes", bare, "--like", classes / "direct", "-o", classes / "no")
-    assert "no labels" in told
-    assert "add --unlabelled" in told
+    assert "expected a column of labels, as" in told
+    assert "--unlabelled" in told
     other = classes / "other.tsv"
     other.write_text("".join("\t".join(row[1:]) + "\n" for row in rows))
     for command, more in (("evaluate", ()), ("predict", ("--unlabelled",))):
@@ -210,7 +212,7 @@ def test_mistakes_in_tables_are_those_of_training(classes):
         ("a,b\n1,x\n,y\n", (), "bad.csv:3: the value of 'a' is ''"),
         ("a,b\n1,x\n2\n", (), "bad.csv:3: found 1 cells; expected 2"),
         ("a,b\n1,x\n", ("--label", "c"), "no column 'c'"),
-        ("a,b\n1,x\n", ("--zero-based",), "--zero-based was asked for"),
+        ("a,b\n1,x\n", ("--zero-based",), "zero"),
         ("1,2\n3,4\n", (), "put a header row first"),
     ):
         bad.write_text(text)
@@ -234,12 +236,14 @@ def test_sequences_for_a_model(tmp_path):
     assert not told["labelled"]
     assert "n_positive" not in told
     assert run("predict", model, folder).stdout == run("predict", model, bare).stdout
-    assert "without labels" in fail("evaluate", model, folder)
-    assert "without labels" in fail("train", "motif", folder, "-o", tmp_path / "no", "--width", "9")
+    assert "DATA must be prepared data with labels" in fail("evaluate", model, folder)
+    assert "DATA must be prepared data with labels" in fail(
+        "train", "motif", folder, "-o", tmp_path / "no", "--width", "9"
+    )
     bare.write_text(bare.read_text() + ">short\nACGTNACGTACGT\n")
     told = fail(*like, "-o", tmp_path / "no")
     assert told == fail("predict", model, bare)
-    assert "'short' has at most 8 letters" in told
+    assert "expected at least 9, the width" in told
     assert "--background" in fail(*like, "--background", path, "-o", tmp_path / "no")
     assert "has no label" in fail("prepare", "motif", bare, "--like", model, "-o", tmp_path / "no")
     assert not (tmp_path / "no").exists()
@@ -254,18 +258,20 @@ def test_models_that_are_none_are_refused_before_anything_is_written(tagger, cla
     os.mkfifo(tmp_path / "pipe")
     for like, told in (
         (tmp_path / "missing", "there is no model at"),
-        (tagger / "test.txt", "a file; expected a trained model"),
-        (tagger / "prepared", "a folder of prepared data; expected a trained model"),
+        (tagger / "test.txt", "--like must be the folder of a"),
+        (tagger / "prepared", "--like must be the folder of a"),
         (tmp_path, "is not a readable latentstruct model"),
         (tmp_path / "pipe", "is not a readable latentstruct model"),
         (damaged, "is not a readable latentstruct model"),
-        (tmp_path / "own", "was not written by latentstruct train"),
-        (tmp_path / "classifier", "a classes model; expected a chain model"),
+        (tmp_path / "own", "--like must be a model of latentstruct"),
+        (tmp_path / "classifier", "--like must be a chain model"),
     ):
         assert told in fail("prepare", "chain", tagger / "test.txt", "--like", like, "-o", tmp_path / "no")
     model = tagger / "model"
     assert "holds other files" in fail("prepare", "chain", tagger / "test.txt", "--like", model, "-o", model)
-    assert "without --like" in fail("prepare", "chain", tagger / "test.txt", "--unlabelled", "-o", tmp_path / "no")
+    assert "--unlabelled must be given with --like" in fail(
+        "prepare", "chain", tagger / "test.txt", "--unlabelled", "-o", tmp_path / "no"
+    )
     assert not (tmp_path / "no").exists()
 
 

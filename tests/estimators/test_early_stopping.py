@@ -342,10 +342,13 @@ def test_a_report_of_a_training_that_stopped_early(files, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--early-stopping"], "--early-stopping needs validation data, but --valid is missing"),
-        (["--patience", "3"], "--early-stopping is missing"),
-        (["--early-stopping", "--valid", "dev.txt", "--patience", "0"], "--patience must be at least 1, got 0"),
-        (["--early-stopping", "--valid", "dev.txt", "--checkpoint", "x"], "--early-stopping and --checkpoint"),
+        (["--early-stopping"], "--valid must be given with --early-stopping"),
+        (["--patience", "3"], "--early-stopping must be given with --patience"),
+        (["--early-stopping", "--valid", "dev.txt", "--patience", "0"], "--patience must be an integer of at"),
+        (
+            ["--early-stopping", "--valid", "dev.txt", "--checkpoint", "x"],
+            "--checkpoint must be left out with --early-stopping",
+        ),
     ],
 )
 def test_options_that_make_no_sense_are_refused(files, tmp_path, options, message):
@@ -368,7 +371,7 @@ def test_every_kind_has_a_score_to_stop_by(kind, tmp_path):
     command = ["train", kind.name, data, "--valid", data, "--early-stopping", "-o", tmp_path / "model", "-q", "--json"]
     if kind.name == "detect":
         # The default there improves weights and a distribution over boxes in turn.
-        assert "ModLat does not support it" in fail(*command)
+        assert "--early-stopping must be left out for ModLat" in fail(*command)
         command += ["--model", "latent"]
     result = json.loads(run(*command, "--max-rounds", "2").stdout)
     scores = [score for _, score in result["validation_scores"]]

@@ -435,11 +435,11 @@ def test_no_file_that_is_no_page_is_ever_replaced(tagger, tmp_path):
     page = tmp_path / "data.html"
     page.write_bytes(before)
     for command in (("report", model, "-o", page), ("train", "chain", page, "--report", page, "-o", tmp_path / "new")):
-        assert "is no HTML page" in fail(*command)
+        assert "must be a new file or an HTML page" in fail(*command)
         assert page.read_bytes() == before
     assert not (tmp_path / "new").exists()
     (tmp_path / "dir.html").mkdir()
-    assert "is a folder" in fail("report", model, "-o", tmp_path / "dir.html")
+    assert "--output must be a file whose name" in fail("report", model, "-o", tmp_path / "dir.html")
     (tmp_path / "old.html").write_text("<!DOCTYPE html><title>old</title>")
     run("report", model, "-o", tmp_path / "old.html")
     assert "What was trained" in (tmp_path / "old.html").read_text()
@@ -447,10 +447,8 @@ def test_no_file_that_is_no_page_is_ever_replaced(tagger, tmp_path):
 
 def test_options_of_other_kinds_are_refused(tagger, tmp_path):
     out = tmp_path / "page.html"
-    assert "is not evaluated with --positive" in fail("report", tagger / "model", "--positive", "x.fa", "-o", out)
-    assert "--data is missing: give one labelled file, as latentstruct report MODEL --data DATA" in fail(
-        "report", tagger / "model", "--allow-unknown", "-o", out
-    )
+    assert "--positive must be left out for a" in fail("report", tagger / "model", "--positive", "x.fa", "-o", out)
+    assert "--data must be given" in fail("report", tagger / "model", "--allow-unknown", "-o", out)
     assert not out.exists()
 
 
@@ -459,7 +457,7 @@ def test_models_saved_from_python_have_a_page_but_read_no_files(tmp_path):
     out = tmp_path / "page.html"
     run("report", tmp_path / "model", "-o", out)
     assert "Histogram of the" in out.read_text()
-    assert "write_report(model, path, X, Y)" in fail("report", tmp_path / "model", "--data", "x", "-o", out)
+    assert "MODEL must be a model of latentstruct" in fail("report", tmp_path / "model", "--data", "x", "-o", out)
 
 
 def test_findings_of_experiments_have_a_page(tmp_path):

@@ -149,7 +149,7 @@ def test_of_long_documents_the_part_with_the_most_errors_is_shown():
 def test_without_a_forest_clusters_are_a_table(trained):
     data, kind, model = trained("cluster", "--model", "correlation")
     shown, _ = show_examples(data, kind, model)
-    assert shown.loss_name == "share of pairs that are wrong"
+    assert shown.loss_name == "fraction of wrong pairs"
     table = next(block for block in shown.draw(0) if isinstance(block, TableBlock))
     groups = kind.read(model, HeldOut(str(data)))
     assert sum(row[-1] for row in table.rows) == min(len(groups.items[0]), ITEMS_SHOWN)
@@ -185,7 +185,7 @@ def test_pairwise_rankings_have_no_latent_choice(trained):
     shown, _ = show_examples(data, kind, model)
     table = next(block for block in shown.draw(0) if isinstance(block, TableBlock))
     assert table.columns == ("document", "place", "grade", "score")
-    assert shown.loss_name == "share of pairs in the wrong order"
+    assert shown.loss_name == "fraction of pairs in the wrong order"
 
 
 def test_covered_and_missed_subtopics_are_all_there_are(trained):

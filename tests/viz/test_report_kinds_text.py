@@ -76,7 +76,7 @@ def test_wrong_labels_of_chains(tmp_path):
     other.write_text("the NN\ndog NN\nbarks XX\n", encoding="utf-8")
     _, _, examples = examples_of(trained.path, data=str(other), allow_unknown=True)
     assert examples.losses.tolist() == [2 / 3]
-    assert examples.remarks == ["NN taken for DT; XX taken for VB"]
+    assert examples.remarks == ["predicted DT, true NN; predicted VB, true XX"]
     (tokens,) = of(Tokens, examples.draw(0))
     assert [(token.label, token.truth, token.mark) for token in tokens.tokens] == [
         ("DT", "NN", "wrong"),
@@ -143,7 +143,7 @@ def test_classes_and_what_speaks_for_them(tmp_path, model):
         assert ("probability" in told[y[i]]) == (model == "crf")
     wrong = sum(row[2] for table in of(TableBlock, examples.overview) for row in table.rows)
     assert wrong == examples.losses.sum()
-    assert page(kind, trained, examples).count("What speaks for") > 2
+    assert page(kind, trained, examples).count("Contributions for") > 2
 
 
 def test_classes_of_samples_without_features_and_with_unknown_ones(tmp_path):
@@ -154,7 +154,7 @@ def test_classes_of_samples_without_features_and_with_unknown_ones(tmp_path):
     _, _, examples = examples_of(trained.path, data=str(other), allow_unknown=True)
     assert examples.losses.tolist() == [1.0, 0.0]
     facts, table = examples.draw(0)
-    assert dict(facts.facts)["7"] == "true, not known to the model"
+    assert dict(facts.facts)["7"] == "true, unknown to the model"
     assert [row[0] for row in table.rows] == ["sum"]
 
 
@@ -170,12 +170,12 @@ def test_measures_and_what_speaks_for_them(tmp_path, optimise):
         (table,) = examples.draw(i)
         threshold = float(table.note.split("threshold ")[1].split(",")[0])
         assert float(table.rows[-1][2]) - threshold == pytest.approx(scores[i], rel=0.02, abs=0.02)
-        assert f"called {'far' if scores[i] > 0 else 'near'}." in table.note
+        assert f"prediction is {'far' if scores[i] > 0 else 'near'}." in table.note
     assert len(of(Drawing, examples.overview)) == 1
     # The name of a feature that plots cannot write is told in a table.
     assert of(TableBlock, kind.weight_blocks(trained))[0].rows
     assert "truly far" not in examples.remarks[0]
-    assert "What speaks for far" in page(kind, trained, examples)
+    assert "Contributions for far" in page(kind, trained, examples)
 
 
 MOTIF = "TTGACATG"
@@ -252,7 +252,7 @@ def test_motifs_without_the_files_beside_them(motif, tmp_path):
     (copy / "sites.tsv").unlink()
     kind, trained = load_trained(copy)
     told = [block.text for block in of(Text, kind.weight_blocks(trained))]
-    assert [text.split(" beside")[0] for text in told] == ["There is no motif.meme", "There is no sites.tsv"]
+    assert [text.split(": ")[1] for text in told] == ["motif.meme is missing.", "sites.tsv is missing."]
 
 
 def test_long_sequences_are_cut_around_their_site(motif, tmp_path):
@@ -341,7 +341,7 @@ def test_parsers_and_their_trees(tmp_path, model):
     assert [len(of(Drawing, examples.draw(i))) for i in range(2)] == [1, 1]
     assert "the dog saw the cat" in of(Drawing, examples.draw(0))[0].alt
     shown = page(kind, trained, examples)
-    assert "Rules that are avoided most" in shown
+    assert "Rules most avoided" in shown
     assert ("hidden variants" in shown) == (model == "latent")
     other = tmp_path / "other.mrg"
     other.write_text("(S (NP (DT the) (NN dog)) (VP (VB saw) (XP (DT the) (NN cat))))\n", encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The command `latentstruct`: train, predict, evaluate, look into models, run experiments anew, and a demonstration.
+"""The command `latentstruct`: train, predict, evaluate, inspect models, reproduce experiments, and a demonstration.
 
-Nothing heavy is imported before a command runs, so that help and mistyped options are answered at once.
+Nothing heavy is imported before a command runs, so that help and errors of the command line are immediate.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    # The commands are loaded by `main`, where Ctrl-C is taken care of already.
+    # The commands are loaded by `main`, where Ctrl-C is handled already.
     if name == "app":
         from latentstruct.cli.commands import app
 

@@ -1,7 +1,7 @@
-"""Blocks that reports of several kinds show: weights of named features, and confusions."""
+"""Blocks in the reports of several kinds: weights of named features, and confusions."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ TOP_CONTRIBUTIONS = 10
 TOP_CONFUSIONS = 12
 LONGEST_NAME = 48
 TOP_FEATURES = 20
+FIRST_WORDS, LONGEST_WORD = 5, 40
 
 
 def label_weights(estimator: Any) -> NDArray[np.float64]:
@@ -37,23 +38,23 @@ def name_with_constant(name_of: Callable[[int], str], n_inputs: int) -> Callable
 def label_table(
     labels: Sequence[Any], weights: NDArray[np.float64], name_of: Callable[[int], str], note: str = ""
 ) -> TableBlock:
-    """Return the features that speak most for each label and against it; of many labels those with large weights."""
+    """Return the features with the largest weights of each label; of many labels those with the largest weights."""
     strength = np.abs(weights).max(axis=0, initial=0.0)
     shown = sorted(np.argsort(-strength, kind="stable")[:MOST_LABELS].tolist())
     rows = []
     for label in shown:
         column = weights[:, label]
         found = [*largest(np.maximum(column, 0.0), TOP_FOR), *largest(np.minimum(column, 0.0), TOP_AGAINST)]
-        told = [f"{shorten(name_of(k), LONGEST_NAME)} ({column[k]:+.3g})" for k in found]
-        rows.append([shorten(labels[label]), " · ".join(told) or "nothing"])
+        shown_weights = [f"{shorten(name_of(k), LONGEST_NAME)} ({column[k]:+.3g})" for k in found]
+        rows.append([shorten(labels[label]), " · ".join(shown_weights) or "none"])
     if len(shown) < len(labels):
         note = f"{note} {len(shown)} of {len(labels)} labels: those with the largest weights.".lstrip()
-    title = "What speaks for each label (+) and against it (−)"
+    title = "Features for (+) and against (−) each label"
     return TableBlock(title, ("label", "features with the largest weights"), rows, note, n_text=2)
 
 
 def confusion_table(pairs: Sequence[tuple[Any, Any]], what: str) -> list[Block]:
-    """Return which labels are taken for which others, the most frequent first, of pairs (true, predicted)."""
+    """Return the most frequent confusions of pairs (true, predicted)."""
     wrong = Counter((a, b) for a, b in pairs if a != b)
     if not wrong:
         return []
@@ -61,14 +62,14 @@ def confusion_table(pairs: Sequence[tuple[Any, Any]], what: str) -> list[Block]:
     shown = wrong.most_common(TOP_CONFUSIONS)
     rows = [[shorten(a), shorten(b), n, f"{100 * n / n_true[a]:.1f} %"] for (a, b), n in shown]
     note = f"The first {len(rows)} of {len(wrong)} such pairs." if len(wrong) > len(rows) else ""
-    columns = ("truth", "taken for", "times", "of the truth")
-    return [TableBlock(f"{what.capitalize()} that are taken for others", columns, rows, note, n_text=2)]
+    columns = ("true", "predicted", "count", "of the true ones")
+    return [TableBlock(f"Confused {what}", columns, rows, note, n_text=2)]
 
 
 def contribution_table(
     title: str, names: Sequence[str], values: NDArray[np.float64], weights: NDArray[np.float64], note: str
 ) -> TableBlock:
-    """Return the features of a sample that count most: their values, and what these times the weights come to."""
+    """Return the features of a sample with the largest contributions, which are values times weights."""
     total = weights * values
     shown = largest(total, TOP_CONTRIBUTIONS)
     rows: list[list[Any]] = [[shorten(names[k], LONGEST_NAME), f"{values[k]:.4g}", f"{total[k]:+.3g}"] for k in shown]
@@ -81,7 +82,7 @@ def contribution_table(
 
 
 def row_of(X: Any, i: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the numbers of the features of a sample that are not 0, and their values."""
+    """Return the indices and values of the nonzero features of a sample."""
     row = X[[i]]
     if hasattr(row, "tocsr"):
         row = row.tocsr()
@@ -91,9 +92,9 @@ def row_of(X: Any, i: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
 
 
 def strongest_bars(name_of: Callable[[int], str], weights: NDArray[np.float64], meaning: str) -> Block:
-    """Return the strongest weights as bars; as a table where the font of plots lacks letters of their names.
+    """Return the strongest weights as bars, or as a table where the font of plots lacks letters of their names.
 
-    `meaning` says what weights above and below 0 speak for.
+    `meaning` explains positive and negative weights.
     """
     shown = largest(weights, TOP_FEATURES)
     if not shown:
@@ -105,3 +106,21 @@ def strongest_bars(name_of: Callable[[int], str], weights: NDArray[np.float64], 
         return TableBlock("Strongest weights", ("feature", "weight"), rows, caption)
     alt = f"Bars of the {len(shown)} strongest weights; the strongest is that of {names[0]}, {values[0]:+.3g}."
     return Drawing(lambda ax: plot_weights(names, values, ax), alt, caption, height=0.9 + 0.24 * len(shown))
+
+
+def sentence_name(number: int, words: Sequence[str]) -> str:
+    """Return the name of a sentence: its number and first words."""
+    shown = " ".join(shorten(word, LONGEST_WORD) for word in words[:FIRST_WORDS])
+    return f"sentence {number}: {shown}" + " …" * (len(words) > FIRST_WORDS)
+
+
+def outcome(truth: Any, guess: Any) -> str:
+    """Return a predicted label next to the true one."""
+    return f"{shorten(truth)}, correct" if truth == guess else f"predicted {shorten(guess)}, true {shorten(truth)}"
+
+
+def describe_confusions(counts: Mapping[tuple[Any, Any], int], most: int) -> str:
+    """Return the most frequent of pairs (true, predicted), with their counts."""
+    often = Counter(counts).most_common(most)
+    shown = [f"predicted {shorten(b, 16)}, true {shorten(a, 16)}" + f" ({n} times)" * (n > 1) for (a, b), n in often]
+    return "; ".join(shown) + "; …" * (len(counts) > most)

@@ -1,4 +1,4 @@
-"""The commands: train, predict, evaluate, info, report, infer, reproduce and demo."""
+"""The commands: train, prepare, predict, evaluate, report, info, tasks, example, infer, reproduce and demo."""
 
 import inspect
 import sys
@@ -8,37 +8,30 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
 
 from latentstruct import __version__
-from latentstruct.cli.common import (
-    STANDARD_STREAM,
-    check_folder,
-    check_output,
-    ended_by_interrupt,
-    reported_errors,
-    say_warnings,
+from latentstruct.cli.common import check_folder, check_output, ended_by_interrupt, is_prepared, say_warnings
+from latentstruct.cli.declaring import (
+    argument,
+    command_of,
+    json_option,
+    model_argument,
+    option,
+    output_file_option,
+    quiet_option,
+    seed_option,
+    skip_bad_option,
 )
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
 from latentstruct.cli.grammar import App, Command, commands_of, lazy_group
-from latentstruct.cli.infer import infer
-from latentstruct.cli.options import (
-    HeldOut,
-    JsonOption,
-    ModelArgument,
-    OutputFileOption,
-    QuietOption,
-    SeedOption,
-    SkipBadOption,
-    command_of,
-)
-from latentstruct.cli.prepared import is_prepared, prepare, tell_prepared
+from latentstruct.cli.infer import InferOptions, infer
+from latentstruct.cli.options import HeldOut
+from latentstruct.cli.prepared import prepare, show_prepared
 from latentstruct.cli.registry import KINDS, find_kind, load_trained, restore_trained
 from latentstruct.cli.report import ReportOptions, report
-from latentstruct.cli.reproduce import reproduce
+from latentstruct.cli.reproduce import ReproduceOptions, reproduce
 from latentstruct.cli.run import train
-from latentstruct.cli.tasks import example, tasks
-from latentstruct.exceptions import InputError
+from latentstruct.cli.tasks import ExampleOptions, TasksOptions, example, tasks
 from latentstruct.progress.display import Progress, caught_warnings, print_facts, print_json, show_percent
 
 app = App(name="latentstruct")
@@ -51,9 +44,9 @@ def kinds_command(attribute: str) -> type[Command]:
         """A command whose help is completed when it is shown."""
 
         def full_help(self) -> str:
-            """Return the help, with what kinds say."""
-            told = "\n\n".join(getattr(kind, attribute) for kind in KINDS.values())
-            return inspect.cleandoc(self.help or "").replace("KINDS", told)
+            """Return the help with the paragraphs of the kinds."""
+            paragraphs = "\n\n".join(getattr(kind, attribute) for kind in KINDS.values())
+            return inspect.cleandoc(self.help or "").replace("KINDS", paragraphs)
 
     return KindsCommand
 
@@ -86,9 +79,9 @@ app.add_typer(
 )
 
 
-def print_version(asked: bool) -> None:
-    """Print the version and end, if asked to."""
-    if asked:
+def print_version(wanted: bool) -> None:
+    """Print the version and exit, if wanted."""
+    if wanted:
         print(f"latentstruct {__version__}")
         raise typer.Exit()
 
@@ -96,30 +89,22 @@ def print_version(asked: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Structured prediction with certified training: structural SVMs, CRFs and models with latent variables.
 
-    Every command takes its options from a TOML file too, which --config names: a key is a long option without dashes
+    Every command can take its options from a TOML file, named by --config: a key is a long option without dashes
     (max-rounds = 5, C = 0.1, shape = false) or an argument (data = "train.txt"). Keys at the top of the file are for
     the command that reads it; a file for several commands has tables such as [train], [train.chain] and [predict], of
-    which the longest name wins. What the command line says wins over the file; --save-config writes one.
+    which the longest name wins. The command line wins over the file; --save-config writes one.
 
     Example: latentstruct train chain train.txt -o tagger
     """
 
 
-@reported_errors()
-def predict(
-    model: ModelArgument,
-    data: Annotated[str, Argument(metavar="DATA", help="File as for training; - is standard input.")],
-    output: OutputFileOption = STANDARD_STREAM,
-    confidence: Annotated[
-        bool, Option("--confidence", help="Chains: a further column with how probable each label is.")
-    ] = False,
-    skip_bad: SkipBadOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions:
     """Predict labels, sites, clusters, boxes, alignments, trees, documents or scores for a file.
 
     KINDS
@@ -129,16 +114,23 @@ def predict(
 
     Example: latentstruct predict MODEL new.fa -o sites.tsv
     """
+
+    model: Path = model_argument()
+    data: str = argument("File as for training; - is standard input.")
+    output: str = output_file_option()
+    confidence: bool = option(False, "Chains: add a column with the probability of each label.")
+    skip_bad: bool = skip_bad_option()
+
+
+def predict(options: PredictOptions) -> None:
+    """Write predictions."""
+    model, output = options.model, options.output
     check_output(output, [model / "model.json", *model.glob("weights*.safetensors")])
     kind, trained = load_trained(model)
-    check_output(output, kind.input_files(data))
-    if confidence and skip_bad:
-        raise InputError(
-            "--confidence and --skip-bad are given; expected the one for chains, the other for images: leave one out"
-        )
-    flags = {name: True for name, given in (("confidence", confidence), ("skip_bad", skip_bad)) if given}
+    check_output(output, kind.input_files(options.data))
+    flags = [name for name in ("confidence", "skip_bad") if getattr(options, name)]
     kind.check_flags(flags)
-    kind.predict(trained, data, output, **flags)
+    kind.predict(trained, options.data, output, **dict.fromkeys(flags, True))
     sys.stdout.flush()
 
 
@@ -154,16 +146,11 @@ class EvaluateOptions(HeldOut):
     Examples: latentstruct evaluate MODEL test.txt; latentstruct evaluate MODEL --positive p.fa --negative n.fa
     """
 
-    model: ModelArgument
-    data: Annotated[
-        str | None, Argument(metavar="DATA", help="Labelled file as for training; - is standard input.")
-    ] = None
-    labels: Annotated[str | None, Argument(metavar="LABELS", help="Images: their label images, or labels.")] = None
-    pictures: Annotated[
-        str | None, Option(metavar="FOLDER", help="Boxes: folder for pictures with predicted and true boxes.")
-    ] = None
-    json: JsonOption = False
-    given: frozenset[str] = frozenset()
+    model: Path = model_argument()
+    data: str | None = argument("Labeled file as for training; - is standard input.", None)
+    labels: str | None = argument("Images: their label images, or labels.", None)
+    pictures: str | None = option(None, "Boxes: folder for pictures with predicted and true boxes.", metavar="FOLDER")
+    json: bool = json_option()
 
 
 def evaluate(options: EvaluateOptions) -> None:
@@ -178,90 +165,104 @@ def evaluate(options: EvaluateOptions) -> None:
         kind.show_scores(result)
 
 
-@reported_errors()
-def info(
-    model: ModelArgument,
-    top: Annotated[int, Option(min=0, help="How many of the strongest weights to show.")] = 10,
-    json: JsonOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class InfoOptions:
     """Show what a model is: how it was trained, how well the training is certified, its strongest weights.
 
-    MODEL may also be a folder of latentstruct prepare, of which its sizes are shown.
+    MODEL may also be a folder of latentstruct prepare, of which the sizes are shown.
 
     Example: latentstruct info MODEL --top 20
     """
+
+    model: Path = model_argument()
+    top: int = option(10, "Number of strongest weights to show.", min=0)
+    json: bool = json_option()
+
+
+def info(options: InfoOptions) -> None:
+    """Print what a model is."""
     from latentstruct.core.protocols import TransitionWeights
     from latentstruct.data.sharded import ShardedData
     from latentstruct.persistence.models import read_files, restore_model
 
-    if is_prepared(model):
-        tell_prepared(ShardedData(model), json)
+    if is_prepared(options.model):
+        show_prepared(ShardedData(options.model), options.json)
         return
-    files = read_files(model)
-    settings = files.settings
-    result: dict[str, Any] = {"model": str(model)}
-    kind = find_kind(settings.extra)
+    files = read_files(options.model)
+    result: dict[str, Any] = {"model": str(options.model)}
+    kind = find_kind(files.settings.extra)
     if kind is not None:
         _, trained = restore_trained(files)
         record = trained.record
-        result |= describe_model(settings, trained.estimator)
+        result |= describe_model(files.settings, trained.estimator)
         result |= {"kind": kind.name, "n_examples": record.n_examples, "seconds": record.seconds}
-        result |= kind.describe(trained, top)
+        result |= kind.describe(trained, options.top)
     else:
         estimator = restore_model(files)
-        result |= describe_model(settings, estimator)
+        result |= describe_model(files.settings, estimator)
         if isinstance(estimator.task_, TransitionWeights):
-            result["transitions"] = strongest_transitions(estimator, top)
-    if json:
+            result["transitions"] = strongest_transitions(estimator, options.top)
+    if options.json:
         print_json(result)
     else:
         show_info(kind, result)
 
 
-@reported_errors()
-def demo(
-    output: Annotated[Path, Option("-o", "--output", metavar="FOLDER", help="Folder for the picture demo.png.")] = Path(
-        "demo"
-    ),
-    seed: SeedOption = 0,
-    quiet: QuietOption = False,
-    json: JsonOption = False,
-) -> None:
-    """Find a motif in random DNA from labels of whole sequences: where it lies is latent.
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """Find a motif in random DNA from labels of whole sequences: its position is latent.
 
     Takes less than a minute, downloads nothing and saves a picture.
 
     Example: latentstruct demo -o demo
     """
+
+    output: Path = option(Path("demo"), "Folder for the picture demo.png.", "-o", "--output", metavar="FOLDER")
+    seed: int = seed_option()
+    quiet: bool = quiet_option()
+    json: bool = json_option()
+
+
+def demo(options: DemoOptions) -> None:
+    """Run the demonstration."""
     from latentstruct.cli.demo import draw, run_demo
     from latentstruct.viz.plots import require_plots
 
     require_plots()
-    check_folder(output, None, "the picture goes into a folder")
-    progress = Progress(quiet)
+    check_folder(options.output)
+    progress = Progress(options.quiet)
     with caught_warnings() as warned, ended_by_interrupt(), progress:
-        result = run_demo(seed=seed, tell=progress.say, callback=progress.callback)
+        result = run_demo(seed=options.seed, say=progress.say, callback=progress.callback)
     say_warnings(warned)
-    picture = draw(result, output / "demo.png")
-    if json:
-        names = ("planted", "found", "accuracy", "sites_found", "ceiling", "restart_objectives", "seconds")
-        print_json({"picture": str(picture), **{name: getattr(result, name) for name in names}})
+    picture = draw(result, options.output / "demo.png")
+    if options.json:
+        names = ("planted", "found", "accuracy", "sites_found", "ceiling", "seconds")
+        found = {name: getattr(result, name) for name in names}
+        print_json({"picture": str(picture), **found, "restart_objectives": result.model.restart_objectives_})
         return
     print_facts(
         [
             ("planted motif", result.planted),
             ("found motif", result.found),
-            ("held-out sequences called right", show_percent(result.accuracy)),
+            ("held-out accuracy", show_percent(result.accuracy)),
             ("held-out sites found", show_percent(result.sites_found)),
             ("found if the motif were known", show_percent(result.ceiling)),
-            ("time of training", f"{result.seconds:.1f} s"),
+            ("training time", f"{result.seconds:.1f} s"),
             ("picture", str(picture)),
         ]
     )
 
 
-app.command(cls=kinds_command("predicts"))(predict)
+app.command("predict", cls=kinds_command("predicts"))(command_of(PredictOptions, predict))
 app.command("evaluate", cls=kinds_command("judged_by"))(command_of(EvaluateOptions, evaluate))
-app.command("report")(command_of(ReportOptions, report))
-for _command in (info, tasks, example, infer, reproduce, demo):
-    app.command()(_command)
+_COMMANDS: tuple[tuple[type[Any], Any], ...] = (
+    (ReportOptions, report),
+    (InfoOptions, info),
+    (TasksOptions, tasks),
+    (ExampleOptions, example),
+    (InferOptions, infer),
+    (ReproduceOptions, reproduce),
+    (DemoOptions, demo),
+)
+for _options, _run in _COMMANDS:
+    app.command(_run.__name__)(command_of(_options, _run))

@@ -1,11 +1,12 @@
-"""What the commands share: errors as one line and an exit code, folders and streams."""
+"""Shared by all commands: errors as one line and an exit code, output folders and streams."""
 
 import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,25 +14,35 @@ from typing import Any
 import typer
 
 from latentstruct.cli.interrupts import NOTHING_WRITTEN, exit_code, on_interrupt, remember
-from latentstruct.cli.wording import in_words_of_the_command
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import PREFIX, is_temporary, probe_folder, write_output
 from latentstruct.progress.display import say
 
 STANDARD_STREAM = "-"
 BAD_INPUT = 2
+MANIFEST = "data.json"
+NOTHING = Description("nothing")
+"""What an error shows for an option that was not given."""
+
+
+OptionName = Callable[[str], str | None]
+_option_name: ContextVar[OptionName] = ContextVar("option_name", default=lambda parameter: None)
 
 
 @contextmanager
-def reported_errors() -> Iterator[None]:
-    """Turn errors of the input and of the system into one line and an exit code."""
+def reported_errors(option_name: OptionName) -> Iterator[None]:
+    """Turn errors of the input and of the system into one line and an exit code.
+
+    `option_name` returns the option that sets a parameter, None if there is none. Errors and warnings name it.
+    """
+    token = _option_name.set(option_name)
     try:
         yield
     except BrokenPipeError:
-        # The reader of a pipe went away; typer ends the command without a word.
+        # The reader of a pipe went away; typer ends the command without a message.
         raise
     except InputError as error:
-        say(f"error: {in_words_of_the_command(str(error))}")
+        say(f"error: {error.render(option_name)}")
         raise typer.Exit(BAD_INPUT) from error
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -40,21 +51,23 @@ def reported_errors() -> Iterator[None]:
     except KeyboardInterrupt as error:
         say(NOTHING_WRITTEN)
         raise typer.Exit(exit_code()) from error
+    finally:
+        _option_name.reset(token)
 
 
 def say_warnings(texts: Iterable[str]) -> None:
-    """Tell warnings of the library."""
+    """Print warnings of the library; parameters in backticks become options."""
     for text in texts:
-        say(f"warning: {in_words_of_the_command(text)}")
+        say(f"warning: {InputError(text).render(_option_name.get())}")
 
 
 class _Ended(BaseException):
-    """Ctrl-C where training must not take it for a wish to go on with what it has."""
+    """Ctrl-C where training must not stop early and return its weights."""
 
 
 @contextmanager
 def ended_by_interrupt() -> Iterator[None]:
-    """Let Ctrl-C end the block even within training, which would otherwise stop early and hand back its weights."""
+    """Let Ctrl-C end the block even during training, which would otherwise stop early and return its weights."""
 
     def end(number: int, frame: FrameType | None) -> None:
         remember(number, frame)
@@ -67,44 +80,54 @@ def ended_by_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt from error
 
 
-def check_folder(folder: Path, mark: str | None, what: str) -> None:
+def check_folder(folder: Path, mark: str | None = None, parameter: str = "output") -> None:
     """Raise unless results can be written to the folder later on.
 
-    `mark` is a file that must be there if the folder holds anything.
+    `mark` is a file that must be there if the folder is not empty; `parameter` is named in errors.
     """
-    if folder.exists():
-        if not folder.is_dir():
-            raise InputError(f"{folder} is a file, but {what}: choose another name")
-        others = (path for path in folder.iterdir() if not is_temporary(path.name))
-        if mark is not None and any(others) and not (folder / mark).exists():
-            raise InputError(f"{folder} holds other files and no {mark}: choose a new or empty folder")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(parameter, str(folder), "a folder", "This is a file.")
+    others = (path for path in folder.iterdir() if not is_temporary(path.name)) if folder.exists() else ()
+    if mark is not None and not (folder / mark).exists() and any(others):
+        raise InputError(parameter, str(folder), f"a new or empty folder, or one with {mark}")
     ancestor = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not ancestor.is_dir():
-        raise InputError(f"{folder} cannot be made, as {ancestor} is a file: choose another name")
+        raise InputError(parameter, str(folder), "a folder that can be created", f"{ancestor} is a file.")
     try:
-        # Permissions do not tell: some file systems are read-only or take no folders, whoever asks.
+        # Permissions are not enough: some file systems are read-only or take no folders.
         os.rmdir(tempfile.mkdtemp(prefix=PREFIX, dir=ancestor))
         probe_folder(ancestor)
     except OSError as error:
-        raise InputError(
-            f"{folder} cannot be written, as nothing can be made in {ancestor} ({error.strerror or error}): choose "
-            "another place"
-        ) from error
+        why = f"Nothing can be created in {ancestor} ({error.strerror or error})."
+        raise InputError(parameter, str(folder), "a place that can be written", why) from error
 
 
-def check_output(output: str, inputs: Iterable[str | Path]) -> None:
-    """Raise if a file that is to be written is one of those that are read."""
+def check_output(output: str, inputs: Iterable[str | Path], parameter: str = "output") -> None:
+    """Raise if a file to be written is one of those that are read."""
     if output == STANDARD_STREAM or not os.path.isfile(output):
         return
     for name in inputs:
         if str(name) != STANDARD_STREAM and os.path.exists(name) and os.path.samefile(name, output):
-            raise InputError(f"the output {output} is the input {name}, which would be lost: write to another file")
+            raise InputError(parameter, output, "another file than the input", f"{name} would be overwritten.")
 
 
-def check_one_stream(*files: str | None) -> None:
+def check_one_stream(**files: str | None) -> None:
     """Raise if more than one of the files that are read is standard input."""
-    if files.count(STANDARD_STREAM) > 1:
-        raise InputError("- is given twice; expected it once, as standard input can be read once: give a file instead")
+    _, *again = [name for name, file in files.items() if file == STANDARD_STREAM] or [""]
+    for name in again:
+        raise InputError(name, STANDARD_STREAM, "a file", "Standard input (-) can be read only once.")
+
+
+def is_prepared(name: str | Path) -> bool:
+    """Return whether data are a folder of `latentstruct prepare`."""
+    return os.path.isfile(os.path.join(name, MANIFEST))
+
+
+def refuse_prepared(**files: str | None) -> None:
+    """Raise if one of the files to be read is a folder of prepared data."""
+    for name, file in files.items():
+        if file is not None and is_prepared(file):
+            raise InputError(name, file, "a plain file", "This is a folder of prepared data.")
 
 
 def write_lines(name: str, lines: Sequence[str]) -> None:
@@ -116,13 +139,18 @@ def write_lines(name: str, lines: Sequence[str]) -> None:
         write_output(name, text.encode())
 
 
-def unknown_label(where: str, label: Any, known: Set[Any], mark: str | None = None) -> InputError:
-    """Return the error of a label that was not in the training data; `mark` is what stands for unknown ones."""
-    marked = "" if mark is None else f", or {mark!r} where it is not known"
-    return InputError(
-        f"{where} has the unknown label {label!r}; expected one of {list_labels(known)}{marked}: correct it, "
-        "train on data that has it, or count it as wrong with --allow-unknown"
-    )
+def located(error: InputError, where: str) -> FormatError:
+    """Return an error of the library about an example as the error of its place in a file."""
+    if not error.expected:
+        return FormatError(f"{where}: {error}")
+    return FormatError(where, error.got, error.expected, error.hint)
+
+
+def unknown_label(where: str, label: Any, known: Set[Any], mark: str | None = None) -> FormatError:
+    """Return the error of a label that was not in the training data; `mark` marks unknown labels."""
+    marked = "" if mark is None else f" or {mark!r}"
+    hint = "Correct it, train on data with this label, or count it as wrong with --allow-unknown."
+    return FormatError(where, label, f"a label of the model ({list_labels(known)}){marked}", hint)
 
 
 def list_labels(labels: Iterable[Any]) -> str:

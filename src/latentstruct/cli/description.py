@@ -1,4 +1,4 @@
-"""What `latentstruct info` tells of any model."""
+"""What `latentstruct info` shows of any model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ PLAIN = bool | int | float | str | None
 
 
 def describe_model(settings: Any, estimator: Any) -> dict[str, Any]:
-    """Return what all models have: their parts, options and sizes, and what training reached."""
+    """Return what all models have: their parts, options and sizes, and the result of training."""
     task = estimator.task_
     params = {key: value for key, value in estimator.get_params(deep=False).items() if key != "task"}
     result = {
@@ -33,7 +33,7 @@ def describe_model(settings: Any, estimator: Any) -> dict[str, Any]:
 
 
 def has_probabilities(estimator: Any) -> bool:
-    """Tell whether a model has probabilities, or only scores."""
+    """Return whether a model has probabilities, or only scores."""
     temperature = estimator._temperature()
     return bool(temperature.output > 0 or temperature.latent > 0)
 
@@ -70,24 +70,15 @@ def strongest_weights(estimator: Any, name_of: Callable[[int], str], top: int) -
 
 
 def strongest_features(weights: Any, name_of: Callable[[int], str], top: int) -> list[dict[str, Any]]:
-    """Return the strongest of the weights that belong to one feature each."""
+    """Return the strongest weights, one per feature."""
     return [{"feature": name_of(k), "weight": float(weights[k])} for k in largest(weights, top)]
 
 
-def show_features(result: dict[str, Any], title: str = "strongest weights") -> None:
-    """Print the strongest weights of features."""
-    rows = [(one["feature"], f"{one['weight']:+.4f}") for one in result["weights"]]
-    print_table(title, ("feature", "weight"), rows)
-
-
-def show_weights(result: dict[str, Any]) -> None:
-    """Print the strongest transitions and weights there are."""
+def show_transitions(result: dict[str, Any]) -> None:
+    """Print the strongest transitions, if there are any."""
     if result.get("transitions"):
         rows = [(str(t["from"]), str(t["to"]), f"{t['weight']:+.4f}") for t in result["transitions"]]
         print_table("strongest transitions", ("from", "to", "weight"), rows, n_text=2)
-    if result.get("weights"):
-        rows = [(t["feature"], str(t["label"]), f"{t['weight']:+.4f}") for t in result["weights"]]
-        print_table("strongest weights", ("feature", "label", "weight"), rows, n_text=2)
 
 
 def show_info(kind: KindSpec | None, result: dict[str, Any]) -> None:
@@ -99,14 +90,14 @@ def show_info(kind: KindSpec | None, result: dict[str, Any]) -> None:
         ("options", ", ".join(f"{key} {value}" for key, value in params.items())),
     ]
     facts += [(name, str(result[f"n_{name}"])) for name in ("examples", "features") if f"n_{name}" in result]
-    facts.append(("weights", f"{result['n_weights']}, {result['n_nonzero']} of them not 0"))
+    facts.append(("weights", f"{result['n_weights']}, {result['n_nonzero']} nonzero"))
     if "labels" in result:
         labels = ", ".join(str(label) for label in result["labels"][:LABELS_SHOWN])
         facts.append((f"{result['n_labels']} labels", labels + (", …" if result["n_labels"] > LABELS_SHOWN else "")))
     facts += fit_facts(result)
     if kind is None:
         print_facts(facts)
-        show_weights(result)
+        show_transitions(result)
     else:
         print_facts([*facts, *kind.facts(result)])
         kind.show_details(result)

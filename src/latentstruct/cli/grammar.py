@@ -1,4 +1,4 @@
-"""What all commands have in common: `--config`, help, messages about mistakes, and a description of them all."""
+"""Common to all commands: `--config`, help, errors of the command line, and a description of them all."""
 
 import inspect
 import re
@@ -17,9 +17,9 @@ from latentstruct.cli.common import reported_errors
 from latentstruct.cli.config import check_saving, read_options, suggest, write_options
 from latentstruct.cli.parameters import Parameter, list_parameters, walk_commands
 from latentstruct.cli.usage import usage_error
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import FormatError
 from latentstruct.progress.display import say
-from latentstruct.progress.heartbeat import Remarks
+from latentstruct.progress.heartbeat import Heartbeat
 
 EXAMPLES = re.compile(r"Examples?: ")
 WIDEST_NAME, LEAST_WIDTH = 26, 20
@@ -32,7 +32,7 @@ def words_of(context: Any) -> tuple[str, ...]:
 
 
 def take_config(ctx: typer.Context, value: Path | None) -> None:
-    """Let the options of a file stand in for those that are not given."""
+    """Use the options of a file for those that are not given."""
     if value is not None and not ctx.resilient_parsing:
         ctx.meta["config"] = value
         ctx.default_map = read_options(value, words_of(ctx), ctx.find_root().command)
@@ -53,8 +53,8 @@ ConfigOption = Annotated[
         is_eager=True,
         expose_value=False,
         callback=take_config,
-        help="TOML file with further options, as max-rounds = 5 or, for one command of several, below a line such as "
-        "[train.chain]; what is given here wins.",
+        help="TOML file with further options, as max-rounds = 5 or, for one of several commands, below a line such as "
+        "[train.chain]; options of the command line win.",
     ),
 ]
 SaveConfigOption = Annotated[
@@ -81,21 +81,32 @@ def shared_parameters() -> tuple[Any, ...]:
     return tuple(typer.main.get_command(probe).params)
 
 
+def option_namer(command: Any) -> Callable[[str], str | None]:
+    """Return a function from parameters to options of a command, by their names or by what they are said to set."""
+
+    def name(parameter: str) -> str | None:
+        # The parameters are described when there is an error to print, which is rare.
+        known = {one.name: one.shown for one in list_parameters(command)}
+        return known.get(getattr(command.callback, "aliases", {}).get(parameter, parameter))
+
+    return name
+
+
 @contextmanager
-def worded_mistakes(context: Any, args: Sequence[str]) -> Iterator[None]:
-    """Tell mistakes of the command line in one line, as all other errors are told."""
-    # Help that was asked for by giving nothing is no mistake, and completion tries what is not finished.
-    with reported_errors():
+def reported_mistakes(context: Any, args: Sequence[str]) -> Iterator[None]:
+    """Report errors of the command line as all other errors."""
+    with reported_errors(option_namer(context.command)):
         try:
             yield
         except typer.TyperException as error:
+            # Help instead of missing arguments is no error, and completion tries what is not finished.
             if context.resilient_parsing or type(error).__name__ == "NoArgsIsHelpError":
                 raise
             raise usage_error(error, context, args) from error
 
 
 def write_wrapped(formatter: Any, text: str, indent: int, first: str = "") -> None:
-    """Write a text in lines of the terminal's width, with no break within the name of an option."""
+    """Write a text in lines of the terminal's width, without breaks in the names of options."""
     begin = first.ljust(indent)
     if len(begin) > indent:
         formatter.write(f"{first}\n")
@@ -106,7 +117,7 @@ def write_wrapped(formatter: Any, text: str, indent: int, first: str = "") -> No
 
 
 def write_rows(formatter: Any, title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Write names and what they mean."""
+    """Write names and their meanings."""
     if rows:
         formatter.write(f"\n{title}:\n")
         indent = min(max(len(name) for name, _ in rows), WIDEST_NAME) + 4
@@ -114,14 +125,24 @@ def write_rows(formatter: Any, title: str, rows: Sequence[tuple[str, str]]) -> N
             write_wrapped(formatter, text, indent, f"  {name}  ")
 
 
-class _Worded:
-    """What commands and groups have in common."""
+def write_parameters(formatter: Any, parameters: Sequence[Parameter]) -> None:
+    """Write arguments and options."""
+    arguments, options = (
+        [(one.usage(), one.explanation()) for one in parameters if one.is_argument is wanted]
+        for wanted in (True, False)
+    )
+    write_rows(formatter, "Arguments", arguments)
+    write_rows(formatter, "Options", [*options, HELP])
+
+
+class _Reporting:
+    """Common to commands and groups."""
 
     help: str | None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read arguments, or tell in one line why they cannot be read."""
-        with worded_mistakes(ctx, list(args)):
+        """Parse arguments."""
+        with reported_mistakes(ctx, list(args)):
             rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         return rest
 
@@ -136,24 +157,24 @@ class _Worded:
             write_wrapped(formatter, " ".join(paragraph.split()), 2)
 
 
-class Command(_Worded, TyperCommand):
-    """A command whose options may stand in a file."""
+class Command(_Reporting, TyperCommand):
+    """A command whose options may be in a file."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.params = [*self.params, *shared_parameters()]
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command, then save its options if asked to."""
-        with Remarks(say, quiet=bool(ctx.params.get("quiet"))):
-            result = super().invoke(ctx)
-        if "save_config" in ctx.meta:
-            with reported_errors():
+        """Run the command, then save its options if requested."""
+        with reported_errors(option_namer(self)):
+            with Heartbeat(say, quiet=bool(ctx.params.get("quiet"))):
+                result = super().invoke(ctx)
+            if "save_config" in ctx.meta:
                 write_options(ctx.meta["save_config"], words_of(ctx), self, ctx.params)
         return result
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return what follows the name in the line on usage."""
+        """Return what follows the name in the usage line."""
         arguments = [one for one in list_parameters(self) if one.is_argument]
         return ["[OPTIONS]", *(one.metavar if one.required else f"[{one.metavar}]" for one in arguments)]
 
@@ -162,30 +183,17 @@ class Command(_Worded, TyperCommand):
         write_parameters(formatter, list_parameters(self))
 
 
-def write_parameters(formatter: Any, parameters: Sequence[Parameter]) -> None:
-    """Write arguments and options into the help."""
-    arguments, options = (
-        [(one.usage(), one.explanation()) for one in parameters if one.is_argument is wanted]
-        for wanted in (True, False)
-    )
-    write_rows(formatter, "Arguments", arguments)
-    write_rows(formatter, "Options", [*options, HELP])
-
-
-class Group(_Worded, TyperGroup):
+class Group(_Reporting, TyperGroup):
     """Commands under one name; those that have commands of their own come first."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is named, or tell which there are."""
-        with worded_mistakes(ctx, args):
+        """Return the named command."""
+        with reported_mistakes(ctx, args):
             if args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
                 inner = [name for name, one in self.commands.items() if args[0] in getattr(one, "commands", ())]
-                near = f" (did you mean {ctx.command_path} {inner[0]} {args[0]}?)" if inner else ""
-                raise InputError(
-                    f"{ctx.command_path} has no command {args[0]}; expected one of "
-                    f"{', '.join(self.list_commands(ctx))}: choose one of these"
-                    f"{near or suggest(args[0], self.commands)}"
-                )
+                near = f"Did you mean {ctx.command_path} {inner[0]} {args[0]}?" if inner else None
+                expected = f"a command ({', '.join(self.list_commands(ctx))})"
+                raise FormatError(ctx.command_path, args[0], expected, near or suggest(args[0], self.commands))
             found = super().resolve_command(ctx, args)
         return found
 
@@ -243,7 +251,7 @@ class App(typer.Typer):
 
 @dataclass(frozen=True)
 class CommandHelp:
-    """What the help tells of one command: the words that call it, and whole command lines as examples."""
+    """The help of one command: the words that call it, and whole command lines as examples."""
 
     words: tuple[str, ...]
     usage: str
@@ -254,14 +262,14 @@ class CommandHelp:
 
 
 def describe_commands() -> list[CommandHelp]:
-    """Return what the help tells of all commands, in its order, for the documentation."""
+    """Return the help of all commands, in its order, for the documentation."""
     from latentstruct.cli.commands import app
 
     return [describe_command(words, command) for words, command in walk_commands(typer.main.get_command(app))]
 
 
 def describe_command(words: tuple[str, ...], command: Any) -> CommandHelp:
-    """Return what the help tells of a command."""
+    """Return the help of a command."""
     summary, *paragraphs = (" ".join(text.split()) for text in inspect.cleandoc(command.full_help()).split("\n\n"))
     examples: list[str] = []
     if paragraphs and EXAMPLES.match(paragraphs[-1]):

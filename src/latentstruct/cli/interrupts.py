@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM do: end the command with one line, except where training or saving must not be cut off.
+"""Effect of Ctrl-C and SIGTERM: they end the command with one line, except during training and saving.
 
 Only modules that load at once are imported here, as a signal may come while the others are loaded.
 """

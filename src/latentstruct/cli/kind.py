@@ -1,7 +1,7 @@
 """What the commands know of a kind of model.
 
 A kind is a folder `latentstruct.cli.kinds.NAME` and its name in `latentstruct.cli.registry`. Its module `command`
-declares a subclass of `KindSpec`; `report` and `sample` are loaded when a page is drawn or example data are made.
+declares a subclass of `KindSpec`; `report`, `sample` and `prepare` are loaded when they are needed.
 """
 
 from abc import ABC, abstractmethod
@@ -13,8 +13,9 @@ from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from latentstruct.cli.common import is_prepared
 from latentstruct.cli.options import HeldOut, TrainOptions
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_facts, print_table, say, show_percent, show_share
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ Facts = list[tuple[str, str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What is kept beside every model; the name of its kind is kept with it."""
+    """What is saved beside every model, together with the name of its kind."""
 
     n_examples: int
     seconds: float = 0.0
@@ -35,7 +36,7 @@ class Record:
 class Trained:
     """A model of the command: its folder, estimator and record, its features, and the labels that it knows.
 
-    While the data of --valid are read, the estimator is not trained. `tell` prints the progress of long predictions.
+    While the data of --valid are read, the estimator is not trained. `say` prints the progress of long predictions.
     """
 
     path: Path
@@ -43,22 +44,30 @@ class Trained:
     record: Any
     features: Any = None
     labels: frozenset[Any] = frozenset()
-    tell: Callable[[str], None] = say
+    say: Callable[[str], None] = say
 
     def damaged(self, why: str) -> FormatError:
         """Return the error of a model whose parts contradict each other."""
-        # What went wrong inside may name the same cure.
-        return FormatError(f"{self.path} is damaged ({why.removesuffix(': train again')}): train again")
+        # Backticks are for parameters, which errors of msgspec put around names of fields.
+        found = Description(f"a damaged one ({why.replace('`', chr(39))})")
+        return FormatError(self.path, found, "a complete model", "Train again.")
 
-    def restored(self, restore: Callable[[Any], Any], fits: Callable[[Any], bool] | None = None) -> Any:
-        """Return the features made from their record; raise if they do not fit the weights of the model."""
+    def restored(
+        self, restore: Callable[[Any], Any], size: Callable[[Any], Any] | None = None, expected: Any = None
+    ) -> Any:
+        """Return the features made from their record; raise if they do not fit the weights of the model.
+
+        `size` returns the number of features, by default their attribute ``n_features_``; `expected` is that of the
+        model, by default the attribute ``n_inputs_`` of its task.
+        """
         try:
             features = restore(self.record.features)
         except InputError as error:
             raise self.damaged(str(error)) from error
         except (LookupError, TypeError) as error:
             raise self.damaged("the state of its features cannot be read") from error
-        if not (features.n_features_ == self.estimator.task_.n_inputs_ if fits is None else fits(features)):
+        found = features.n_features_ if size is None else size(features)
+        if found != (self.estimator.task_.n_inputs_ if expected is None else expected):
             raise self.damaged("its features do not belong to its weights")
         return features
 
@@ -76,7 +85,7 @@ class Loaded:
     sizes : dict of str to int
         Counts to report, with "n_examples".
     record : dataclass
-        What is kept beside the model, with 0 seconds.
+        What is saved beside the model, with 0 seconds.
     features, labels
         As `Trained` has them.
     shown : optional
@@ -108,7 +117,7 @@ SHARES = _Shares()
 
 
 def print_ratios(title: str, first: str, items: Iterable[tuple[Any, Mapping[str, Any]]], f1: bool = True) -> None:
-    """Print a table of precision, recall, perhaps F1, and counts of true and predicted ones."""
+    """Print a table of precision, recall, F1 if wanted, and counts of true and predicted ones."""
     names = {"precision": "precision", "recall": "recall", **({"f1": "F1"} if f1 else {})}
     rows = [
         [str(label), *(show_share(one[key]) for key in names), str(one["n_true"]), str(one["n_predicted"])]
@@ -139,7 +148,7 @@ class KindSpec(ABC):
     options : type
         The dataclass of the options of its training, whose docstring is the help of the command.
     record : type
-        The dataclass of what is kept beside a model.
+        The dataclass of what is saved beside a model.
     tasks : tuple of str
         The classes of tasks that its models have.
     files : tuple of str
@@ -147,7 +156,7 @@ class KindSpec(ABC):
     judged_on, judged_on_always : frozenset of str
         Fields of `HeldOut` that evaluation reads, and those that it needs.
     evaluation_hint : str
-        How to call evaluate.
+        What to pass to evaluate, with parameters in backticks.
     predict_flags : frozenset of str
         Options of predict that `predict` takes.
     score_facts : tuple of (str, str)
@@ -159,13 +168,15 @@ class KindSpec(ABC):
     tables : tuple of (str, str, tuple of str)
         Keys of `describe` with the titles and columns of their tables.
     expected_stops : tuple of str
-        Reasons for a stop that are no cause for a warning, as the command cannot do better.
+        Stop reasons that need no warning.
     misses_labels : bool
         Whether its example data can leave labels out.
     prepare_options : type or None
         The dataclass of the options of `latentstruct prepare`, None if data cannot be prepared.
+    settled_options : tuple of str
+        Options of training that prepared data settle.
     weights_follow_from_data : bool
-        Whether prepared data say how many weights a model has.
+        Whether prepared data determine the number of weights.
     """
 
     name: ClassVar[str]
@@ -182,7 +193,7 @@ class KindSpec(ABC):
     files: ClassVar[tuple[str, ...]] = ()
     judged_on: ClassVar[frozenset[str]] = frozenset({"data"})
     judged_on_always: ClassVar[frozenset[str]] = frozenset({"data"})
-    evaluation_hint: ClassVar[str] = "give one labelled file, as latentstruct evaluate MODEL DATA"
+    evaluation_hint: ClassVar[str] = "Pass labeled data as `data`."
     predict_flags: ClassVar[frozenset[str]] = frozenset()
     score_facts: ClassVar[tuple[tuple[str, str], ...]] = ()
     headline: ClassVar[tuple[tuple[str, str], ...]] = ()
@@ -193,18 +204,25 @@ class KindSpec(ABC):
     expected_stops: ClassVar[tuple[str, ...]] = ()
     misses_labels: ClassVar[bool] = False
     prepare_options: ClassVar[type[Any] | None] = None
+    settled_options: ClassVar[tuple[str, ...]] = ()
     weights_follow_from_data: ClassVar[bool] = False
 
     @abstractmethod
     def load(self, options: Any, progress: Progress) -> Loaded:
         """Read the training data, learn features, and build the estimator."""
 
+    def load_prepared(self, options: Any, progress: Progress) -> Loaded:
+        """Open prepared data to train on, and build the estimator."""
+        from latentstruct.cli.prepared import load_prepared
+
+        return load_prepared(self, options, progress)
+
     def settled_by(self, options: Any, like: Trained) -> dict[str, tuple[Any, Any]]:
-        """Return the options of preparing that a model settles: what they say, and what the model has."""
+        """Return the options of preparing that a model settles: their values, and those of the model."""
         return {}
 
     def prepare(self, options: Any, like: Trained | None, progress: Progress) -> Any:
-        """Look through data to prepare, with the features and labels of a model if one is given."""
+        """Survey data to prepare, with the features and labels of a model if one is given."""
         return self._module("prepare").prepare(options, like, progress)
 
     def encode(self, loaded: Loaded, progress: Progress) -> Loaded:
@@ -216,7 +234,7 @@ class KindSpec(ABC):
         return nullcontext()
 
     def final_record(self, model: Trained, loaded: Loaded) -> Any:
-        """Return what is kept beside the trained model."""
+        """Return what is saved beside the trained model."""
         return model.record
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
@@ -224,7 +242,7 @@ class KindSpec(ABC):
         return {}
 
     def fits(self, model: Trained) -> bool:
-        """Tell whether estimator and record belong together; the class of the task has been checked."""
+        """Return whether estimator and record belong together; the class of the task has been checked."""
         return True
 
     def restore(self, model: Trained) -> Any:
@@ -233,30 +251,35 @@ class KindSpec(ABC):
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         """Return the labels that a trained model knows, if its files may have others."""
-        return frozenset()
+        return frozenset(estimator.task_.labels_.labels if "allow_unknown" in self.judged_on else ())
 
     @abstractmethod
     def read(self, model: Trained, held_out: HeldOut) -> Any:
-        """Read labelled data, with the features and labels of a model."""
+        """Read labeled data, with the features and labels of a model."""
 
     @abstractmethod
     def score(self, model: Trained, data: Any) -> dict[str, Any]:
         """Return the quality of predictions for what `read` returned."""
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
-        """Return the quality of predictions for labelled data."""
+        """Return the quality of predictions for labeled data."""
+        if held_out.data is not None and self.prepare_options is not None and is_prepared(held_out.data):
+            return self.score_prepared(model, held_out)
         return self.score(model, self.read(model, held_out))
+
+    def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+        """Return the quality of predictions for prepared data, if data can be prepared."""
+        raise NotImplementedError
 
     def input_files(self, data: str) -> Sequence[str | Path]:
         """Return the files that `predict` reads."""
         return [data]
 
-    def check_flags(self, flags: Mapping[str, bool]) -> None:
-        """Raise if `predict` does not take an option that is given."""
-        if "confidence" in flags.keys() - self.predict_flags:
-            raise InputError(f"--confidence is given, but this is a {self.name} model; expected chain: leave it out")
-        if "skip_bad" in flags.keys() - self.predict_flags:
-            raise InputError(f"a {self.name} model does not leave anything out: leave --skip-bad out")
+    def check_flags(self, flags: Iterable[str]) -> None:
+        """Raise if `predict` does not take an option."""
+        for name in flags:
+            if name not in self.predict_flags:
+                raise InputError(name, True, f"left out for a {self.name} model")
 
     @abstractmethod
     def predict(self, model: Trained, data: str, output: str) -> None:
@@ -272,7 +295,7 @@ class KindSpec(ABC):
         return
 
     def summarize(self, scores: dict[str, Any]) -> Facts:
-        """Return the one or two figures of `score` that count most."""
+        """Return the one or two most important figures of `score`."""
         found = ((name, value_at(scores, path)) for name, path in self.headline)
         return [(name, show_percent(value)) for name, value in found if value is not None]
 
@@ -281,7 +304,7 @@ class KindSpec(ABC):
         return float(next(value for path in self.main if (value := value_at(scores, path)) is not None))
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        """Return what `latentstruct info` tells of a model beside what all models have."""
+        """Return what `latentstruct info` shows of a model in addition to what all models have."""
         return {}
 
     def facts(self, result: dict[str, Any]) -> Facts:
@@ -307,14 +330,14 @@ class KindSpec(ABC):
         return blocks
 
     def examples(self, model: Trained, data: Any, source: str) -> "Examples":
-        """Return predictions for what `read` returned, to be shown; `source` says what the data are."""
+        """Return predictions for what `read` returned, to be shown; `source` describes the data."""
         examples: Examples = self._module("report").examples(model, data, source)
         return examples
 
     def example(self, seed: int = 0, missing: float = 0.0) -> bytes:
         """Return the file of a small data set; `missing` is the share of labels to leave out."""
         if missing and not self.misses_labels:
-            raise InputError(f"--missing is {missing:g}, but an example of {self.name} has all labels: leave it out")
+            raise InputError("missing", missing, f"left out for {self.name}")
         options = {"missing": missing} if missing else {}
         made: bytes = self._module("sample").make_example(seed, **options)
         return made

@@ -1,4 +1,4 @@
-"""Text and archives as bytes that depend on what is in them only."""
+"""Text and archives as reproducible bytes."""
 
 import io
 import zipfile
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 DATE = (2000, 1, 1, 0, 0, 0)
-"""Of the files in an archive: the day it was made must not change its bytes."""
+"""Date of the files in an archive, which is fixed for reproducible bytes."""
 FILE_MODE = 0o644 << 16
 
 

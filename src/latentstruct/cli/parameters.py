@@ -1,7 +1,7 @@
-"""Options and arguments as plain data: what help, files of options, messages and the documentation tell of them."""
+"""Options and arguments as plain data, for the help, configuration files, error messages and the documentation."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -9,10 +9,11 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 SWITCH = "switch"
-WHOLE_NUMBER = "whole number"
+INTEGER = "integer"
 NUMBER = "number"
 TEXT = "text"
 CHOICE = "choice"
+EXPECTED = {SWITCH: "true or false", INTEGER: "an integer", NUMBER: "a number", TEXT: "text"}
 
 SHARED = ("config", "save_config")
 """What `Command` adds to every command; these are no options of its function."""
@@ -22,8 +23,8 @@ SHARED = ("config", "save_config")
 class Parameter:
     """One option or argument of a command.
 
-    `key` is its name in a file of options; `options` is empty for an argument, `opposites` turn a switch off; `size` is
-    how many values it takes, None if it may be repeated; `default` is what holds without it, in words.
+    `key` is its name in a configuration file; `options` is empty for an argument; `opposites` turn a switch off;
+    `size` is the number of values, None if it may be repeated; `default` describes what holds without it.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Parameter:
 
     @property
     def is_argument(self) -> bool:
-        """Whether it is told from others by its place."""
+        """Whether it is given by its position."""
         return not self.options
 
     @property
@@ -52,7 +53,7 @@ class Parameter:
 
     @property
     def limits(self) -> str:
-        """The limits of a number in words, "" if there are none."""
+        """The limits of a number, "" if there are none."""
         if self.minimum is not None and self.maximum is not None:
             return f"from {self.minimum:g} to {self.maximum:g}"
         if self.minimum is not None:
@@ -61,20 +62,18 @@ class Parameter:
 
     @property
     def expected(self) -> str:
-        """The values it may have, in words."""
+        """The values it may have."""
         if self.type == CHOICE:
             return f"one of {', '.join(self.choices)}"
-        one = {SWITCH: "true or false", WHOLE_NUMBER: "a whole number", NUMBER: "a number", TEXT: "text"}[self.type]
-        of = "of " if self.maximum is None or self.minimum is None else ""
-        return f"{one} {of}{self.limits}" if self.limits else one
+        of = "" if self.minimum is None or self.maximum is not None else "of "
+        return f"{EXPECTED[self.type]} {of}{self.limits}".rstrip()
 
     def usage(self) -> str:
         """Return how it is written: `-o, --output MODEL`."""
         if self.is_argument:
             return self.metavar
-        names = ", ".join(self.options)
         opposite = f" / {', '.join(self.opposites)}" if self.opposites else ""
-        return f"{names}{opposite} {self.metavar}".rstrip()
+        return f"{', '.join(self.options)}{opposite} {self.metavar}".rstrip()
 
     def explanation(self) -> str:
         """Return its help with default and limits."""
@@ -85,7 +84,7 @@ class Parameter:
 
 
 def list_parameters(command: Any) -> list[Parameter]:
-    """Return the arguments and options of a command as plain data, without those of the help."""
+    """Return the arguments and options of a command, without those of the help."""
     hints = get_type_hints(command.callback) if command.callback else {}
     return [
         describe_parameter(param, hints.get(param.name, Path if param.name in SHARED else bool))
@@ -94,14 +93,19 @@ def list_parameters(command: Any) -> list[Parameter]:
 
 
 def describe_parameter(param: Any, annotation: Any) -> Parameter:
-    """Return one parameter of typer, whose type in Python is `annotation`, as plain data."""
+    """Return a parameter of typer, whose type in Python is `annotation`."""
     one, size = split_annotation(annotation)
     is_choice = inspect.isclass(one) and issubclass(one, Enum)
-    kind = CHOICE if is_choice else {bool: SWITCH, int: WHOLE_NUMBER, float: NUMBER}.get(one, TEXT)
+    kind = CHOICE if is_choice else {bool: SWITCH, int: INTEGER, float: NUMBER}.get(one, TEXT)
     is_argument = param.param_type_name == "argument"
     options = () if is_argument else tuple(sorted(param.opts, key=lambda name: name.startswith("--")))
-    choices = tuple(str(member.value) for member in one) if kind == CHOICE else ()
-    metavar = metavar_of(param, kind, choices, is_argument)
+    choices = tuple(str(member.value) for member in one) if is_choice else ()
+    if kind == SWITCH and not is_argument:
+        metavar = ""
+    elif param.metavar or is_argument:
+        metavar = str(param.metavar or param.name.upper())
+    else:
+        metavar = {INTEGER: "NUMBER", NUMBER: "NUMBER", TEXT: "TEXT"}.get(kind, "|".join(choices))
     return Parameter(
         name=param.name,
         key=options[-1].lstrip("-") if options else metavar.lower(),
@@ -115,12 +119,12 @@ def describe_parameter(param: Any, annotation: Any) -> Parameter:
         maximum=param.max,
         size=size,
         required=param.required,
-        default=default_of(param),
+        default=_default(param),
     )
 
 
 def split_annotation(annotation: Any) -> tuple[Any, int | None]:
-    """Return the type of one value, and how many there are; None is any number."""
+    """Return the type of one value, and the number of values; None is any number."""
     if get_origin(annotation) in (Union, UnionType):
         (annotation,) = (one for one in get_args(annotation) if one is not NoneType)
     if get_origin(annotation) is list:
@@ -130,19 +134,7 @@ def split_annotation(annotation: Any) -> tuple[Any, int | None]:
     return annotation, 1
 
 
-def metavar_of(param: Any, kind: str, choices: Sequence[str], is_argument: bool) -> str:
-    """Return what stands for a value in the help."""
-    if kind == SWITCH and not is_argument:
-        return ""
-    if param.metavar:
-        return str(param.metavar)
-    if is_argument:
-        return str(param.name).upper()
-    return {WHOLE_NUMBER: "NUMBER", NUMBER: "NUMBER", TEXT: "TEXT"}.get(kind, "|".join(choices))
-
-
-def default_of(param: Any) -> str:
-    """Return what holds without a parameter, in words."""
+def _default(param: Any) -> str:
     if isinstance(param.show_default, str):
         return param.show_default
     default = param.default.value if isinstance(param.default, Enum) else param.default

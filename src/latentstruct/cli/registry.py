@@ -1,4 +1,4 @@
-"""The kinds of models the command knows, each loaded when it is needed."""
+"""The kinds of models, each loaded when it is needed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latentstruct.cli.kind import KindSpec, Trained
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import InputError
 
 if TYPE_CHECKING:
     from latentstruct.persistence.models import ModelFiles
@@ -51,8 +51,14 @@ KINDS = _Kinds()
 
 
 def find_kind(extra: Any) -> KindSpec | None:
-    """Return the kind of model a record beside it names, None if there is no such record."""
+    """Return the kind of model of a record, None if there is none."""
     return KINDS.get(str(extra.get("kind"))) if isinstance(extra, dict) else None
+
+
+def not_trained(path: Path) -> InputError:
+    """Return the error of a model that was saved from Python."""
+    hint = "How its files are read is not known. Use it from Python, with latentstruct.load and write_report."
+    return InputError("model", str(path), "a model of latentstruct train", hint)
 
 
 def load_trained(path: Path) -> tuple[KindSpec, Trained]:
@@ -71,14 +77,11 @@ def restore_trained(files: "ModelFiles") -> tuple[KindSpec, Trained]:
     path, extra = files.folder, files.settings.extra
     kind = find_kind(extra)
     if kind is None:
-        raise InputError(
-            f"{path} was not written by latentstruct train, so how to read files for it is not known: "
-            "use it from Python with latentstruct.load, or train it with the command"
-        )
+        raise not_trained(path)
     try:
         record: Any = msgspec.convert(extra, kind.record)
     except msgspec.ValidationError as error:
-        raise FormatError(f"{path} is damaged ({error}): copy the model again or train again") from error
+        raise Trained(path, None, None).damaged(str(error)) from error
     model = Trained(path, restore_model(files), record)
     if type(model.estimator.task_).__name__ not in kind.tasks or not kind.fits(model):
         raise model.damaged("its parts do not belong together")

@@ -1,65 +1,72 @@
-"""Write the page of a trained model."""
+"""Write the HTML report of a trained model."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from typer import Option
-
-from latentstruct.cli.common import say_warnings
+from latentstruct.cli.common import refuse_prepared, say_warnings
+from latentstruct.cli.declaring import json_option, model_argument, option, quiet_option
 from latentstruct.cli.kind import KindSpec, Trained
-from latentstruct.cli.options import HeldOut, JsonOption, ModelArgument, QuietOption, check_report
-from latentstruct.cli.registry import find_kind, restore_trained
+from latentstruct.cli.options import HeldOut, check_report
+from latentstruct.cli.registry import find_kind, not_trained, restore_trained
 from latentstruct.cli.run import shown_name
-from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, caught_warnings, print_facts, print_json
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions(HeldOut):
-    """Write a page to look at: what was trained, how that went, what the weights say, predictions and errors.
+    """Write an HTML report: what was trained, the course of training, the weights, predictions and errors.
 
-    The page is one HTML file that needs no network. Without data it shows no predictions; data are given as for
-    evaluate, but by name.
+    The report is one HTML file that needs no network. Without data it shows no predictions. The data are those of
+    evaluate, given as options.
 
     Examples: latentstruct report MODEL; latentstruct report MODEL --data test.txt -o report.html
     """
 
-    model: ModelArgument
-    data: Annotated[str | None, Option(metavar="FILE", help="Labelled file as for training; - is standard input.")] = (
-        None
+    model: Path = model_argument()
+    data: str | None = option(None, "Labeled file as for training; - is standard input.", metavar="FILE")
+    labels: str | None = option(None, "Images: their label images, or labels.", metavar="FILE")
+    output: Path = option(
+        Path("report.html"), "Report to write; replaces an earlier one.", "-o", "--output", metavar="FILE.html"
     )
-    labels: Annotated[str | None, Option(metavar="FILE", help="Images: their label images, or labels.")] = None
-    output: Annotated[
-        Path, Option("-o", "--output", metavar="FILE.html", help="Page to write; replaces an earlier one.")
-    ] = Path("report.html")
-    quiet: QuietOption = False
-    json: JsonOption = False
-    given: frozenset[str] = frozenset()
+    quiet: bool = quiet_option()
+    json: bool = json_option()
 
 
 def report(options: ReportOptions) -> None:
-    """Write the page of a model."""
-    check_report(options.output)
-    source = ", ".join(map(shown_name, options.files))
+    """Write the report of a model."""
+    from latentstruct.viz.report.model import model_page
+    from latentstruct.viz.report.page import write_page
+
+    check_report(options.output, "output")
+    source = ", ".join(map(shown_name, options.files.values()))
     progress = Progress(options.quiet)
     with caught_warnings() as warned:
         kind, trained = load_any(options)
         examples = None
         if kind is not None and options.values:
-            options.check(kind, by_name=True)
+            options.check(kind)
+            refuse_prepared(**options.files)
             progress.say(f"predicting for {source}")
             examples = kind.examples(trained, kind.read(trained, options), source)
         progress.say("drawing")
-        drawn = draw_page(kind, trained, examples, options.output)
-    result = {"report": str(options.output), "model": str(options.model), **drawn}
+        page = model_page(kind, trained, examples)
+        write_page(page, options.output)
     if not options.quiet:
         say_warnings(warned)
+    result: dict[str, Any] = {
+        "report": str(options.output),
+        "model": str(options.model),
+        "kind": None if kind is None else kind.name,
+        "sections": [section.title for section in page.sections],
+        "n_examples": None if examples is None else len(examples.names),
+        "bytes": options.output.stat().st_size,
+    }
     if options.json:
         print_json(result)
         return
-    shown = "no predictions, as no data were given" if examples is None else f"{result['n_examples']} predictions"
-    print_facts([("report", result["report"]), ("sections", ", ".join(result["sections"])), ("shows", shown)])
+    shown = "no predictions, as there are no data" if examples is None else f"{len(examples.names)} predictions"
+    print_facts([("report", str(options.output)), ("sections", ", ".join(result["sections"])), ("shows", shown)])
 
 
 def load_any(options: ReportOptions) -> tuple[KindSpec | None, Trained]:
@@ -70,23 +77,5 @@ def load_any(options: ReportOptions) -> tuple[KindSpec | None, Trained]:
     if find_kind(files.settings.extra) is not None:
         return restore_trained(files)
     if options.values:
-        raise InputError(
-            f"{path} was not written by latentstruct train, so how to read files for it is not known: leave the data "
-            "out, or call latentstruct.viz.report.write_report(model, path, X, Y) from Python"
-        )
+        raise not_trained(path)
     return None, Trained(path, restore_model(files), None)
-
-
-def draw_page(kind: KindSpec | None, trained: Trained, examples: Any, output: Path) -> dict[str, Any]:
-    """Write the page; return what it holds."""
-    from latentstruct.viz.report.model import model_page
-    from latentstruct.viz.report.page import write_page
-
-    page = model_page(kind, trained, examples)
-    write_page(page, output)
-    return {
-        "kind": None if kind is None else kind.name,
-        "sections": [section.title for section in page.sections],
-        "n_examples": None if examples is None else len(examples.names),
-        "bytes": output.stat().st_size,
-    }

@@ -1,30 +1,28 @@
 """Run a published experiment."""
 
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from latentstruct.cli.common import check_folder, ended_by_interrupt, reported_errors, say_warnings
+from latentstruct.cli.common import NOTHING, check_folder, ended_by_interrupt, say_warnings
 from latentstruct.cli.config import suggest
-from latentstruct.cli.options import JsonOption, QuietOption
-from latentstruct.exceptions import InputError
+from latentstruct.cli.declaring import argument, json_option, option, quiet_option
+from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import Progress, caught_warnings, print_json, print_table, say
 
 
 def experiments() -> ModuleType:
-    """Import the experiments, which are a distribution of their own."""
+    """Import the experiments, which are a separate distribution."""
     try:
         return import_module("latentstruct_papers")
     except ModuleNotFoundError as error:
         if error.name != "latentstruct_papers":
             raise
-        raise InputError(
-            "the experiments are not installed; expected the package latentstruct-papers: "
-            "fetch the repository of latentstruct and run `pip install ./papers` in it"
-        ) from None
+        hint = "Clone the repository of latentstruct and run pip install ./papers in it."
+        found = Description("an installation without them")
+        raise InputError("name", found, "one of the experiments of the package latentstruct-papers", hint) from None
 
 
 def complete_experiment(incomplete: str) -> list[tuple[str, str]]:
@@ -36,51 +34,46 @@ def complete_experiment(incomplete: str) -> list[tuple[str, str]]:
     return [(name, one.summary) for name, one in known.items() if name.startswith(incomplete)]
 
 
-@reported_errors()
-def reproduce(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", autocompletion=complete_experiment, help="The experiment; --list names them."),
-    ] = None,
-    show_list: Annotated[bool, typer.Option("--list", help="List the experiments and the data they need.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Less data and fewer repetitions: about a minute.")] = False,
-    data_home: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", show_default="$LATENTSTRUCT_DATA", help="Folder of the data sets."),
-    ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the results.")] = Path(
-        "results"
-    ),
-    quiet: QuietOption = False,
-    json: JsonOption = False,
-) -> None:
-    """Run a published experiment and show the paper's figures beside those found.
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions:
+    """Run a published experiment and show the figures of the paper next to those found.
 
     Writes NAME.json with everything, NAME.txt with the tables, NAME.html to look at and NAME-….png for each plot.
 
     Example: latentstruct reproduce lssvm-motif --quick
     """
-    papers = experiments()
-    if show_list:
-        list_experiments(papers.EXPERIMENTS, json)
+
+    name: str | None = argument("The experiment; --list names them.", None, complete=complete_experiment)
+    show_list: bool = option(False, "List the experiments and the data they need.", "--list")
+    quick: bool = option(False, "Less data and fewer repetitions: about a minute.")
+    data_home: Path | None = option(None, "Folder of the data sets.", metavar="FOLDER", shown="$LATENTSTRUCT_DATA")
+    output: Path = option(Path("results"), "Folder for the results.", "-o", "--output", metavar="FOLDER")
+    quiet: bool = quiet_option()
+    json: bool = json_option()
+
+
+def reproduce(options: ReproduceOptions) -> None:
+    """Run an experiment."""
+    papers, name = experiments(), options.name
+    if options.show_list:
+        list_experiments(papers.EXPERIMENTS, options.json)
         return
     if name is None or name not in papers.EXPERIMENTS:
-        found = "no experiment is named" if name is None else f"there is no experiment {name!r}"
-        near = "" if name is None else suggest(name, papers.EXPERIMENTS)
-        raise InputError(f"{found}; expected one of {', '.join(papers.EXPERIMENTS)}: choose one of these{near}")
+        near = None if name is None else suggest(name, papers.EXPERIMENTS)
+        raise InputError("name", NOTHING if name is None else name, f"one of {', '.join(papers.EXPERIMENTS)}", near)
     from latentstruct.viz.plots import require_plots
     from latentstruct.viz.report import require_pages
 
     require_plots()
     require_pages()
-    check_folder(output, None, "the results go into a folder")
-    progress = Progress(quiet)
+    check_folder(options.output)
+    progress = Progress(options.quiet)
     with caught_warnings() as warned, ended_by_interrupt():
-        findings = papers.run_experiment(name, data_home, quick, progress.say)
-        files = findings.save(output)
-    if not quiet:
+        findings = papers.run_experiment(name, options.data_home, options.quick, progress.say)
+        files = findings.save(options.output)
+    if not options.quiet:
         say_warnings(warned)
-    if json:
+    if options.json:
         print_json({**findings.to_dict(), "files": [str(path) for path in files]})
         return
     findings.show()

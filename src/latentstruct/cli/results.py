@@ -1,4 +1,4 @@
-"""Folders of results that are put in place when all are made, so that Ctrl-C leaves what was there."""
+"""Folders of results that are moved into place when all are made, so that Ctrl-C changes nothing."""
 
 import os
 import tempfile
@@ -12,26 +12,22 @@ from latentstruct.persistence.atomic_files import PREFIX
 
 @contextmanager
 def results_in(folder: Path, mark: str, earlier: Sequence[Path]) -> Iterator[Path]:
-    """Yield an empty folder for the block to fill; what it holds then goes to `folder`.
+    """Yield an empty folder for the block to fill; its contents are then moved to `folder`.
 
     If the block fails or Ctrl-C ends it, nothing is changed.
 
     Parameters
     ----------
     folder : Path
-        Made if needed; it may hold files of an earlier run.
+        Created if needed; it may have files of an earlier run.
     mark : str
-        The file that tells what the folder is for. It is put in place first, so that a folder that was filled in part
-        is still known for what it is.
+        The file that identifies the folder. It is moved first, so that a partly filled folder is recognized.
     earlier : sequence of Path
-        Files of an earlier run, relative to `folder`: those that the block does not make again are removed.
+        Files of an earlier run, relative to `folder`; those that the block does not replace are removed.
     """
-    # On the same disk, so that files are moved there whole.
+    # On the same disk, so that moving a file is atomic.
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    with (
-        on_interrupt(interrupt),
-        tempfile.TemporaryDirectory(prefix=PREFIX, dir=nearest) as made,
-    ):
+    with on_interrupt(interrupt), tempfile.TemporaryDirectory(prefix=PREFIX, dir=nearest) as made:
         yield Path(made)
         with on_interrupt(remember):
             files = [path.relative_to(made) for path in sorted(Path(made).rglob("*")) if path.is_file()]
@@ -39,6 +35,6 @@ def results_in(folder: Path, mark: str, earlier: Sequence[Path]) -> Iterator[Pat
                 (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(Path(made) / file, folder / file)
             for file in set(earlier) - set(files):
-                # A picture that cannot be removed spoils nothing; its name comes from a file that anybody may edit.
+                # A picture that cannot be removed does no harm; its name comes from a file that anybody may edit.
                 with suppress(OSError, ValueError):
                     (folder / file).unlink()

@@ -8,20 +8,25 @@ from typing import Any
 
 import typer
 
-from latentstruct.cli.common import STANDARD_STREAM, say_warnings
+from latentstruct.cli.common import STANDARD_STREAM, is_prepared, refuse_prepared, say_warnings
 from latentstruct.cli.interrupts import exit_code, interrupt, on_interrupt, remember
 from latentstruct.cli.kind import KindSpec, Loaded, Trained
 from latentstruct.cli.options import TrainOptions
-from latentstruct.cli.wording import in_words_of_the_command
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, caught_warnings, fit_facts, print_facts, print_json, say
 
 
 def train(kind: KindSpec, options: TrainOptions) -> None:
-    """Train as the options say."""
+    """Train a model."""
     options.check()
     progress = Progress(options.quiet)
-    loaded = kind.load(options, progress)
+    refuse_prepared(**options.held_out().files)
+    if kind.prepare_options is not None and options.data is not None and is_prepared(options.data):
+        for name in kind.settled_options:
+            options.refuse(name, "if `data` is prepared")
+        loaded = kind.load_prepared(options, progress)
+    else:
+        loaded = kind.load(options, progress)
     model = Trained(options.output, loaded.estimator, loaded.record, loaded.features, loaded.labels, progress.say)
     held_out = None if options.valid is None else kind.read(model, options.held_out())
     with kind.naming(options.source):
@@ -31,7 +36,7 @@ def train(kind: KindSpec, options: TrainOptions) -> None:
 
 @dataclass
 class Training:
-    """One training: what to fit, and the held-out data, None if there are none."""
+    """One training; `held_out` is None if there are no such data."""
 
     kind: KindSpec
     options: TrainOptions
@@ -41,11 +46,11 @@ class Training:
     progress: Progress
 
     def run(self) -> None:
-        """Fit, save, evaluate and report; after Ctrl-C or SIGTERM too, then with the exit code of that signal."""
+        """Fit, save, evaluate and report; after Ctrl-C or SIGTERM exit with the code of that signal."""
         loaded, options, estimator = self.loaded, self.options, self.loaded.estimator
         self.progress.say(f"training {type(estimator).__name__}: {sizes_in_words(loaded.sizes)}")
         began = time.perf_counter()
-        # A signal stops training early; nothing but a failure keeps the best weights from being saved then.
+        # A signal stops training early; the best weights are then saved all the same.
         with caught_warnings() as warned, on_interrupt(remember):
             with on_interrupt(interrupt), self.progress, options.configured(estimator, self._main_score) as further:
                 further |= loaded.fit_params
@@ -68,8 +73,9 @@ class Training:
         if estimator.validation_scores_:
             result["validation_scores"] = estimator.validation_scores_
         if self.held_out is not None:
-            scored = self._afterwards(lambda: self.kind.score(self.model, self.held_out), "it was not evaluated")
-            result["valid"] = scored
+            result["valid"] = self._afterwards(
+                lambda: self.kind.score(self.model, self.held_out), "it was not evaluated"
+            )
         if options.report is not None:
             result["report"] = self._afterwards(self._write_report, "no report was written")
         if options.json:
@@ -82,7 +88,7 @@ class Training:
         say_warnings(text for text in warned if not text.startswith(expected))
 
     def _save(self, seconds: float) -> dict[str, Any]:
-        """Save the model and what belongs to it; return what to report of it."""
+        """Save the model and what belongs to it; return what to report."""
         from latentstruct.persistence.models import save_model
 
         record = replace(self.kind.final_record(self.model, self.loaded), seconds=seconds)
@@ -90,11 +96,9 @@ class Training:
         earlier = files_beside(self.options.output)
         try:
             save_model(self.options.output, self.loaded.estimator, {"kind": self.kind.name, **asdict(record)})
-        except InputError as error:
-            raise InputError(
-                f"training is over, but its model was not saved, as {error}; a run with --checkpoint FILE can be "
-                "repeated without training: give one"
-            ) from error
+        except InputError:
+            say("training is finished, but its model was not saved; with --checkpoint FILE no training is lost")
+            raise
         for file in earlier:
             file.unlink(missing_ok=True)
         return self.kind.finish(self.model, self.loaded)
@@ -117,20 +121,20 @@ class Training:
         return str(self.options.report)
 
     def _afterwards(self, work: Callable[[], Any], undone: str) -> Any:
-        """Do what follows once the model is saved; what stops it says so."""
+        """Do what follows once the model is saved; if that fails, print what is missing."""
         try:
             with on_interrupt(interrupt):
                 return work()
         except KeyboardInterrupt as error:
-            say(f"interrupted: the model is in {self.options.output}, but {undone}")
+            say(f"interrupted: the model is saved in {self.options.output}, but {undone}")
             raise typer.Exit(exit_code()) from error
-        except (InputError, OSError) as error:
-            why = in_words_of_the_command(str(error))
-            raise InputError(f"the model is saved in {self.options.output}, but {undone}: {why}") from error
+        except (InputError, OSError):
+            say(f"the model is saved in {self.options.output}, but {undone}")
+            raise
 
 
 def shown_name(name: str | None) -> str:
-    """Return what messages call a file."""
+    """Return the name of a file in messages."""
     return "standard input" if name == STANDARD_STREAM else name or ""
 
 

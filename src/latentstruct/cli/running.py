@@ -5,103 +5,68 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from typer import Option
-
+from latentstruct.cli.common import NOTHING
+from latentstruct.cli.declaring import option
 from latentstruct.exceptions import InputError
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
 USUAL_PATIENCE = 5
-PARAMETERS = {"n_jobs": "--jobs", "cache_mb": "--cache-mb", "executor": "--executor"}
-"""Parameters of estimators that options set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The options of every training that say how it is run; `valid` is the held-out data, which a subclass declares."""
+    """The options of every training that say how it is run."""
 
-    jobs: Annotated[
-        int | None, Option(show_default="one for each core", help="Threads; results do not depend on their number.")
-    ] = None
-    cache_mb: Annotated[
-        float | None, Option(show_default="the solver's own", help="Megabytes that planes may be kept in.")
-    ] = None
-    checkpoint: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            show_default="none is written",
-            help="File to go on from if it is there, and to write the state of the training to.",
-        ),
-    ] = None
-    checkpoint_every: Annotated[
-        float | None,
-        Option(
-            show_default=f"{SECONDS_BETWEEN_CHECKPOINTS:g}",
-            help="Seconds between two checkpoints; 0 for one after each round.",
-        ),
-    ] = None
-    executor: Annotated[
-        Literal["dask"] | None,
-        Option(
-            metavar="NAME",
-            show_default="threads of this process",
-            help="dask trains on its workers, of this machine unless --scheduler names others.",
-        ),
-    ] = None
-    scheduler: Annotated[
-        str | None, Option(metavar="ADDRESS", help="Dask scheduler such as tcp://host:8786, for --executor dask.")
-    ] = None
-    early_stopping: Annotated[
-        bool,
-        Option(
-            "--early-stopping", help="Stop when the score on --valid no longer improves, and keep the best model seen."
-        ),
-    ] = False
-    patience: Annotated[
-        int | None,
-        Option(
-            show_default=f"{USUAL_PATIENCE}", help="Evaluations without improvement after which --early-stopping stops."
-        ),
-    ] = None
+    jobs: int | None = option(
+        None, "Number of threads; results do not depend on it.", shown="one per core", sets="n_jobs"
+    )
+    cache_mb: float | None = option(None, "Maximum size of the plane cache in megabytes.", shown="chosen by the solver")
+    checkpoint: Path | None = option(
+        None, "File for the state of training; training resumes from it if it exists.", metavar="FILE", shown="none"
+    )
+    checkpoint_every: float | None = option(
+        None, "Seconds between checkpoints; 0 for one per iteration.", shown=f"{SECONDS_BETWEEN_CHECKPOINTS:g}"
+    )
+    executor: Literal["dask"] | None = option(
+        None,
+        "dask trains on Dask workers, of this machine unless --scheduler is given.",
+        metavar="NAME",
+        shown="threads of this process",
+    )
+    scheduler: str | None = option(
+        None, "Dask scheduler such as tcp://host:8786, for --executor dask.", metavar="ADDRESS"
+    )
+    early_stopping: bool = option(
+        False, "Stop when the score on --valid no longer improves, and keep the best model seen."
+    )
+    patience: int | None = option(
+        None, "Evaluations without improvement before --early-stopping stops.", shown=f"{USUAL_PATIENCE}"
+    )
 
     def check_run(self, valid: str | None) -> None:
-        """Raise before anything is read if the options do not fit together; `valid` is the held-out data."""
-        self._check_stopping(valid)
+        """Raise before anything is read if the options contradict each other; `valid` is the held-out data."""
         if self.jobs is not None and not (self.jobs == -1 or self.jobs >= 1):
-            raise InputError(
-                f"--jobs is {self.jobs}; expected a number of threads from 1, or -1 for one each core: leave it out "
-                "for all cores"
-            )
+            raise InputError("jobs", self.jobs, "a positive integer, or -1 for one thread per core")
         if self.cache_mb is not None and not self.cache_mb > 0:
-            raise InputError(f"--cache-mb must be a number above 0, found {self.cache_mb}: leave it out")
+            raise InputError("cache_mb", self.cache_mb, "a number above 0")
         if self.checkpoint_every is not None and not self.checkpoint_every >= 0:
-            raise InputError(f"--checkpoint-every must be 0 or above, found {self.checkpoint_every}: leave it out")
-        if self.checkpoint_every is not None and self.checkpoint is None:
-            raise InputError(
-                f"--checkpoint-every is {self.checkpoint_every}, but --checkpoint is missing; expected both: name a "
-                "file"
-            )
-        if self.scheduler is not None and self.executor is None:
-            raise InputError(
-                f"--scheduler is {self.scheduler}, but --executor is missing; expected --executor dask with it: add it"
-            )
-
-    def _check_stopping(self, valid: str | None) -> None:
-        if self.patience is not None and not self.early_stopping:
-            raise InputError(
-                f"--patience is {self.patience}, but --early-stopping is missing; expected both: add --early-stopping"
-            )
+            raise InputError("checkpoint_every", self.checkpoint_every, "a number of at least 0")
         if self.patience is not None and self.patience < 1:
-            raise InputError(f"--patience must be at least 1, got {self.patience}: leave it out for {USUAL_PATIENCE}")
-        if self.early_stopping and valid is None:
-            raise InputError("--early-stopping needs validation data, but --valid is missing: add --valid FILE")
+            raise InputError("patience", self.patience, "an integer of at least 1")
+        needed = {
+            "checkpoint_every": ("checkpoint", self.checkpoint),
+            "scheduler": ("executor", self.executor),
+            "patience": ("early_stopping", self.early_stopping or None),
+            "early_stopping": ("valid", valid),
+        }
+        for name, (other, value) in needed.items():
+            if getattr(self, name) not in (None, False) and value is None:
+                raise InputError(other, NOTHING, f"given with `{name}`")
         if self.early_stopping and self.checkpoint is not None:
-            raise InputError(
-                "--early-stopping and --checkpoint are both given, but a checkpoint does not hold validation scores: "
-                "leave one out"
-            )
+            expected = "left out with `early_stopping`"
+            raise InputError("checkpoint", str(self.checkpoint), expected, "It does not hold validation scores.")
 
     @contextmanager
     def configured(self, estimator: Any, score: Callable[[Any], float]) -> Iterator[dict[str, Any]]:
@@ -109,10 +74,7 @@ class RunOptions:
         wanted = {"n_jobs": self.jobs, "cache_mb": self.cache_mb, "executor": self.executor}
         given = {name: value for name, value in wanted.items() if value is not None}
         for name in given.keys() - estimator.get_params(deep=False).keys():
-            raise InputError(
-                f"{PARAMETERS[name]} is given, but {type(estimator).__name__} has no use for it; expected another "
-                "model: leave it out"
-            )
+            raise InputError(name, given[name], f"left out for {type(estimator).__name__}")
         given.pop("executor", None)
         estimator.set_params(**given)
         with self._connected(estimator):
@@ -147,8 +109,6 @@ class RunOptions:
         from latentstruct.estimators import EarlyStopping
 
         if "early_stopping" not in signature(estimator.fit).parameters:
-            raise InputError(
-                f"--early-stopping is given, but {type(estimator).__name__} does not support it: choose another "
-                "--model, or leave it out"
-            )
+            expected = f"left out for {type(estimator).__name__}"
+            raise InputError("early_stopping", True, expected, "Or choose another `model`.")
         return {"early_stopping": EarlyStopping(score, USUAL_PATIENCE if self.patience is None else self.patience)}

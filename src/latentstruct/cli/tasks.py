@@ -1,4 +1,4 @@
-"""What the command can do, and a file to try each of it with."""
+"""What can be trained, and example data for it."""
 
 import os
 import shutil
@@ -6,15 +6,12 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated
 
-import typer
-
-from latentstruct.cli.common import STANDARD_STREAM, reported_errors
+from latentstruct.cli.common import STANDARD_STREAM
 from latentstruct.cli.config import suggest
-from latentstruct.cli.options import JsonOption, OutputFileOption, SeedOption
+from latentstruct.cli.declaring import argument, json_option, option, output_file_option, seed_option
 from latentstruct.cli.registry import KINDS
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.persistence.atomic_files import write_output
 from latentstruct.progress.display import print_facts, print_json
 
@@ -25,7 +22,7 @@ INFER = "infer"
 
 @dataclass(frozen=True)
 class TaskGuide:
-    """What is to be known of a task; `commands` can be run one after the other in an empty folder."""
+    """A task; `commands` can be run one after the other in an empty folder."""
 
     name: str
     summary: str
@@ -47,9 +44,9 @@ class TaskGuide:
 
 INFERENCE = TaskGuide(
     INFER,
-    "Answer questions about a graphical model: partition function, marginals, best states.",
-    "nothing; variables that are not asked for are summed out",
-    "A Markov or Bayesian network in the UAI format; evidence and query in files of their own.",
+    "Inference in a graphical model: partition function, marginals, best states.",
+    "nothing; variables outside the query are summed out",
+    "A Markov or Bayesian network in the UAI format; evidence and query in separate files.",
     "infer.uai",
     (
         f"latentstruct example {INFER} > infer.uai",
@@ -60,7 +57,7 @@ INFERENCE = TaskGuide(
 
 
 def guide_to_kind(name: str) -> TaskGuide:
-    """Return what is to be known of a kind of model."""
+    """Return the guide to a kind of model."""
     kind = KINDS[name]
     file = kind.example_file
     commands = (
@@ -74,18 +71,15 @@ def guide_to_kind(name: str) -> TaskGuide:
 
 
 def list_guides() -> list[TaskGuide]:
-    """Return what is to be known of all tasks."""
+    """Return the guides to all tasks."""
     return [*map(guide_to_kind, KINDS), INFERENCE]
 
 
 def find_guide(name: str) -> TaskGuide:
-    """Return what is to be known of the task of a name."""
+    """Return the guide to a task."""
     names = (*KINDS, INFER)
     if name not in names:
-        raise InputError(
-            f"the task is {name!r}; expected one of {', '.join(names)}: latentstruct tasks tells what they are "
-            f"for{suggest(name, names)}"
-        )
+        raise InputError("task", name, f"one of {', '.join(names)}", suggest(name, names))
     return INFERENCE if name == INFER else guide_to_kind(name)
 
 
@@ -94,44 +88,41 @@ def make_example(name: str, seed: int = 0, missing: float = 0.0) -> bytes:
     if find_guide(name) is not INFERENCE:
         return KINDS[name].example(seed, missing)
     if missing:
-        raise InputError(f"--missing is {missing:g}, but an example of {name} has no labels: leave it out")
+        raise InputError("missing", missing, f"left out for {name}")
     from latentstruct.cli.infer import make_example as make_network
 
     return make_network(seed)
 
 
 def names_of_tasks(incomplete: str) -> list[str]:
-    """Return the tasks whose names begin with what was typed, for the completion of the shell."""
+    """Return the tasks whose names begin with `incomplete`, for shell completion."""
     return [name for name in (*KINDS, INFER) if name.startswith(incomplete)]
 
 
-@reported_errors()
-def tasks(
-    task: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TASK", help="Show this one in full.", autocompletion=names_of_tasks, show_default="all"
-        ),
-    ] = None,
-    json: JsonOption = False,
-    matrix: Annotated[
-        bool, typer.Option("--matrix", help="Show which structures support which estimators, and why not.")
-    ] = False,
-) -> None:
-    """List what can be trained: what it is for, what is latent, the files it reads, and an example of these.
+@dataclass(frozen=True, kw_only=True)
+class TasksOptions:
+    """List what can be trained: what it is for, what is latent, the files it reads, and an example.
 
     Example: latentstruct tasks motif
     """
-    if matrix and task is not None:
-        raise InputError(f"--matrix is for all structures, but the task {task!r} is given: leave out one of them")
-    if matrix:
-        show_matrix(json)
-    elif task is None:
-        show_all(list_guides(), json)
-    elif json:
-        print_json(asdict(find_guide(task)))
+
+    task: str | None = argument("Show this task in full.", None, "all", names_of_tasks)
+    json: bool = json_option()
+    matrix: bool = option(False, "Show which structures support which estimators, and why not.")
+
+
+def tasks(options: TasksOptions) -> None:
+    """Print what can be trained."""
+    if options.matrix and options.task is not None:
+        raise InputError("matrix", True, "left out if `task` is given")
+    if options.matrix:
+        show_matrix(options.json)
+    elif options.task is None:
+        show_all(list_guides(), options.json)
+    elif options.json:
+        print_json(asdict(find_guide(options.task)))
     else:
-        show_one(find_guide(task))
+        show_one(find_guide(options.task))
 
 
 def show_matrix(json: bool) -> None:
@@ -156,7 +147,7 @@ def show_matrix(json: bool) -> None:
 
 
 def show_all(guides: Sequence[TaskGuide], json: bool) -> None:
-    """Print a paragraph for each task, long texts in several lines."""
+    """Print a paragraph per task."""
     if json:
         print_json({"tasks": [asdict(guide) for guide in guides]})
         return
@@ -165,14 +156,14 @@ def show_all(guides: Sequence[TaskGuide], json: bool) -> None:
         print(guide.name)
         for name, text in guide.facts:
             print(textwrap.fill(text, width, initial_indent=f"  {name:<9}", subsequent_indent=" " * 11))
-        # A command must stay in one line so that it can be copied.
+        # A command stays in one line so that it can be copied.
         print(f"  {'example':<9}{guide.commands[0]}\n  {'run':<9}{guide.commands[1]}\n")
-    print("An example: latentstruct example motif > motif.fa; latentstruct train motif motif.fa -o model")
-    print("More of one task: latentstruct tasks motif")
+    print("Example: latentstruct example motif > motif.fa; latentstruct train motif motif.fa -o model")
+    print("Details of a task: latentstruct tasks motif")
 
 
 def show_one(guide: TaskGuide) -> None:
-    """Print all of a task: its facts, the commands and the beginning of its example."""
+    """Print the facts of a task, its commands and the beginning of its example."""
     print_facts([("task", guide.name), *guide.facts, ("example", guide.example_file)])
     print("\nfrom an empty folder:")
     for command in guide.commands:
@@ -204,40 +195,37 @@ def archive_contents(raw: bytes) -> list[str]:
     return [*(f"{names[0]} and {len(names) - 1} more" for names in images.values()), *lines]
 
 
-@reported_errors()
-def example(
-    task: Annotated[
-        str,
-        typer.Argument(
-            metavar="TASK", help="What to try, as latentstruct tasks lists it.", autocompletion=names_of_tasks
-        ),
-    ],
-    output: OutputFileOption = STANDARD_STREAM,
-    seed: SeedOption = 0,
-    missing: Annotated[
-        float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Of chain: labels to leave out, written as ?.")
-    ] = 0.0,
-) -> None:
-    """Write a small file of made-up data for a task, to be trained on at once and to see what such files look like.
+@dataclass(frozen=True, kw_only=True)
+class ExampleOptions:
+    """Write a small file of synthetic data for a task, which can be trained on and shows what such files look like.
 
     Example: latentstruct example motif > motif.fa; latentstruct train motif motif.fa -o model
     """
-    guide = find_guide(task)
+
+    task: str = argument("The task, as latentstruct tasks lists it.", complete=names_of_tasks)
+    output: str = output_file_option()
+    seed: int = seed_option()
+    missing: float = option(
+        0.0, "Chains: fraction of labels to leave out, written as ?.", metavar="FRACTION", min=0.0, max=1.0
+    )
+
+
+def example(options: ExampleOptions) -> None:
+    """Write example data."""
+    guide, output = find_guide(options.task), options.output
     if guide.packed:
         from latentstruct.data.images import require_vision
 
         require_vision()
         if output == STANDARD_STREAM and sys.stdout.isatty():
-            raise InputError(
-                f"the example of {guide.name} is a zip archive, which a terminal cannot show; expected a file: "
-                f"latentstruct example {guide.name} > {guide.example_file}"
-            )
-    content = make_example(guide.name, seed, missing)
+            hint = f"Write latentstruct example {guide.name} > {guide.example_file}"
+            raise InputError("output", Description("a terminal"), "a file, as the example is a zip archive", hint)
+    content = make_example(guide.name, options.seed, options.missing)
     if output == STANDARD_STREAM:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     elif os.path.isdir(output):
-        raise InputError(f"{output} is a folder, but the example is a file: give the file's name with -o")
+        raise InputError("output", output, "a file", "This is a folder.")
     else:
         write_output(output, content)

@@ -1,7 +1,8 @@
 """What all estimators share: fitting, predicting, and reporting what was reached."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -264,6 +265,17 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     def _fit(self, given: FitInputs, compose: Compose) -> Self:
         """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
+        with self._composed(given, compose) as (task, data, objective):
+            run = self._prepare_run(task, data, objective, given)
+            result = run.solver.minimize(
+                objective, run.w0, state=run.state, callback=run.watching, checkpointer=run.checkpointer
+            )
+            self._keep(task, data, run, result)
+        return self
+
+    @contextmanager
+    def _composed(self, given: FitInputs, compose: Compose) -> Iterator[tuple[BaseTask, DataPlacement, Objective]]:
+        """Yield the task that has learned the data, where these are, and their objective."""
         n_jobs, task = self._check_fit(given)
         with one_blas_thread(), data_placement(self, task, given) as data:
             weights = self._weights(data.batch.n_examples, given.sample_weight)
@@ -272,12 +284,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
                 objective = objective.cut_at(data.cuts)
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
-            run = self._prepare_run(task, data, objective, given)
-            result = run.solver.minimize(
-                objective, run.w0, state=run.state, callback=run.watching, checkpointer=run.checkpointer
-            )
-            self._keep(task, data, run, result)
-        return self
+            yield task, data, objective
 
     def _check_fit(self, given: FitInputs) -> tuple[int, BaseTask]:
         """Check what `fit` is given; return the number of threads and the task to train."""

@@ -1,4 +1,4 @@
-"""What the command shows: progress and remarks on standard error, results on standard output."""
+"""Output of the command: progress and messages on standard error, results on standard output."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from latentstruct.progress import heartbeat as at_work
+from latentstruct.progress import heartbeat
 from latentstruct.progress.eta import Outlook, TrainingTime
 
 if TYPE_CHECKING:
@@ -28,38 +28,46 @@ FIRST_LINES = 10
 SECONDS_BETWEEN_LINES = 1.0
 SECONDS_BETWEEN_STEPS = 5.0
 SECONDS_BETWEEN_REFRESHES = 0.1
-WAITING = "no round yet; the first training of a kind compiles its code, later ones do not"
+WAITING = "waiting for the first iteration"
 
 
 def say(text: str) -> None:
-    """Write one line to standard error, whatever breaks and signs for terminals the text holds."""
-    line = " ".join(text.split())
+    """Write one line to standard error, without the line breaks and control characters of the text."""
+    line = " ".join(part.strip() for part in text.splitlines())
     print("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line), file=sys.stderr, flush=True)
-    at_work.told()
+    heartbeat.touch()
 
 
 def show_number(value: float, digits: int = 6) -> str:
-    """Return a number for people; a dash where there is none."""
+    """Return a number with some significant digits; a dash if it is not finite."""
     return f"{value:.{digits}g}" if math.isfinite(value) else "–"
 
 
+def show_count(number: int) -> str:
+    """Return a count as 9876, 12.3k or 4.5M."""
+    for size, unit in ((10**6, "M"), (10**3, "k")):
+        if number >= 10 * size or (unit == "M" and number >= size):
+            return f"{number / size:.1f}{unit}"
+    return str(number)
+
+
 def show_percent(share: float) -> str:
-    """Return a share as a percentage."""
+    """Return a fraction as a percentage."""
     return f"{100 * share:.2f} %"
 
 
 def show_share(share: float | None) -> str:
-    """Return a percentage, a dash where nothing could be counted."""
+    """Return a percentage, a dash for None."""
     return "–" if share is None else show_percent(share)
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """Print a result as one JSON object; numbers that JSON cannot hold become null."""
+    """Print a result as one JSON object."""
     print(json.dumps(plain(value), ensure_ascii=False, allow_nan=False, indent=2))
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: arrays as lists, numbers that JSON cannot hold as None, others as text."""
+    """Return a value for JSON: arrays as lists, numbers that are not finite as None, other objects as text."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
@@ -95,7 +103,7 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> None:
-    """Print a table to standard output, never cutting a cell off where there is no terminal."""
+    """Print a table to standard output; cells are never cut where there is no terminal."""
     from rich.console import Console
 
     table = make_table(title, columns, rows, n_text)
@@ -105,62 +113,62 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 
 def widen(console: "Console", table: "Table") -> None:
-    """Give a table the room it needs where no terminal limits it."""
+    """Widen a console for a table where no terminal limits it."""
     if not console.is_terminal:
-        # Measured within the present width, no table would need more than it has.
-        roomy = console.options.update(max_width=WIDEST)
-        console.width = max(console.width, console.measure(table, options=roomy).maximum)
+        # Measured within the present width, no table would need more than that.
+        options = console.options.update(max_width=WIDEST)
+        console.width = max(console.width, console.measure(table, options=options).maximum)
 
 
 @contextmanager
 def caught_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of a block, each text once, so that they can be told after a live table."""
+    """Collect the warnings of a block, each text once, to print them after a live table."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
-        _let_all_through()
+        _show_all()
         yield texts
     texts.extend(dict.fromkeys(str(warning.message) for warning in caught))
 
 
 @contextmanager
-def told_warnings(tell: Callable[[str], None]) -> Iterator[None]:
-    """Tell the warnings of a block as they come, each text once."""
-    told: set[str] = set()
+def printed_warnings(say: Callable[[str], None]) -> Iterator[None]:
+    """Print the warnings of a block as they come, each text once."""
+    printed: set[str] = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        if str(message) not in told:
-            told.add(str(message))
-            tell(str(message))
+        if str(message) not in printed:
+            printed.add(str(message))
+            say(str(message))
 
     with warnings.catch_warnings():
-        _let_all_through()
+        _show_all()
         warnings.showwarning = show
         yield
 
 
-def _let_all_through() -> None:
-    """Let all warnings through but those that are for programmers."""
+def _show_all() -> None:
+    """Show all warnings except those for programmers."""
     warnings.simplefilter("always")
     for kind in (DeprecationWarning, PendingDeprecationWarning):
         warnings.simplefilter("ignore", kind)
 
 
 class Progress:
-    """Shows the rounds of a solver: a live table on a terminal, lines elsewhere.
+    """Shows the iterations of a solver: a live table on a terminal, lines elsewhere.
 
     Parameters
     ----------
     quiet : bool, default=False
         Whether to show nothing.
     n_starts : int, default=0
-        For a training that solves many convex problems: its number of starts. Lines marked as estimates are then
-        steps within a round, and only the latest is shown. The training may tell it too, when it begins.
+        Number of starts, for a training that solves many convex problems. Lines marked as estimates are then steps
+        within an iteration, and only the latest is shown. `begin` sets it too.
 
     Notes
     -----
-    Used as a context manager; `callback` is for an estimator's fit, which tells it what ends the training, so that the
-    time that is left can be foreseen. It works without a thread: the table is drawn anew when a round ends, ten times a
-    second at most, so that training is not slowed down.
+    Used as a context manager; `callback` is passed to fit, which reports what ends the training, so that the remaining
+    time can be estimated. It works without a thread: the table is redrawn when an iteration ends, at most ten times per
+    second, so that training is not slowed down.
     """
 
     def __init__(self, quiet: bool = False, n_starts: int = 0) -> None:
@@ -171,8 +179,8 @@ class Progress:
         self._shown_at = -math.inf
         self._shown: Round | None = None
         self._time = TrainingTime(Outlook())
-        self._outlook = ""
-        self._foreseen_at = -math.inf
+        self._eta = ""
+        self._estimated_at = -math.inf
 
     def __enter__(self) -> Self:
         if not self.quiet and sys.stderr.isatty():
@@ -181,54 +189,54 @@ class Progress:
 
             self._live = Live(console=Console(stderr=True), auto_refresh=False, get_renderable=self._table)
             self._live.start()
-            at_work.hold(True)
-        at_work.explain(WAITING)
+            heartbeat.suspend(True)
+        heartbeat.explain(WAITING)
         if self.n_starts:
-            # The first step within the first round need not be shown at once.
+            # The first step within the first iteration need not be shown at once.
             self._shown_at = time.perf_counter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        at_work.explain("")
-        # When all is over nothing is left.
-        self._outlook, self._foreseen_at = "", math.inf
+        heartbeat.explain("")
+        # No time is left.
+        self._eta, self._estimated_at = "", math.inf
         if self.rounds and (self._live is not None or self.rounds[-1] is not self._shown):
             self._show()
         if self._live is not None:
             self._live.stop()
-            at_work.hold(False)
+            heartbeat.suspend(False)
 
     @property
     def callback(self) -> "Callback | None":
-        """What to hand to fit."""
+        """The callback of fit."""
         return None if self.quiet else self
 
     def begin(self, outlook: Outlook) -> None:
-        """Take what is known of a training that begins now."""
+        """Take what is known of a training before its first iteration."""
         self._time = TrainingTime(outlook)
         if outlook.rule == "round" or outlook.n_starts > 1:
             self.n_starts = outlook.n_starts
             self._shown_at = time.perf_counter()
 
     def go_on(self, name: str, n_rounds: int) -> None:
-        """Tell that the training goes on from a checkpoint."""
-        self.say(f"going on from {name}, {n_rounds} rounds are done")
+        """Print that training resumes from a checkpoint."""
+        self.say(f"resuming from {name} after {n_rounds} iterations")
 
     def say(self, text: str) -> None:
-        """Write a remark unless quiet."""
+        """Print a message unless quiet."""
         if not self.quiet:
             say(text)
 
     def __call__(self, line: "Round") -> None:
-        """Take a round, and show it if it is due."""
-        at_work.explain("")
+        """Take an iteration, and show it if it is due."""
+        heartbeat.explain("")
         self._time.add(line)
         within = bool(self.n_starts) and line.estimate
         if self.n_starts and self.rounds and self.rounds[-1].estimate:
             self.rounds.pop()
-        # Rounds that wait to be shown would keep weights in memory.
+        # Iterations that wait to be shown would keep weights in memory.
         self.rounds.append(replace(line, w=None))
         waited = time.perf_counter() - self._shown_at
         if self._live is not None:
@@ -241,26 +249,27 @@ class Progress:
 
     def _show(self) -> None:
         self._shown_at, self._shown = time.perf_counter(), self.rounds[-1]
-        if self._shown_at - self._foreseen_at >= SECONDS_BETWEEN_LINES:
-            self._foreseen_at, self._outlook = self._shown_at, self._time.describe()
+        if self._shown_at - self._estimated_at >= SECONDS_BETWEEN_LINES:
+            self._estimated_at, self._eta = self._shown_at, self._time.describe()
         if self._live is not None:
             self._live.refresh()
         else:
-            number, objective, bound, gap, calls, seconds = _round_cells(self._shown)
+            number, objective, bound, gap, calls, seconds = _cells(self._shown)
             score = self._shown.validation_score
-            judged = "" if score is None else f", validation score {score:.4f}"
-            start = f"start {self._start_cell(self._shown)}, " if self.n_starts > 1 else ""
-            say(
-                f"{start}round {number}: objective {objective}, bound {bound}, relative gap {gap}, "
-                f"{calls} oracle calls, {seconds}{judged}{self._outlook and ', '}{self._outlook}"
-            )
+            parts = [
+                f"start {self._start_cell(self._shown)}" if self.n_starts > 1 else "",
+                f"iter {number}  objective {objective}  bound {bound}  gap {gap}  {calls} oracle calls  {seconds}",
+                "" if score is None else f"validation score {score:.4f}",
+                self._eta,
+            ]
+            say("  ".join(filter(None, parts)))
 
     def _start_cell(self, line: "Round") -> str:
-        return f"{line.start + 1} of {self.n_starts}"
+        return f"{line.start + 1}/{self.n_starts}"
 
     def _table(self) -> "Table":
-        columns: tuple[str, ...] = ("round", "objective", "bound", "relative gap", "oracle calls", "time")
-        rows = [_round_cells(line) for line in self.rounds]
+        columns: tuple[str, ...] = ("iter", "objective", "bound", "gap", "oracle calls", "time")
+        rows = [_cells(line) for line in self.rounds]
         if any(line.validation_score is not None for line in self.rounds):
             scores = [line.validation_score for line in self.rounds]
             columns = (*columns, "validation score")
@@ -269,19 +278,19 @@ class Progress:
             columns = ("start", *columns)
             rows = [(self._start_cell(line), *row) for line, row in zip(self.rounds, rows, strict=True)]
         table = make_table("", columns, rows, n_text=0)
-        waiting = not self.rounds and self._foreseen_at < math.inf
-        table.caption, table.caption_justify = WAITING if waiting else self._outlook or None, "left"
+        waiting = not self.rounds and self._estimated_at < math.inf
+        table.caption, table.caption_justify = WAITING if waiting else self._eta or None, "left"
         return table
 
 
-def _round_cells(line: "Round") -> tuple[str, ...]:
-    relative = line.gap / max(abs(line.objective), 1e-12)
+def _cells(line: "Round") -> tuple[str, ...]:
+    gap = 100 * line.gap / max(abs(line.objective), 1e-12)
     return (
         str(line.round),
         f"{'~' if line.estimate else ''}{show_number(line.objective)}",
         show_number(line.lower_bound),
-        show_number(relative, 3),
-        str(line.oracle_calls),
+        f"{show_number(gap, 2)}%" if math.isfinite(gap) else "–",
+        show_count(line.oracle_calls),
         f"{line.seconds:.1f} s",
     )
 
@@ -289,13 +298,13 @@ def _round_cells(line: "Round") -> tuple[str, ...]:
 def stop_text(reason: str, n_rounds: int, relative_gap: float, certified: bool) -> str:
     """Return why a training stopped and after how many iterations; a certified gap of 0 leaves only rounding errors."""
     precise = " to machine precision" if reason == "converged" and certified and relative_gap == 0.0 else ""
-    return f"{reason}{precise} after {n_rounds} rounds"
+    return f"{reason}{precise} after {n_rounds} iteration{'' if n_rounds == 1 else 's'}"
 
 
 def fit_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what training reached, in words."""
+    """Return the result of training."""
     gap = show_number(result["relative_gap"], 3)
-    proof = "certified" if result["certified"] else "an estimate, as inference was not exact"
+    proof = "certified" if result["certified"] else "estimated, as inference was not exact"
     if result["latent"]:
         proof = "of the last convex problem"
     if result["relative_gap"] >= 1.0:
@@ -314,7 +323,7 @@ def fit_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _start_facts(objectives: Sequence[float]) -> list[tuple[str, str]]:
-    """Return the objectives that several starts reached."""
+    """Return the objectives of several starts."""
     if len(objectives) < 2:
         return []
     shown = ", ".join(show_number(value) for value in objectives[:ROWS_SHOWN])

@@ -1,4 +1,4 @@
-"""How long work may still take: an estimate in words, or silence while too little is known."""
+"""Estimates of the remaining time of long work; none while too little is known."""
 
 import math
 import time
@@ -6,25 +6,25 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 if TYPE_CHECKING:
     from latentstruct.core.protocols import Round
 
 FEWEST_POINTS = 8
-"""Points that a trend is taken from at least."""
+"""Fewest points to fit a trend to."""
 SHORT = 2.0
-"""Seconds after which the first estimate is told."""
+"""Seconds before the first estimate."""
 WIDEST_DOUBT = 8.0
-"""Ratio of the two extrapolations of a trend above which nothing is told."""
+"""Ratio of the two extrapolations of a trend above which there is no estimate."""
 WIDEST_CHANGE = 3.0
-"""Ratio of what the recent half and the last quarter of the points foretell above which nothing is told."""
+"""Ratio of the estimates from the recent half and the last quarter of the points above which there is none."""
 SMALLEST_WAY = 0.05
-"""What is taken to be left of the way to the goal, in logarithms, where the trend has passed it already."""
+"""Lower bound on the remaining log-gap."""
 MOST_POINTS = 4000
 MOST_FITTED = 200
 LEAST_OF_A_START = 0.25
-"""Share of the mean time of earlier starts that a start which took longer is still given."""
+"""Fraction of the mean time of earlier starts that remains for a start which took longer."""
 TINY = 1e-12
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
@@ -37,16 +37,16 @@ class Outlook(NamedTuple):
     Attributes
     ----------
     rule : {"gap", "fall", "round", ""}
-        What ends it: a relative gap that is small; an objective that falls by a small share in `span` rounds; the same
-        in one round of many convex problems, which comes too irregularly to be foreseen; or something else.
+        What ends it: a small relative gap; a small relative decrease of the objective over `span` iterations; the same
+        in one iteration of many convex problems, which is too irregular to extrapolate; or something else.
     goal : float
-        How small that must be.
+        The tolerance.
     span : int
-        Rounds over which the fall of the objective is taken.
+        Number of iterations over which the decrease is taken.
     max_rounds : float
-        Rounds of each start at most.
+        Maximum number of iterations per start.
     max_seconds : float
-        Seconds of all starts at most.
+        Time limit of all starts in seconds.
     n_starts : int
         Number of starts.
     """
@@ -60,7 +60,7 @@ class Outlook(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Seconds that are left, and whether that is only a limit."""
+    """Seconds left, and whether that is only an upper limit."""
 
     seconds: float
     is_limit: bool = False
@@ -70,7 +70,7 @@ class Estimate(NamedTuple):
 
 
 def show_seconds(seconds: float) -> str:
-    """Return a time as roughly as it is known: seconds by fives, then minutes, hours and days."""
+    """Return a rounded time: multiples of five seconds, then minutes, hours and days."""
     if seconds < 1.5 * MINUTE:
         return f"{max(5, 5 * round(seconds / 5))} s"
     if seconds < 1.5 * HOUR:
@@ -81,17 +81,17 @@ def show_seconds(seconds: float) -> str:
 
 
 def describe_share(done: int, total: int, what: str, seconds: float) -> str:
-    """Return how many of equal steps are done after so many seconds, and how long the rest may take."""
+    """Return how many of equal steps are done after some seconds, and the estimated time left."""
     known = 0 < done < total and seconds >= SHORT
     left = f", {Estimate(seconds * (total - done) / done)}" if known else ""
     return f"{done} of {total} {what}{left}"
 
 
 def extrapolate(times: Sequence[float], values: Sequence[float], goal: float) -> float | None:
-    """Return how long a falling positive quantity may still take to its goal; None if its trend does not tell.
+    """Return the time until a decreasing positive quantity reaches its goal; None if its trend is unclear.
 
-    The trend is that of the recent half of the points. Where the last quarter alone tells another story, as on a
-    plateau, nothing is foreseen.
+    The trend is fitted to the recent half of the points. Where the last quarter alone differs much, as on a plateau,
+    there is no estimate.
     """
     if len(times) < FEWEST_POINTS or times[len(times) // 2] <= 0:
         return None
@@ -104,8 +104,8 @@ def extrapolate(times: Sequence[float], values: Sequence[float], goal: float) ->
 def _extend(times: Sequence[float], values: Sequence[float], goal: float, first: int) -> float | None:
     """Extrapolate the points from `first` on.
 
-    Gaps fall geometrically at best, log v ~ −at, and like a power of the time at worst, log v ~ −p log t. The geometric
-    mean of what both say is returned, unless they differ widely.
+    Gaps decrease geometrically at best, log v ~ −at, and like a power of the time at worst, log v ~ −p log t. The
+    geometric mean of both estimates is returned, unless they differ widely.
     """
     shown = range(first, len(times), max(1, (len(times) - first) // MOST_FITTED))
     t, v = [times[k] for k in shown], [math.log(max(values[k], TINY)) for k in shown]
@@ -121,7 +121,7 @@ def _extend(times: Sequence[float], values: Sequence[float], goal: float, first:
 
 
 def _fit_line(x: Sequence[float], y: Sequence[float], at: float) -> tuple[float, float] | None:
-    """Return the value of the least-squares line at a place and how fast it falls; None unless it falls."""
+    """Return the value of the least-squares line at a point and its rate of decrease; None unless it decreases."""
     middle, height = sum(x) / len(x), sum(y) / len(y)
     spread = sum((a - middle) ** 2 for a in x)
     if spread <= 0:
@@ -131,12 +131,12 @@ def _fit_line(x: Sequence[float], y: Sequence[float], at: float) -> tuple[float,
 
 
 class TrainingTime:
-    """Foresees the end of a training from its rounds.
+    """Estimates the end of a training from its iterations.
 
     Parameters
     ----------
     outlook : Outlook
-        What is known before the first round.
+        What is known before the first iteration.
     """
 
     def __init__(self, outlook: Outlook) -> None:
@@ -149,7 +149,7 @@ class TrainingTime:
         self._values: list[float] = []
 
     def add(self, line: "Round") -> None:
-        """Take the next round, or a step within it."""
+        """Take the next iteration, or a step within it."""
         if self.last is not None and line.start != self.last.start:
             self._started.append(self.last.seconds - self._begun)
             self._begun = self.last.seconds
@@ -174,7 +174,7 @@ class TrainingTime:
         return (before - now) / max(abs(now), TINY)
 
     def estimate(self) -> Estimate | None:
-        """Return the time that is left; None while too little is known."""
+        """Return the time left; None while too little is known."""
         if self.last is None or self.last.seconds < SHORT or self._is_over():
             return None
         limit = self.outlook.max_seconds - self.last.seconds
@@ -186,13 +186,13 @@ class TrainingTime:
         return self._limit_of_rounds()
 
     def _is_over(self) -> bool:
-        """Tell whether the last round reached the goal."""
+        """Return whether the last iteration reached the goal."""
         assert self.last is not None
         reached = bool(self._values) and self._values[-1] <= self.outlook.goal
         return self.outlook.rule == "gap" and reached and not self.last.estimate
 
     def _of_all_starts(self) -> float | None:
-        """Return what is left of the present start and those to come."""
+        """Return the time left of the present start and those to come."""
         assert self.last is not None
         present = self._of_present_start()
         if not self._started:
@@ -208,47 +208,47 @@ class TrainingTime:
         rounds = self.outlook.max_rounds - self.last.round
         if left is None or not math.isfinite(rounds):
             return left
-        return min(left, rounds * self._seconds_a_round())
+        return min(left, rounds * self._seconds_per_iteration())
 
-    def _seconds_a_round(self) -> float:
+    def _seconds_per_iteration(self) -> float:
         assert self.last is not None
         return (self.last.seconds - self._begun) / max(self.last.round, 1)
 
     def _limit_of_rounds(self) -> Estimate | None:
-        """Return the limit that the number of rounds sets where nothing else is known of the end."""
+        """Return the limit that follows from the maximum number of iterations if nothing else is known."""
         assert self.last is not None
         unknown = self.outlook.rule == "" and self.outlook.n_starts == 1 and not self.last.estimate
         if not unknown or not math.isfinite(self.outlook.max_rounds) or self.last.round < FEWEST_POINTS:
             return None
-        return Estimate((self.outlook.max_rounds - self.last.round) * self._seconds_a_round(), is_limit=True)
+        return Estimate((self.outlook.max_rounds - self.last.round) * self._seconds_per_iteration(), is_limit=True)
 
     def describe(self) -> str:
-        """Return what to tell of the end: the time left, else how far the last round was from being the last one."""
+        """Return the time left, or else the last decrease of the objective and its tolerance."""
         estimate = self.estimate()
         if self.outlook.rule != "round" or (estimate is not None and not estimate.is_limit):
             return "" if estimate is None else str(estimate)
         known = [] if estimate is None else [str(estimate)]
         if len(self._objectives) > 1:
             fall = max(self._fall(), 0.0)
-            known.insert(0, f"last round lowered it by {100 * fall:.2g} %, ends below {100 * self.outlook.goal:.2g} %")
+            known.insert(0, f"last decrease {100 * fall:.2g}%, tolerance {100 * self.outlook.goal:.2g}%")
         return ", ".join(known)
 
 
 class Steps:
-    """Tells the steps of long work as they are done, how many there are, and how long the rest may take.
+    """Prints the steps of long work as they are done, with their number and the estimated time left.
 
     Parameters
     ----------
     say : function of str
-        Told a line for each step.
+        Prints a line.
     total : int
         Number of steps.
     what : str, default="steps"
-        What they are called, in the plural.
+        Their name in the plural.
     costs : sequence of float, optional
-        How long the steps take in proportion to each other; all the same by default.
+        Relative durations of the steps; equal by default.
     clock : function, default=time.perf_counter
-        Tells the time in seconds.
+        Returns the time in seconds.
     """
 
     def __init__(
@@ -260,33 +260,33 @@ class Steps:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         if costs is not None and len(costs) != total:
-            raise InputError(f"costs has {len(costs)} entries for {total} {what}; expected one for each: correct it")
+            raise InputError("costs", Description(f"{len(costs)} values"), f"{total} numbers, one for each of {what}")
         self.say, self.total, self.what, self.clock = say, total, what, clock
         self.costs = [1.0] * total if costs is None else [float(cost) for cost in costs]
         self.n_done = 0
         self._began = clock()
 
     def done(self, text: str) -> None:
-        """Tell that a step is done, and what came of it."""
+        """Print that a step is done, and its result."""
         self.n_done += 1
-        self._tell(text)
+        self._print(text)
 
     def begin(self, text: str) -> None:
-        """Tell that a step begins, which the next one shows to be done."""
-        self._tell(text, ahead=1)
+        """Print that a step begins; it is done when the next one begins."""
+        self._print(text, ahead=1)
         self.n_done += 1
 
     def skip(self, count: int = 1) -> None:
-        """Pass over steps that turned out not to be needed."""
+        """Skip steps that are not needed."""
         self.n_done += count
 
-    def _tell(self, text: str, ahead: int = 0) -> None:
+    def _print(self, text: str, ahead: int = 0) -> None:
         left = self.seconds_left()
         shown = "" if left is None else f", {Estimate(left)}"
         self.say(f"{self.n_done + ahead} of {self.total} {self.what}{shown}: {text}")
 
     def seconds_left(self) -> float | None:
-        """Return how long the steps to come may take; None when there is none, or too little is known."""
+        """Return the estimated time of the remaining steps; None if there is none, or too little is known."""
         spent, passed = self.clock() - self._began, sum(self.costs[: self.n_done])
         if spent < SHORT or passed <= 0 or self.n_done >= self.total:
             return None

@@ -1,4 +1,4 @@
-"""Remarks on work that goes on in silence, with the share that is done where it is known."""
+"""A sign of life during long work without output, with the fraction done where it is known."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 from latentstruct.progress.eta import describe_share, show_seconds
 
 SILENCE = 10.0
-"""Seconds of silence after which work is remarked on; each further remark takes twice as long, up to `LONGEST`."""
+"""Seconds without output before the first message; the interval doubles with each further one, up to `LONGEST`."""
 LONGEST = 60.0
 
 T = TypeVar("T")
@@ -26,32 +26,32 @@ class Count:
     done: int = 0
 
     def describe(self, now: float) -> str:
-        """Return what is done and how long the rest may take."""
+        """Return what is done and the estimated time left."""
         return describe_share(self.done, self.total, self.what, now - self.began)
 
 
 class _State:
-    """What is known in this process: the outermost count, and when something was told last."""
+    """State of this process: the outermost count, and the time of the last output."""
 
     count: Count | None = None
-    told_at = 0.0
-    held = False
+    touched_at = 0.0
+    suspended = False
     reason = ""
 
 
 def each(items: Iterable[T], total: int, what: str, size: int = 1) -> Iterator[T]:
-    """Yield items, counting them, so that `Remarks` can tell how many are done.
+    """Yield items and count them for `Heartbeat`.
 
     Parameters
     ----------
     items : iterable
-        What is worked on, each item done when the next one is asked for.
+        The items; one is done when the next one is requested.
     total : int
-        How many there are in all.
+        Their number.
     what : str
-        What they are called with what is done to them, such as "examples decoded".
+        Their name with what is done to them, such as "examples decoded".
     size : int, default=1
-        How many an item stands for.
+        Number of units per item.
     """
     if _State.count is not None:
         # Parts of what is counted already.
@@ -66,33 +66,33 @@ def each(items: Iterable[T], total: int, what: str, size: int = 1) -> Iterator[T
         _State.count = None
 
 
-def told() -> None:
-    """Note that something was told just now."""
-    _State.told_at = time.perf_counter()
+def touch() -> None:
+    """Record that there was output just now."""
+    _State.touched_at = time.perf_counter()
 
 
 def explain(reason: str) -> None:
-    """Add to each remark why it may take long, where nothing is counted; "" is no more of it."""
+    """Set what each message adds where nothing is counted."""
     _State.reason = reason
 
 
-def hold(held: bool) -> None:
-    """Make no remarks for a while, as something else shows the progress; or make them again."""
-    _State.held = held
-    told()
+def suspend(suspended: bool) -> None:
+    """Print no messages, as something else shows the progress; or print them again."""
+    _State.suspended = suspended
+    touch()
 
 
-class Remarks:
-    """Remarks on a block that works in silence; used as a context manager.
+class Heartbeat:
+    """Context manager that prints a message when its block has been without output for some time.
 
     Parameters
     ----------
     say : function of str
-        Told the remarks, from a thread of their own.
+        Prints a message; called from another thread.
     quiet : bool, default=False
-        Whether to make none.
+        Whether to print none.
     silence : float, optional
-        Seconds of silence before the first remark; `SILENCE` by default.
+        Seconds without output before the first message; `SILENCE` by default.
     """
 
     def __init__(self, say: Callable[[str], None], quiet: bool = False, silence: float | None = None) -> None:
@@ -102,8 +102,7 @@ class Remarks:
         self._thread: Thread | None = None
 
     def __enter__(self) -> Self:
-        told()
-        _State.held = False
+        suspend(False)
         if not self.quiet:
             self._thread = Thread(target=self._watch, args=(time.perf_counter(),), daemon=True)
             self._thread.start()
@@ -120,19 +119,18 @@ class Remarks:
         pause = wait = self.silence
         while not self._ended.wait(wait):
             now = time.perf_counter()
-            wait = _State.told_at + pause - now
+            wait = _State.touched_at + pause - now
             if wait > 0:
                 continue
             wait = pause = min(2 * pause, max(LONGEST, self.silence))
             count = _State.count
             why = count.describe(now) if count else _State.reason
-            if not _State.held and not self._tell(
-                f"still at work after {show_seconds(now - began)}" + (f": {why}" if why else "")
-            ):
+            text = f"still running after {show_seconds(now - began)}" + (f": {why}" if why else "")
+            if not _State.suspended and not self._print(text):
                 return
 
-    def _tell(self, text: str) -> bool:
-        """Make a remark; return False if nobody can hear it."""
+    def _print(self, text: str) -> bool:
+        """Print a message; return False if the stream is closed."""
         try:
             self.say(text)
         except (OSError, ValueError):

@@ -62,6 +62,10 @@ class BlockAscent(BaseSolver):
     max_planes : int, optional
         Planes kept for an example. If an example needs more, the two with the least dual mass are replaced by their
         mean. By default as many as keep the Gram matrices of all examples below 1 GB, from 50 to 1000.
+    settle : bool, default=False
+        Whether each iteration solves the problem over the kept planes, and queries the oracle halfway between its
+        solution and the best weights, as it does from given weights. With the planes of a similar problem this needs
+        fewer oracle calls, and more time between them.
     random_state : int, default=0
         Seed of the order of examples.
     cache_mb : float, optional
@@ -81,6 +85,7 @@ class BlockAscent(BaseSolver):
     needs = frozenset({"convex", "planes", "l2"})
     # One plane carries the mass, so a second is needed to move it to.
     least: ClassVar = {"steps": 1, "max_sweeps": 0, "max_planes": 2}
+    flags = ("settle",)
 
     tol: float = 1e-3
     max_rounds: int = 10000
@@ -88,6 +93,7 @@ class BlockAscent(BaseSolver):
     max_sweeps: int = 10
     steps: int = 50
     max_planes: int | None = None
+    settle: bool = False
     random_state: int = 0
     cache_mb: float | None = None
 
@@ -104,7 +110,11 @@ class BlockAscent(BaseSolver):
         monitor.closing = None
         if not monitor.resumed:
             point.rng, point.average = np.random.default_rng(self.random_state), w
-            point.warm = state is None and bool(w.any())
+            point.warm = (state is None or self.settle) and bool(w.any())
+        if point.warm and state is not None and not monitor.resumed:
+            point.query(w)
+            if monitor.is_small(monitor.gap):
+                monitor.close_round()
         if not (monitor.resumed or point.warm):
             if state is not None:
                 self._settle(point)

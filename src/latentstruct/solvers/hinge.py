@@ -46,6 +46,8 @@ class HingeSolver(BaseSolver):
         five times as many more.
     hopeless : float, default=0.5
         Relative gap that says, after `patience` iterations, that examples undo each other's steps.
+    settle : bool, default=False
+        See `BlockAscent`.
     cache_mb : float, optional
         Megabytes that all kept planes may take; up to half is left to the bundle. Less costs rounds. By default
         there is no bound but 1 GB for the bundle, and 50 planes an example.
@@ -53,12 +55,14 @@ class HingeSolver(BaseSolver):
 
     needs = BlockAscent.needs
     least: ClassVar = {"patience": 1}
+    flags = ("settle",)
 
     tol: float = 1e-3
     max_rounds: int = 10000
     max_seconds: float = float("inf")
     patience: int = 40
     hopeless: float = 0.5
+    settle: bool = False
     cache_mb: float | None = None
 
     def repeated(self, objective: Objective) -> Self:
@@ -81,7 +85,7 @@ class HingeSolver(BaseSolver):
             def gives_up(point: Ascent) -> bool:
                 return fits and self._crawls(monitor.history, max(1, patience // LESS) if point.warm else patience)
 
-            BlockAscent(self.tol, cache_mb=store_mb)._run(objective, monitor, w, state, gives_up)
+            BlockAscent(self.tol, settle=self.settle, cache_mb=store_mb)._run(objective, monitor, w, state, gives_up)
             if monitor.reason:
                 return
             assert monitor.best is not None

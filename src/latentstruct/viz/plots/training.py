@@ -238,3 +238,34 @@ def _finish(ax: "Axes", x: str, y: str, whole: bool) -> None:
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     hide_frame(ax)
+
+
+def plot_path(path: Any, ax: "Axes | None" = None) -> "Axes":
+    """Draw objective and lower bound of a `RegularizationPath` over C, with held-out scores on a second axis.
+
+    Parameters
+    ----------
+    path : RegularizationPath
+        What to draw.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes of the objective.
+    """
+    ax = new_axes(3.2) if ax is None else ax
+    ax.plot(path.Cs, path.objectives, color="C0", label="objective")
+    bounded = np.isfinite(path.lower_bounds)
+    if path.certified:
+        ax.plot(path.Cs[bounded], path.lower_bounds[bounded], color="C0", linestyle=":", label="lower bound")
+    ax.set(xscale="log", yscale="log", xlabel="C", ylabel="objective")
+    hide_frame(ax)
+    if not np.isnan(path.scores).all():
+        right = ax.twinx()
+        right.plot(path.Cs, path.scores, color="C1", marker=".", label="held-out score")
+        right.set_ylabel("held-out score", color="C1")
+        ax.axvline(path.best_C, color="C1", linewidth=0.8, linestyle="--")
+    ax.legend(frameon=False)
+    return ax

@@ -4,15 +4,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-from typer import Argument, Option
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from latentstruct.cli.common import STANDARD_STREAM
+from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
-from latentstruct.cli.options import ConvexOptions, HeldOut, weight_of
-from latentstruct.exceptions import InputError
+from latentstruct.cli.options import ConvexOptions, HeldOut
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_facts, show_percent
 
 if TYPE_CHECKING:
@@ -22,23 +21,23 @@ MATRIX_FILE, PICTURE_FILE = "matrix.txt", "matrix.png"
 TRACKS = ("structure", "accessibility")
 USUAL_TOLERANCES = (0, 4)
 USUAL_C = {"svm": 0.01, "crf": 0.1}
-"""The features of a pair are counts of a hundred matches and more, so that weights are small."""
-OTHER_SCORES = "The model scores other features of matches too, which are left out here."
+"""The features of a pair are counts of at least a hundred matches, so that weights are small."""
+OTHER_SCORES = "The model also scores other features of matches, which are not in this matrix."
 Pairs = tuple["SequencePairs", list[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlignOptions(ConvexOptions):
-    """Learn to align proteins from aligned pairs: records two by two, '-' and '.' for gaps.
+    """Learn to align proteins from aligned pairs: two records per pair, '-' and '.' for gaps.
 
-    Columns of two upper-case letters are aligned. Lower-case letters belong to the sequences and are taken for not
-    aligned, unless --lower-case says otherwise.
+    Columns of two upper-case letters are aligned. Lower-case letters belong to the sequences but are not aligned,
+    unless --lower-case is given.
 
-    Secondary structure and accessibility have a character for each letter, in FASTA files with the names of the
-    sequences: --structure and --accessibility, or files beside the data, such as pairs.fa.structure for pairs.fa. For
-    a model that has them, predict and evaluate look for the files beside their data.
+    Secondary structure and accessibility have one character per letter, in FASTA files with the names of the sequences:
+    --structure and --accessibility, or files next to the data, such as pairs.fa.structure for pairs.fa. For a model
+    that uses them, predict and evaluate read the files next to their data.
 
-    Besides the model, its folder gets matrix.txt, the substitution matrix in NCBI's format with the costs of gaps, and
+    The folder of the model also gets matrix.txt, the substitution matrix in NCBI's format with the costs of gaps, and
     matrix.png. Ctrl-C saves the best weights so far.
 
     Example: latentstruct train align pairs.fa --mode global --valid more.fa -o aligner
@@ -46,29 +45,24 @@ class AlignOptions(ConvexOptions):
 
     files: ClassVar[tuple[str, ...]] = ("data", *TRACKS, "valid")
 
-    data: Annotated[str, Argument(metavar="DATA", help="Aligned pairs as gapped FASTA or PIR; - is standard input.")]
-    features: Annotated[
-        Literal["simple", "anova2", "tensor", "window"],
-        Option(metavar="NAME", help="What a match's score looks at: simple, anova2, tensor, window."),
-    ] = "simple"
-    mode: Annotated[Literal["local", "global"], Option(help="Align parts of the sequences, or the whole.")] = "local"
-    tolerance: Annotated[int, Option(min=0, max=10**9, help="Shift up to which a match counts as right.")] = 4
-    derived: Annotated[bool, Option("--derived", help="Guess tracks that are not given from the letters.")] = False
-    structure: Annotated[
-        str | None, Option(metavar="FASTA", show_default="DATA.structure", help="Secondary structure, by names.")
-    ] = None
-    accessibility: Annotated[
-        str | None, Option(metavar="FASTA", show_default="DATA.accessibility", help="Solvent accessibility, by names.")
-    ] = None
-    lower_case: Annotated[
-        bool, Option("--lower-case", help="Columns with lower-case letters count as aligned too.")
-    ] = False
-    C: Annotated[float | None, weight_of("pair", "0.01, crf 0.1")] = None
+    data: str = argument("Aligned pairs as gapped FASTA or PIR; - is standard input.")
+    features: Literal["simple", "anova2", "tensor", "window"] = option(
+        "simple", "Features of a match: simple, anova2, tensor, window.", metavar="NAME"
+    )
+    mode: Literal["local", "global"] = option("local", "Align parts of the sequences, or whole sequences.")
+    tolerance: int = option(4, "Shift up to which a match counts as correct.", min=0, max=10**9)
+    derived: bool = option(False, "Derive missing tracks from the letters.")
+    structure: str | None = option(None, "Secondary structure, by names.", metavar="FASTA", shown="DATA.structure")
+    accessibility: str | None = option(
+        None, "Solvent accessibility, by names.", metavar="FASTA", shown="DATA.accessibility"
+    )
+    lower_case: bool = option(False, "Columns with lower-case letters count as aligned too.")
+    C: float | None = weight_option(None, "pair", "0.01, crf 0.1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlignRecord(Record):
-    """What is kept beside a model of alignments: which tracks its sequences have, and how files are read."""
+    """The record of a model of alignments: the tracks of its sequences, and how files are read."""
 
     tracks: list[str]
     lower_case: bool
@@ -80,7 +74,7 @@ class AlignKind(KindSpec):
 
     name = "align"
     summary = "Align pairs of protein sequences, with costs learned from aligned ones."
-    reads = "Gapped FASTA or PIR: records two by two, - for gaps."
+    reads = "Gapped FASTA or PIR: two records per pair, - for gaps."
     example_file = "align.fa"
     prediction_file = "predicted.fa"
     predicts = "Alignments: the pairs aligned, as gapped FASTA."
@@ -95,10 +89,7 @@ class AlignKind(KindSpec):
         from latentstruct.tasks.alignment.task import Alignment
 
         task = Alignment(
-            features=options.features,
-            mode=options.mode,
-            tolerance=options.tolerance,
-            derived=options.derived,
+            features=options.features, mode=options.mode, tolerance=options.tolerance, derived=options.derived
         )
         data, given = options.data, (options.structure, options.accessibility)
         files = {track: name or beside(data, track) for track, name in zip(TRACKS, given, strict=True)}
@@ -143,7 +134,7 @@ class AlignKind(KindSpec):
         for shift, share in scores["q"].items():
             name, how = ("Q", "exactly") if int(shift) == 0 else (f"Q{shift}", f"up to a shift of {shift}")
             facts.append((name, f"{show_percent(share)} of the aligned letters found {how}, mean over pairs"))
-        modeler = f"{show_percent(scores['modeler'])} of the predicted matches are right, mean over pairs"
+        modeler = f"{show_percent(scores['modeler'])} of the predicted matches correct, mean over pairs"
         print_facts([*facts, ("modeler", modeler)])
 
     def summarize(self, scores: dict[str, Any]) -> Facts:
@@ -183,7 +174,7 @@ class AlignKind(KindSpec):
 
 
 def beside(data: str, track: str) -> str | None:
-    """Return the file of a track that stands beside the data, None if there is none."""
+    """Return the file of a track next to the data, None if there is none."""
     if data == STANDARD_STREAM:
         return None
     name = f"{data.removesuffix('.gz')}.{track}"
@@ -196,20 +187,15 @@ def tracks_beside(data: str, tracks: Sequence[str]) -> dict[str, str]:
     for track in tracks:
         file = beside(data, track)
         if file is None:
-            where, cure = (
-                ("beside a file of pairs", f"give FILE in place of -, and FILE.{track}")
-                if data == STANDARD_STREAM
-                else (f"in the file {data.removesuffix('.gz')}.{track}", "put it there")
-            )
-            raise InputError(
-                f"the model looks at the {track} of sequences, but {data} has none; expected it {where}: {cure}"
-            )
+            name = "FILE" if data == STANDARD_STREAM else data.removesuffix(".gz")
+            expected = f"a file with the {track} of its sequences in {name}.{track}"
+            raise InputError("data", data, expected, "The model needs it.")
         found[track] = file
     return found
 
 
 def read_aligned(data: str, tracks: dict[str, str], lower_case: bool) -> Pairs:
-    """Read aligned pairs and return them, also as the task takes them."""
+    """Read aligned pairs, also in the form that the task takes."""
     from latentstruct.io.alignments import read_alignments
 
     pairs = read_alignments(data, lower_case)
@@ -218,21 +204,19 @@ def read_aligned(data: str, tracks: dict[str, str], lower_case: bool) -> Pairs:
 
 
 def check_letters(pairs: "SequencePairs", data: str) -> None:
-    """Raise if a sequence has letters that are not known, naming it."""
+    """Raise if a sequence has unknown letters."""
     from latentstruct.data.sequences import AMINO_ACIDS
 
     for names, sequences in zip(pairs.names, pairs.sequences, strict=True):
         for name, letters in zip(names, sequences, strict=True):
             strange = letters.translate({ord(letter): None for letter in AMINO_ACIDS})
             if strange:
-                raise InputError(
-                    f"{data}: letter {letters.index(strange[0]) + 1} of the sequence {name!r} is {strange[0]!r}; "
-                    f"expected amino acids ({AMINO_ACIDS}): write X for others"
-                )
+                where = f"{data}, letter {letters.index(strange[0]) + 1} of the sequence {name!r}"
+                raise FormatError(where, strange[0], f"an amino acid ({AMINO_ACIDS})", "Write X for others.")
 
 
 def with_tracks(pairs: "SequencePairs", tracks: dict[str, str]) -> list[Any]:
-    """Return pairs of sequences with the tracks that files give for their names."""
+    """Return pairs of sequences with the tracks of files."""
     from latentstruct.data.sequences import SequenceTracks
     from latentstruct.io.alignments import read_tracks
 
@@ -241,14 +225,11 @@ def with_tracks(pairs: "SequencePairs", tracks: dict[str, str]) -> list[Any]:
     def sequence(name: str, letters: str) -> SequenceTracks:
         for track, by_name in states.items():
             if name not in by_name:
-                raise InputError(
-                    f"{tracks[track]} has no record {name!r}; expected the {track} of every sequence: add it"
-                )
+                raise FormatError(tracks[track], Description("none"), f"a record {name!r}, the {track} of a sequence")
             if len(by_name[name]) != len(letters):
-                raise InputError(
-                    f"{tracks[track]}: the record {name!r} has {len(by_name[name])} characters; expected "
-                    f"{len(letters)}, one for each letter of the sequence: correct it"
-                )
+                size = Description(f"{len(by_name[name])} characters")
+                expected = f"{len(letters)}, one per letter of the sequence"
+                raise FormatError(f"{tracks[track]}, record {name!r}", size, expected)
         found: Any = {track: by_name[name] for track, by_name in states.items()}
         return SequenceTracks(letters, **found)
 
@@ -256,7 +237,7 @@ def with_tracks(pairs: "SequencePairs", tracks: dict[str, str]) -> list[Any]:
 
 
 def compare_alignments(estimator: Any, pairs: "SequencePairs", predicted: Sequence[Any]) -> dict[str, Any]:
-    """Return Q-scores and the share of predicted matches that are true."""
+    """Return Q-scores and the fraction of predicted matches that are true."""
     from latentstruct.metrics.alignments import alignment_scores
 
     tolerance = int(estimator.task_.tolerance)
@@ -265,7 +246,7 @@ def compare_alignments(estimator: Any, pairs: "SequencePairs", predicted: Sequen
 
 
 def describe_gaps(estimator: Any) -> dict[str, float]:
-    """Return what the first and each further letter against a gap costs."""
+    """Return the costs of the first and of each further letter of a gap."""
     first, further = estimator.task_.gap_costs(estimator.coef_)
     return {"gap_open": float(first), "gap_extend": float(further)}
 

@@ -1,4 +1,4 @@
-"""What a report shows of alignments: scores of letters and gaps, and pairs with their right and wrong matches."""
+"""Report of alignments: scores of letters and gaps, and pairs with correct and wrong matches."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -16,12 +16,12 @@ from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, L
 PER_LINE = 60
 MOST_LINES = 12
 AROUND = 10
-"""Letters that are shown on either side of what is aligned."""
+"""Number of letters that are shown on either side of the aligned part."""
 LONGEST_NAME = 16
 TOP_PAIRS = 12
 CAPTION = (
-    "Between the sequences | stands for a match of the reference, : for one up to the shift that counts as right, × "
-    "for one that is wrong, and ? for one of letters that the reference aligns with nothing."
+    "Between the sequences, | is a match of the reference, : one within the shift that counts as correct, × a wrong "
+    "match, and ? a match of letters that the reference does not align."
 )
 
 
@@ -29,7 +29,7 @@ Line = tuple[str, list[tuple[str, Mark]]]
 
 
 class Column(NamedTuple):
-    """A column of an alignment: the letters or gaps of both sequences, the sign between them and how it is marked."""
+    """A column of an alignment: the letters or gaps of both sequences, the sign between them and its mark."""
 
     first: str
     sign: str
@@ -40,7 +40,7 @@ class Column(NamedTuple):
 
 
 def weight_blocks(model: Trained) -> list[Block]:
-    """Return the substitution matrix, the letters that are strongest, and the costs of gaps."""
+    """Return the substitution matrix, the strongest substitutions, and the costs of gaps."""
     task, w = model.estimator.task_, model.estimator.coef_
     letters, scores = task.substitution_matrix(w)
     opening, further = task.gap_costs(w)
@@ -48,7 +48,7 @@ def weight_blocks(model: Trained) -> list[Block]:
         [
             ("first letter against a gap", f"costs {opening:.4g}"),
             ("each further letter", f"costs {further:.4g}"),
-            ("a letter against itself", f"scores {float(np.diag(scores).mean()):.4g} in the mean"),
+            ("a letter against itself", f"scores {float(np.diag(scores).mean()):.4g} on average"),
         ]
     )
     best = letters[int(np.diag(scores).argmax())]
@@ -56,7 +56,7 @@ def weight_blocks(model: Trained) -> list[Block]:
         lambda ax: plot_substitutions(scores, letters, ax),
         f"Heat map of the scores of {len(letters)} letters against each other; {best} against itself is the highest of "
         "the diagonal.",
-        "Scores of letters against each other: red speaks for a match, blue against it.",
+        "Scores of letters against each other: red is positive, blue negative.",
         width=6.0,
         height=5.0,
     )
@@ -64,17 +64,17 @@ def weight_blocks(model: Trained) -> list[Block]:
 
 
 def _strongest(letters: str, scores: Any) -> TableBlock:
-    """Return the pairs of different letters that replace each other most and least easily."""
+    """Return the pairs of different letters with the highest and lowest scores."""
     means = (scores + scores.T) / 2
     rows, columns = np.triu_indices(len(letters), 1)
     order = np.argsort(-means[rows, columns], kind="stable")
     shown = [*order[: TOP_PAIRS // 2], *order[-(TOP_PAIRS // 2) :]] if len(order) > TOP_PAIRS else order
     table = [[f"{letters[rows[k]]} and {letters[columns[k]]}", f"{means[rows[k], columns[k]]:+.4g}"] for k in shown]
-    return TableBlock("Letters that replace each other, most and least easily", ("letters", "score"), table)
+    return TableBlock("Highest and lowest scores of different letters", ("letters", "score"), table)
 
 
 def examples(model: Trained, data: tuple[SequencePairs, list[Any]], source: str) -> Examples:
-    """Return predicted alignments of pairs, with matches that are right, wrong or missed."""
+    """Return predicted alignments of pairs, with correct, wrong and missed matches."""
     pairs, X = data
     task, truths = model.estimator.task_, pairs.matches or []
     predicted = list(model.estimator.predict(X))
@@ -84,7 +84,7 @@ def examples(model: Trained, data: tuple[SequencePairs, list[Any]], source: str)
         source,
         [f"{shorten(a)} and {shorten(b)}" for a, b in pairs.names],
         task.loss(truths, predicted),
-        "share of matches not found",
+        "fraction of matches not found",
         [_remark(len(truth), len(found)) for truth, found in zip(truths, predicted, strict=True)],
         lambda i: _draw(pairs.names[i], pairs.sequences[i], truths[i], predicted[i], shift),
         KIND.summarize(scores),
@@ -98,7 +98,7 @@ def _remark(n_true: int, n_predicted: int) -> str:
 def _draw(names: tuple[str, str], sequences: tuple[str, str], truth: Any, found: Any, shift: int) -> list[Block]:
     columns = _around_matches(list(align_columns(sequences, truth, found, shift)))
     if not columns:
-        return [Text("Nothing was aligned, and the reference aligns nothing either.")]
+        return [Text("Neither the prediction nor the reference aligns anything.")]
     n_shown = min(len(columns), PER_LINE * MOST_LINES)
     lines = [line for k in range(0, n_shown, PER_LINE) for line in _lines(names, columns[k : k + PER_LINE])]
     more = f" {len(columns) - n_shown} further columns are not shown." if len(columns) > n_shown else ""
@@ -106,7 +106,7 @@ def _draw(names: tuple[str, str], sequences: tuple[str, str], truth: Any, found:
 
 
 def align_columns(sequences: tuple[str, str], truth: Any, found: Any, shift: int) -> Iterator[Column]:
-    """Yield the columns of a predicted alignment; what lies between matches stands against gaps."""
+    """Yield the columns of a predicted alignment; letters between matches are opposite gaps."""
     partner = dict(truth.tolist())
     partners = (partner, {j: i for i, j in partner.items()})
     at = [0, 0]
@@ -138,7 +138,7 @@ def _column(first: str, second: str, i: int, j: int, sign: str, mark: Mark) -> C
 
 
 def _around_matches(columns: list[Column]) -> list[Column]:
-    """Return the columns from a little before the first that is marked to a little behind the last."""
+    """Return the columns around those that are marked."""
     marked = [k for k, column in enumerate(columns) if column.mark]
     if not marked:
         return []
@@ -157,13 +157,13 @@ def _lines(names: tuple[str, str], columns: list[Column]) -> list[Line]:
         (names[1], [one.second for one in columns], [one.second_at for one in columns]),
     ):
         first = next((k + 1 for k in places if k is not None), None)
-        told = "" if name is None else f"{shorten(name, LONGEST_NAME)} {first or ''}".rstrip()
-        lines.append((told, _runs(letters, columns if name is not None else None)))
+        head = "" if name is None else f"{shorten(name, LONGEST_NAME)} {first or ''}".rstrip()
+        lines.append((head, _runs(letters, columns if name is not None else None)))
     return [*lines, ("", [(" ", "")])]
 
 
 def _runs(letters: list[str], columns: list[Column] | None) -> list[tuple[str, Mark]]:
-    """Join letters that are marked alike; gaps and signs are not marked."""
+    """Join letters with the same mark; gaps and signs have none."""
     marks: list[Mark] = ["" if columns is None or one == "-" else columns[k].mark for k, one in enumerate(letters)]
     grouped = groupby(zip(letters, marks, strict=True), key=lambda one: one[1])
     return [("".join(letter for letter, _ in group), mark) for mark, group in grouped]

@@ -5,13 +5,13 @@ import numpy as np
 from latentstruct.cli.packing import lines_as_bytes
 
 ALIKE = ("ILVM", "DEKR", "FWY", "STNQ", "AGPCH")
-"""Amino acids of a group replace each other."""
+"""Groups of amino acids that substitute each other."""
 N_PAIRS, LENGTH = 30, 60
 CHANGED, GAPS_BEGUN, GAPS_CONTINUED = 0.5, 0.03, 0.7
 
 
 def make_example(seed: int) -> bytes:
-    """Return gapped FASTA: two records a pair, '-' where the other one has letters of its own."""
+    """Return gapped FASTA: two records per pair, '-' for gaps."""
     rng = np.random.default_rng(seed)
     lines = []
     for pair in range(1, N_PAIRS + 1):

@@ -1,13 +1,12 @@
-"""Models that label sequences: one token a line, its label in one column."""
+"""Models that label sequences: one token per line, its label in one column."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from typer import Argument, Option
-
-from latentstruct.cli.common import unknown_label
+from latentstruct.cli.common import is_prepared, unknown_label
+from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import has_probabilities, strongest_transitions, strongest_weights
 from latentstruct.cli.kind import KindSpec, Loaded, Trained, print_ratios
 from latentstruct.cli.kinds.chain.files import (
@@ -19,16 +18,10 @@ from latentstruct.cli.kinds.chain.files import (
     count_labels,
     labelled_runs,
     marked,
+    no_known_labels,
 )
-from latentstruct.cli.options import ConvexOptions, HeldOut, LabelOptions, ModelOption
-from latentstruct.cli.prepared import (
-    PrepareOptions,
-    is_prepared,
-    load_prepared,
-    open_for,
-    refuse_options,
-    refuse_prepared,
-)
+from latentstruct.cli.options import ConvexModel, ConvexOptions, HeldOut, LabelOptions, convex_model_option
+from latentstruct.cli.prepared import PrepareOptions, open_for
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, print_facts, print_table, show_percent
 
@@ -40,51 +33,45 @@ CONFUSIONS_SHOWN = 10
 
 @dataclass(frozen=True, kw_only=True)
 class ChainOptions(ReadingOptions, ConvexOptions, LabelOptions):
-    """Train on sentences: one token a line, its label in one column, a blank line after each sentence.
+    """Train on sentences: one token per line, its label in one column, a blank line after each sentence.
 
-    The default is a CRF, as its chunks were the best: F1 93.8 on CoNLL-2000, against 93.5 of the others.
+    The default is a CRF, which had the best chunks: F1 93.8 on CoNLL-2000, against 93.5 of the other models.
 
-    Half-labelled text: --unknown '?' takes tokens labelled ? for unknown ones and sums over what they may be. The CRF
-    then is a hidden CRF, the SVM a marginal one. Whether that helps is seen by training once more with --labelled-only:
-    compare what the two find for --valid.
+    Partially labeled text: with --unknown '?', the labels of tokens marked ? are unknown and summed out. The CRF is
+    then a hidden CRF, the SVM a marginal one. To see whether the unlabeled tokens help, train again with
+    --labelled-only and compare the scores on --valid.
 
     Ctrl-C saves the best weights so far.
 
     Example: latentstruct train chain train.txt --unknown '?' --valid test.txt -o tagger
     """
 
-    data: Annotated[
-        str, Argument(metavar="DATA", help="Tokens in columns, or a folder of prepared ones; - is standard input.")
-    ]
-    model: ModelOption = "crf"
-    labelled_only: Annotated[
-        bool, Option("--labelled-only", help="Leave unknown tokens out of training, to see whether they help.")
-    ] = False
+    data: str = argument("Tokens in columns, or a folder of prepared data; - is standard input.")
+    model: ConvexModel = convex_model_option("crf")
+    labelled_only: bool = option(False, "Leave unlabeled tokens out of training, to see whether they help.")
 
     def check(self) -> None:
         super().check()
-        if self.labelled_only and self.unknown is None:
-            raise InputError(
-                "--labelled-only is given without --unknown; expected both: add --unknown MARK, or leave it out"
-            )
+        if self.unknown is None:
+            self.refuse("labelled_only", "without `unknown`")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChainPrepareOptions(ReadingOptions, PrepareOptions):
     """Prepare sentences for latentstruct train chain: the features of their tokens go into files.
 
-    The file is read part by part, first to learn features and labels, then to write them. In memory are the names of
-    all features that occur, as many as --min-count drops too. Training from the folder needs room for one of its files
-    and for some vectors with a number for each weight: about 18 with --solver lbfgs, up to 200 with bundle.
+    The file is read twice, part by part: to learn features and labels, and to write them. The names of all features
+    that occur are held in memory, including those that --min-count drops. Training from the folder needs memory for one
+    of its files and for some vectors with one number per weight: about 18 with --solver lbfgs, up to 200 with bundle.
 
-    With --like MODEL features, labels and columns are those of the model, so that latentstruct evaluate takes the
-    folder. Features that the model does not know are left out, labels that it does not know are refused.
+    With --like MODEL, features, labels and columns are those of the model, for latentstruct evaluate. Features that the
+    model does not know are left out; labels that it does not know are an error.
 
     Examples: latentstruct prepare chain train.txt --min-count 2 -o prepared; latentstruct prepare chain test.txt --like
     tagger -o test
     """
 
-    data: Annotated[str, Argument(metavar="DATA", help="File with tokens in columns, which is read twice.")]
+    data: str = argument("File with tokens in columns, which is read twice.")
 
 
 class ChainKind(KindSpec):
@@ -94,20 +81,19 @@ class ChainKind(KindSpec):
     summary = "Label the tokens of sentences: names, chunks, parts of speech."
     latent = "the labels of tokens that are marked as unknown, with --unknown"
     reads = (
-        "CoNLL columns: a token and its label on a line, other columns between them if there are some, a blank "
-        "line after each sentence."
+        "CoNLL columns: a token and its label on each line, possibly with other columns between them, a blank line "
+        "after each sentence."
     )
     example_file = "chain.txt"
     misses_labels = True
     predicts = (
-        "Chains: the columns and one more with the prediction; a column of labels is not looked at and may be "
-        "missing. With --confidence a last one from 0 to 1 says how probable the prediction is."
+        "Chains: the columns and one more with the prediction; a column of labels is ignored and may be missing. With "
+        "--confidence, a last column has the probability of the prediction."
     )
-    judged_by = (
-        "Chains: accuracy, precision, recall and F1 of chunks if the labels are BIO tags, and labels taken for others."
-    )
+    judged_by = "Chains: accuracy; precision, recall and F1 of chunks if the labels are BIO tags; confused labels."
     options = ChainOptions
     prepare_options = ChainPrepareOptions
+    settled_options = tuple(one.name for one in fields(ReadingOptions))
     weights_follow_from_data = True
     record = ChainRecord
     tasks = ("Chain",)
@@ -121,15 +107,9 @@ class ChainKind(KindSpec):
     )
 
     def load(self, options: ChainOptions, progress: Progress) -> Loaded:
-        from latentstruct.features.windows import WindowFeatures
         from latentstruct.io import read_conll
         from latentstruct.tasks import Chain
 
-        if is_prepared(options.data):
-            refuse_options(options, [one.name for one in fields(ReadingOptions)])
-            loaded = load_prepared(self, options, progress)
-            loaded.features = WindowFeatures.from_state(loaded.record.features)
-            return loaded
         unknown, template = options.mark, options.template()
         options.chosen_columns()
         sentences = read_conll(options.data, blank=options.blank)
@@ -137,7 +117,7 @@ class ChainKind(KindSpec):
         progress.say(f"read {len(sentences)} sentences, {sentences.n_tokens} tokens from {options.data}")
         X, Y = template.fit_transform(choose(sentences, used)), sentences.column(label_at)
         labels = frozenset(sentences.columns[label_at]) - {unknown}
-        # Words are kept only if they are to be shown, as training needs the memory.
+        # Words are stored only for a report, as training needs the memory.
         shown = LabelledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
         check_marks(count_labels(Y), unknown, options.data)
         latent = unknown is not None and not options.labelled_only
@@ -158,6 +138,13 @@ class ChainKind(KindSpec):
         estimator = options.estimator(Chain(), len(Y), latent)
         return Loaded(X, Y, estimator, sizes, record, template, labels, shown)
 
+    def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
+        from latentstruct.features.windows import WindowFeatures
+
+        loaded = super().load_prepared(options, progress)
+        loaded.features = WindowFeatures.from_state(loaded.record.features)
+        return loaded
+
     def fits(self, model: Trained) -> bool:
         record = model.record
         others = set(range(record.n_columns)) - {record.label_column}
@@ -166,22 +153,18 @@ class ChainKind(KindSpec):
     def restore(self, model: Trained) -> "WindowFeatures":
         from latentstruct.features.windows import WindowFeatures
 
-        template = WindowFeatures.from_state(model.record.features)
-        found = len(template.vocabulary_), template.n_columns_
-        if found != (model.estimator.task_.n_inputs_, len(model.record.columns)):
-            raise model.damaged("its features do not belong to its weights")
+        template: WindowFeatures = model.restored(WindowFeatures.from_state, lambda one: len(one.vocabulary_))
+        if template.n_columns_ != len(model.record.columns):
+            raise model.damaged("its features do not belong to its columns")
         return template
 
-    def known_labels(self, estimator: Any) -> frozenset[Any]:
-        return frozenset(estimator.task_.labels_.labels)
-
     def settled_by(self, options: Any, like: Trained) -> dict[str, tuple[Any, Any]]:
-        record, asked = like.record, options.chosen_columns()
+        record, chosen = like.record, options.chosen_columns()
         names = ("window", "affixes", "shape", "bigrams", "min_count")
         return {
             **{name: (getattr(options, name), record.features[name]) for name in names},
             "label_column": (record.place(options.label_column), record.label_column),
-            "columns": (asked and [record.place(column) for column in asked], record.columns),
+            "columns": (chosen and [record.place(column) for column in chosen], record.columns),
             "unknown": (options.mark, record.unknown),
         }
 
@@ -189,7 +172,6 @@ class ChainKind(KindSpec):
         from latentstruct.io import read_conll
 
         name, record = held_out.data or "", model.record
-        refuse_prepared(name)
         sentences = read_conll(name, blank=record.blank)
         tokens = record.used_columns(sentences, name)
         record.check_labelled(sentences, name)
@@ -197,19 +179,17 @@ class ChainKind(KindSpec):
         for i, labels in enumerate(Y, 1):
             if not held_out.allow_unknown and not allowed.issuperset(labels):
                 j, label = next((j, label) for j, label in enumerate(labels, 1) if label not in allowed)
-                raise unknown_label(f"{name}: token {j} of sentence {i}", label, model.labels, record.unknown)
+                raise unknown_label(f"{name}, token {j} of sentence {i}", label, model.labels, record.unknown)
         return LabelledChains(model.features.transform(tokens), Y, tokens.column(0))
 
     def score(self, model: Trained, data: LabelledChains) -> dict[str, Any]:
         guessed = [labels.tolist() for labels in model.estimator.predict(data.X)]
         return compare_chains(model.estimator, data.Y, guessed, model.record.unknown)
 
-    def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+    def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         from latentstruct.core.unknown import UNKNOWN
 
-        if held_out.data is None or not is_prepared(held_out.data):
-            return super().evaluate(model, held_out)
-        data = open_for(model, self, held_out.data)
+        data = open_for(model, self, held_out.data or "")
         truth = [labels for batch in data.batches for labels in data.task.true_outputs(batch)]
         guessed = [labels.tolist() for labels in model.estimator.predict(data)]
         return compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
@@ -219,16 +199,11 @@ class ChainKind(KindSpec):
 
         estimator, record = model.estimator, model.record
         if confidence and not has_probabilities(estimator):
-            raise InputError(
-                f"{model.path} is a {type(estimator).__name__}, which has no probabilities; expected a CRF for "
-                "--confidence: leave it out, or train with --model crf"
-            )
+            expected = f"left out for a {type(estimator).__name__}, which has no probabilities"
+            raise InputError("confidence", True, expected, "Or train with --model crf.")
         if is_prepared(data):
-            raise InputError(
-                f"{data} is a folder of prepared data, which has no words to write labels beside; expected a file of "
-                "tokens: predict from the plain file, or count right labels with latentstruct evaluate"
-            )
-        # Without its labels a file has other columns at their place, unless that is the last.
+            raise InputError("data", data, "a file of tokens", "Prepared data have no words to write labels next to.")
+        # In a file without labels other columns move, unless the labels are in the last one.
         sentences: Any = read_conll(data, blank=record.blank if record.label_is_last else None)
         X = model.features.transform(record.used_columns(sentences, data))
         last = [labels.tolist() for labels in estimator.predict(X)]
@@ -244,9 +219,9 @@ class ChainKind(KindSpec):
         n_more = scores["n_unlabelled"]
         print_facts(
             [
-                ("sentences", f"{scores['n_examples']}, {show_percent(scores['example_accuracy'])} wholly right"),
-                ("tokens", f"{scores['n_tokens']}, {show_percent(scores['accuracy'])} right"),
-                *([("without label", f"{n_more} tokens, not counted")] if n_more else []),
+                ("sentences", f"{scores['n_examples']}, {show_percent(scores['example_accuracy'])} fully correct"),
+                ("tokens", f"{scores['n_tokens']}, {show_percent(scores['accuracy'])} correct"),
+                *([("unlabeled", f"{n_more} tokens, not counted")] if n_more else []),
             ]
         )
         if "chunks" in scores:
@@ -256,8 +231,8 @@ class ChainKind(KindSpec):
         ]
         if confusions:
             shown = f", the first {CONFUSIONS_SHOWN} of {len(confusions)}" * (len(confusions) > CONFUSIONS_SHOWN)
-            columns = ("truth", "taken for", "times", "of the truth")
-            print_table(f"labels that are taken for others{shown}", columns, confusions[:CONFUSIONS_SHOWN], n_text=2)
+            columns = ("true", "predicted", "count", "of the true ones")
+            print_table(f"confused labels{shown}", columns, confusions[:CONFUSIONS_SHOWN], n_text=2)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         names = list(model.features.vocabulary_)
@@ -268,7 +243,7 @@ class ChainKind(KindSpec):
 
 
 def are_chunk_tags(labels: Sequence[Any]) -> bool:
-    """Tell whether labels look like BIO tags: O, or a position and a type, at least one of the latter."""
+    """Return whether labels look like BIO tags: O, or a position and a type, at least one of the latter."""
     typed = [str(label) for label in labels if label != "O"]
     return bool(typed) and all(len(tag) > 2 and tag[0] in "BIES" and tag[1] == "-" for tag in typed)
 
@@ -276,7 +251,7 @@ def are_chunk_tags(labels: Sequence[Any]) -> bool:
 def compare_chains(
     estimator: Any, Y: list[list[str]], guessed: list[list[str]], unknown: str | int | None = None
 ) -> dict[str, Any]:
-    """Return the quality of predictions, on tokens whose label is known."""
+    """Return the quality of predictions, on labeled tokens."""
     from latentstruct.metrics import chunk_scores
 
     pairs = [
@@ -285,7 +260,7 @@ def compare_chains(
     ]
     n_tokens = sum(map(len, pairs))
     if n_tokens == 0:
-        raise InputError(f"all labels are {unknown!r}, which stands for unknown ones: give data with some known labels")
+        raise no_known_labels("the data", unknown)
     judged = [sentence for sentence in pairs if sentence]
     result: dict[str, Any] = {
         "n_examples": len(Y),
@@ -303,7 +278,7 @@ def compare_chains(
 
 
 def list_confusions(pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return which labels are taken for which others, the most frequent first, of pairs (true, predicted)."""
+    """Return the confusions of pairs (true, predicted), the most frequent first."""
     counts = Counter(pairs)
     n_true: Counter[str] = Counter()
     for (truth, _), n in counts.items():

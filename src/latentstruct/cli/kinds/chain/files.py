@@ -1,30 +1,29 @@
-"""The files of chain models: columns of tokens, some of whose labels may be unknown."""
+"""The files of chain models: columns of tokens, possibly with unknown labels."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from latentstruct.cli.common import say_warnings
+from latentstruct.cli.declaring import option
 from latentstruct.cli.kind import Record
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 
 if TYPE_CHECKING:
     from latentstruct.features.windows import WindowFeatures
     from latentstruct.io import ColumnSentences
 
 EMPTY = "_"
-"""What an empty label is read as if nothing else marks unknown ones."""
+"""What an empty label is read as if nothing else marks unknown labels."""
 USUAL_MARKS = frozenset({"?", "??", "???", EMPTY, "unk", "<unk>", "[unk]", "unknown", "nan", "n/a"})
 LABELS_SHOWN = 10
 
 
 @dataclass(frozen=True)
 class LabelledChains:
-    """Labelled sentences: features X, labels Y, and the words where they are to be shown."""
+    """Labeled sentences: features X, labels Y, and the words if they are to be shown."""
 
     X: Any
     Y: list[list[str]]
@@ -33,13 +32,13 @@ class LabelledChains:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureOptions:
-    """What features are made of tokens."""
+    """The features of tokens."""
 
-    window: Annotated[int, Option(help="Words on each side that features look at.")] = 2
-    affixes: Annotated[int, Option(help="Length of the longest prefix and suffix; 0 for none.")] = 3
-    shape: Annotated[bool, Option(help="Use the shape of the word.")] = True
-    bigrams: Annotated[bool, Option(help="Use pairs and triples of neighbours.")] = True
-    min_count: Annotated[int, Option(min=1, help="Tokens that must have a feature for it to be kept.")] = 1
+    window: int = option(2, "Number of words on each side that features look at.")
+    affixes: int = option(3, "Length of the longest prefix and suffix; 0 for none.")
+    shape: bool = option(True, "Use the shape of the word.")
+    bigrams: bool = option(True, "Use pairs and triples of neighboring words.")
+    min_count: int = option(1, "Minimum number of tokens with a feature.", min=1)
 
     def template(self) -> "WindowFeatures":
         """Return the features to learn."""
@@ -50,25 +49,22 @@ class FeatureOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions(FeatureOptions):
-    """How the columns of tokens are read and what features are made of them."""
+    """How the columns of tokens are read, and the features of tokens."""
 
-    label_column: Annotated[int, Option(help="Column of the labels, from 0; -1 is the last.")] = -1
-    columns: Annotated[
-        str | None,
-        Option(metavar="LIST", show_default="all but the labels", help="Columns to use, as 0,1; word first."),
-    ] = None
-    unknown: Annotated[
-        str | None,
-        Option(
-            metavar="MARK",
-            show_default="all labels are known",
-            help="What stands for an unknown label; '' if there is nothing after the tab.",
-        ),
-    ] = None
+    label_column: int = option(-1, "Column of the labels, from 0; -1 is the last.")
+    columns: str | None = option(
+        None, "Columns to use, as 0,1; the word first.", metavar="LIST", shown="all but the labels"
+    )
+    unknown: str | None = option(
+        None,
+        "Mark of an unknown label; '' if there is nothing after the tab.",
+        metavar="MARK",
+        shown="all labels are known",
+    )
 
     @property
     def mark(self) -> str | None:
-        """What stands for unknown labels."""
+        """The mark of unknown labels."""
         return EMPTY if self.unknown == "" else self.unknown
 
     @property
@@ -77,42 +73,37 @@ class ReadingOptions(FeatureOptions):
         return {} if self.mark is None else {self.label_column: self.mark}
 
     def chosen_columns(self) -> list[int] | None:
-        """Return the numbers of the columns to use."""
+        """Return the indices of the columns to use."""
         try:
             return None if self.columns is None else [int(part) for part in self.columns.split(",")]
         except ValueError:
-            raise InputError(f"--columns is {self.columns!r}; expected numbers such as 0,1: correct it") from None
+            raise InputError("columns", self.columns, "integers such as 0,1") from None
 
     def places(self, n_columns: int, name: str) -> tuple[int, list[int]]:
-        """Return the positions of the label column and of the columns the features use."""
+        """Return the indices of the label column and of the columns the features use."""
 
-        def position(column: int, option: str) -> int:
+        def position(column: int, parameter: str) -> int:
             if not -n_columns <= column < n_columns:
-                raise InputError(
-                    f"{option} names column {column}, but {name} has {n_columns} columns: choose from 0 to "
-                    f"{n_columns - 1}, or count back from -1"
-                )
+                expected = f"from 0 to {n_columns - 1}, or from -{n_columns} to -1"
+                raise InputError(parameter, column, expected, f"{name} has {n_columns} columns.")
             return column % n_columns
 
         if n_columns < 2:
-            raise FormatError(f"{name} has one column; expected at least the word and its label: add the labels")
-        at, asked = position(self.label_column, "--label-column"), self.chosen_columns()
-        if asked is None:
+            raise FormatError(name, Description("one column"), "at least two, a word and its label")
+        at, chosen = position(self.label_column, "label_column"), self.chosen_columns()
+        if chosen is None:
             return at, [k for k in range(n_columns) if k != at]
-        used = [position(column, "--columns") for column in asked]
+        used = [position(column, "columns") for column in chosen]
         if at in used:
-            raise InputError(
-                f"--columns holds the label column {at}, which is to be predicted; expected others: leave it out"
-            )
+            raise InputError("columns", self.columns, f"without the label column {at}, which is predicted")
         return at, used
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChainRecord(Record):
-    """What is kept beside a chain model: its features and the columns of its files.
+    """The record of a chain model: its features and the columns of its files.
 
-    Columns are counted from 0; `columns` are those the features use, the word first. `unknown` stands in the files
-    for labels that are not known.
+    Columns are counted from 0; `columns` are those the features use, the word first. `unknown` marks unknown labels.
     """
 
     features: dict[str, Any]
@@ -125,43 +116,43 @@ class ChainRecord(Record):
         """Return the columns the features use, from a file with or without the labels."""
         found = sentences.n_columns
         if found not in (self.n_columns, self.n_columns - 1):
-            raise FormatError(
-                f"{name} has {_count(found)}; expected {self.n_columns} as in training, or {self.n_columns - 1} "
-                f"without {self._shown_label}: give one token a line, with the columns of the training data"
-            )
+            expected = f"{self.n_columns} as in training, or {self.n_columns - 1} without {self._shown_label}"
+            raise FormatError(name, _count(found), expected)
         shift = self.n_columns - found
         return choose(sentences, [k - shift * (k > self.label_column) for k in self.columns])
 
-    def check_labelled(self, sentences: "ColumnSentences", name: str, cure: str = "") -> None:
+    def check_labelled(self, sentences: "ColumnSentences", name: str, hint: str | None = None) -> None:
         """Raise if the labels are missing."""
         if sentences.n_columns != self.n_columns:
-            raise FormatError(
-                f"{name} has {_count(sentences.n_columns)}; expected {self.n_columns} with {self._shown_label}: give "
-                f"labelled data{cure}"
-            )
+            raise FormatError(name, _count(sentences.n_columns), f"{self.n_columns} with {self._shown_label}", hint)
 
     def place(self, column: int) -> int:
-        """Return a column that may be counted back from −1 as it is counted from 0."""
+        """Return the index from 0 of a column that may be counted from the end."""
         return column + self.n_columns if column < 0 else column
 
     @property
     def label_is_last(self) -> bool:
-        """Whether the labels are in the last column, so that other columns keep their place without them."""
+        """Whether the labels are in the last column, so that other columns keep their indices without them."""
         return self.label_column == self.n_columns - 1
 
     @property
     def _shown_label(self) -> str:
         where = f"the labels in column {self.label_column} (from 0)"
-        return "the labels, which are in the last" if self.label_is_last else where
+        return "the labels in the last one" if self.label_is_last else where
 
     @property
     def blank(self) -> dict[int, str]:
-        """What empty labels are read as: unknown ones, if the model was trained with such."""
+        """What empty labels are read as: unknown ones, if the model was trained with these."""
         return {} if self.unknown is None else {self.label_column: self.unknown}
 
 
-def _count(n: int) -> str:
-    return "1 column" if n == 1 else f"{n} columns"
+def _count(n: int) -> Description:
+    return Description("1 column" if n == 1 else f"{n} columns")
+
+
+def no_known_labels(name: str, unknown: Any) -> FormatError:
+    """Return the error of data all of whose labels are unknown."""
+    return FormatError(name, Description(f"the mark of unknown labels, {unknown!r}, at every token"), "some labels")
 
 
 def choose(sentences: "ColumnSentences", used: Iterable[int]) -> "ColumnSentences":
@@ -172,23 +163,20 @@ def choose(sentences: "ColumnSentences", used: Iterable[int]) -> "ColumnSentence
 
 
 def check_marks(counts: Counter[str], unknown: str | None, name: str) -> None:
-    """Raise unless some labels are marked as unknown and some are not; warn of marks if no label is said to be one."""
+    """Raise unless some labels are unknown and some are known; warn of usual marks if `unknown` is None."""
     if unknown is None:
         say_warnings(
-            f"{n} of {counts.total()} tokens of {name} are labelled {label!r}, which is taken for a label like any "
-            f"other: add --unknown '{label}' if it marks labels that are not known"
+            f"{n} of {counts.total()} tokens of {name} have the label {label!r}; use --unknown '{label}' if it marks "
+            "unknown labels"
             for label, n in counts.most_common()
             if label.lower() in USUAL_MARKS
         )
     elif unknown not in counts:
         shown = ", ".join(label for label, _ in counts.most_common(LABELS_SHOWN))
-        raise InputError(
-            f"--unknown is {unknown!r}, which labels nothing in {name}; its labels are, the most frequent first, "
-            f"{shown}{', …' if len(counts) > LABELS_SHOWN else ''}: correct it (a shell may replace ? and *, so quote "
-            "them as '?'), or leave it out"
-        )
+        expected = f"a label of {name} ({shown}{', …' if len(counts) > LABELS_SHOWN else ''})"
+        raise InputError("unknown", unknown, expected, "A shell may replace ? and *: quote them as '?'.")
     elif len(counts) == 1:
-        raise InputError(f"all labels of {name} are {unknown!r}, which stands for unknown ones: label some tokens")
+        raise no_known_labels(name, unknown)
 
 
 def count_labels(Y: Sequence[Sequence[Any]]) -> Counter[Any]:
@@ -197,27 +185,12 @@ def count_labels(Y: Sequence[Sequence[Any]]) -> Counter[Any]:
 
 
 def marked(Y: Sequence[Sequence[str]], unknown: str | None) -> list[list[Any]]:
-    """Return the labels with −1 for unknown ones."""
+    """Return the labels with −1 for unknown labels."""
     return [[-1 if label == unknown else label for label in labels] for labels in Y]
 
 
 def labelled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:
-    """Return each run of tokens with known labels as a sequence of its own.
-
-    Parameters
-    ----------
-    X : sequence of matrices
-        The features of the tokens of each sentence.
-    Y : sequence of sequences
-        Their labels, −1 for unknown ones.
-
-    Returns
-    -------
-    X : list of matrices
-        The features of each run; they still tell of the words around it.
-    Y : list of list
-        Its labels.
-    """
+    """Return each run of labeled tokens as a sequence of its own; the label −1 is unknown."""
     runs, labels = [], []
     for x, y in zip(X, Y, strict=True):
         start = 0

@@ -1,4 +1,4 @@
-"""Prepare sentences: a file is gone through part by part, first to learn or check it, then to write its features."""
+"""Prepare sentences: a file is read twice, part by part, to learn or check it and to write its features."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,9 +7,9 @@ from typing import Any
 
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.chain.command import ChainPrepareOptions
-from latentstruct.cli.kinds.chain.files import ChainRecord, check_marks, choose, marked
+from latentstruct.cli.kinds.chain.files import ChainRecord, check_marks, choose, marked, no_known_labels
 from latentstruct.cli.prepared import Blocks, ToPrepare, unknown_to
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, FormatError
 from latentstruct.features.windows import WindowFeatures
 from latentstruct.io import ColumnSentences
 from latentstruct.io.blocks import read_conll_blocks
@@ -18,7 +18,7 @@ from latentstruct.tasks import Chain
 
 
 def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
-    """Look through a file."""
+    """Survey a file."""
     task: Any = Chain()
     template = options.template() if like is None else like.features
     if like is None:
@@ -31,7 +31,7 @@ def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progre
         n_tokens = counts.total()
     else:
         task = like.estimator.task_
-        # Without its labels a file has other columns at their place, unless that is the last.
+        # In a file without labels other columns move, unless the labels are in the last one.
         blank = like.record.blank if not options.unlabelled or like.record.label_is_last else {}
         n_examples, n_tokens, counts = _survey(options, like, blank)
         record = replace(like.record, n_examples=n_examples, seconds=0.0)
@@ -43,7 +43,7 @@ def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progre
 
 
 def _learn(options: ChainPrepareOptions, template: WindowFeatures) -> tuple[ChainRecord, Counter[str]]:
-    """Learn the features; return what is kept beside a model but for them, and how often each label occurs."""
+    """Learn the features; return the record of a model without them, and the counts of labels."""
     counts: Counter[str] = Counter()
     options.chosen_columns()
     record = ChainRecord(features={}, label_column=0, n_columns=0, columns=[0], unknown=options.mark, n_examples=0)
@@ -64,27 +64,24 @@ def _learn(options: ChainPrepareOptions, template: WindowFeatures) -> tuple[Chai
 
 
 def _survey(options: ChainPrepareOptions, model: Trained, blank: dict[int, str]) -> tuple[int, int, Counter[str]]:
-    """Return the numbers of sentences, tokens and labels; raise if the file is not what the model reads."""
+    """Return the numbers of sentences, tokens and labels; raise if the model cannot read the file."""
     n_examples = n_tokens = 0
     counts: Counter[str] = Counter()
     record, name = model.record, options.data
     for part in read_conll_blocks(name, blank):
         record.used_columns(part, name)
         if not options.unlabelled:
-            record.check_labelled(part, name, ", or add --unlabelled")
+            record.check_labelled(part, name, "Use labeled data, or `unlabelled`.")
             _check_labels(model, part, name, n_examples)
             counts.update(part.columns[record.label_column])
         n_examples, n_tokens = n_examples + len(part), n_tokens + part.n_tokens
     if not options.unlabelled and counts.keys() == {record.unknown}:
-        raise InputError(
-            f"all labels of {name} are {record.unknown!r}, which stands for unknown ones; expected some known ones: "
-            "label some tokens, or leave the labels out with --unlabelled"
-        )
+        raise no_known_labels(name, record.unknown)
     return n_examples, n_tokens, counts
 
 
 def _check_labels(model: Trained, part: ColumnSentences, name: str, n_before: int) -> None:
-    """Raise unless the model knows all labels of some sentences, or that they are not known."""
+    """Raise unless the model knows all labels of some sentences, or they are unknown."""
     unknown, column = model.record.unknown, model.record.label_column
     allowed = model.labels | ({unknown} if model.estimator.task_.latent else set())
     if allowed.issuperset(part.columns[column]):
@@ -93,20 +90,17 @@ def _check_labels(model: Trained, part: ColumnSentences, name: str, n_before: in
         for j, label in enumerate(labels, 1):
             if label in allowed:
                 continue
-            where = f"{name}: token {j} of sentence {i}"
+            where = f"{name}, token {j} of sentence {i}"
             if label == unknown:
-                raise InputError(
-                    f"{where} is marked {label!r} as unknown, but {model.path} was trained with --labelled-only, and a "
-                    "folder for it has known labels only; expected these: leave all labels out with --unlabelled, or "
-                    "evaluate on the plain file"
-                )
+                hint = f"{model.path} was trained with --labelled-only. Use `unlabelled`, or the plain file."
+                raise FormatError(where, Description(f"an unknown label, {label!r}"), "a known label", hint)
             raise unknown_to(model, where, label, unknown)
 
 
 def _blocks(
     options: ChainPrepareOptions, record: ChainRecord, template: WindowFeatures, blank: dict[int, str]
 ) -> Blocks:
-    """Yield features and labels, −1 for unknown ones."""
+    """Yield features and labels, −1 for unknown labels."""
     for part in read_conll_blocks(options.data, blank):
         labels: Any = None if options.unlabelled else marked(part.column(record.label_column), record.unknown)
         yield template.transform(record.used_columns(part, options.data)), labels

@@ -1,4 +1,4 @@
-"""What a report shows of sequences of labels: transitions, features of labels, and sentences with their labels."""
+"""Report of chains: transitions, features of labels, and sentences with their labels."""
 
 import re
 from collections import Counter
@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.cli.blocks import confusion_table, label_table, label_weights
+from latentstruct.cli.blocks import (
+    LONGEST_WORD,
+    confusion_table,
+    describe_confusions,
+    label_table,
+    label_weights,
+    sentence_name,
+)
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.chain.command import KIND, compare_chains
@@ -17,11 +24,10 @@ from latentstruct.viz.plots.matrices import MOST_LABELS, plot_transitions, stron
 from latentstruct.viz.report.blocks import Block, Drawing, Examples, Mark, TableBlock, Token, Tokens
 
 MOST_TOKENS = 400
-LONGEST_WORD = 40
-FIRST_WORDS = 5
 SURE = 0.9
-"""Probability from which it is not told."""
+"""Probability from which it is not shown."""
 CHUNKS_SHOWN = 15
+POSITIONS = "Positions are relative to the token: “at −1” is the token before, “edge” the end of the sentence."
 PLACED = re.compile(r"(\d+)\[([-\d,]+)\]=(.*)", re.DOTALL)
 AFFIX = re.compile(r"(prefix|suffix)\d+=(.*)", re.DOTALL)
 EDGE = re.compile(r"\\[BE]\d+")
@@ -29,11 +35,11 @@ PARTS = re.compile(r"((?:[^|\\]|\\.)*)(?:\||$)", re.DOTALL)
 
 
 def weight_blocks(model: Trained) -> list[Block]:
-    """Return the transitions, and the features that speak most for each label."""
+    """Return the transitions, and the strongest features of each label."""
     estimator = model.estimator
     labels, names = list(estimator.task_.labels_.labels), list(model.features.vocabulary_)
-    told = "Places are counted from the token itself: “at −1” is the token before, “edge” the end of the sentence."
-    table = label_table(labels, label_weights(estimator), lambda k: show_feature(names[k], model.record.columns), told)
+    columns = model.record.columns
+    table = label_table(labels, label_weights(estimator), lambda k: show_feature(names[k], columns), POSITIONS)
     return [transition_block(estimator, labels), table]
 
 
@@ -47,25 +53,13 @@ def transition_block(estimator: Any, labels: list[Any]) -> Block:
     return Drawing(
         lambda ax: plot_transitions(estimator, ax),
         f"Heat map of the weights of the transitions between {n_shown} labels.",
-        f"Weights of a label (row) being followed by another (column): red speaks for it, blue against it.{some}",
+        f"Weights of a label (row) followed by another (column): red is positive, blue negative.{some}",
         height=2.2 + 0.18 * n_shown,
     )
 
 
 def show_feature(name: str, columns: list[int]) -> str:
-    r"""Return the name of a feature for people: ``0[-1]=the`` is “word at −1: the”.
-
-    Parameters
-    ----------
-    name : str
-        A name of `WindowFeatures`.
-    columns : list of int
-        The columns of the file that the features use, the word first.
-
-    Returns
-    -------
-    str
-    """
+    """Return the readable name of a feature: ``0[-1]=the`` is “word at −1: the”; `columns` are those it uses."""
     if name == "bias":
         return "any token"
     affix, placed = AFFIX.fullmatch(name), PLACED.fullmatch(name)
@@ -85,7 +79,7 @@ def _unescaped(text: str) -> str:
 
 
 def examples(model: Trained, data: LabelledChains, source: str) -> Examples:
-    """Return predictions for sentences, with the shares of wrong labels among those that are known."""
+    """Return predictions for sentences, with the fractions of wrong labels among the known ones."""
     unknown = model.record.unknown
     guessed = [labels.tolist() for labels in model.estimator.predict(data.X)]
     wrong = [_errors(truth, guess, unknown) for truth, guess in zip(data.Y, guessed, strict=True)]
@@ -95,9 +89,9 @@ def examples(model: Trained, data: LabelledChains, source: str) -> Examples:
     scores = compare_chains(model.estimator, data.Y, guessed, unknown)
     return Examples(
         source,
-        [_name(i, words) for i, words in enumerate(data.words, 1)],
+        [sentence_name(i, words) for i, words in enumerate(data.words, 1)],
         losses,
-        "share of wrong labels",
+        "fraction of wrong labels",
         [_remark(*one) for one in zip(wrong, known.tolist(), data.Y, strict=True)],
         lambda i: [_sentence(model.estimator, data, guessed, i, unknown)],
         KIND.summarize(scores),
@@ -105,19 +99,14 @@ def examples(model: Trained, data: LabelledChains, source: str) -> Examples:
     )
 
 
-def _name(number: int, words: list[str]) -> str:
-    shown = " ".join(shorten(word, LONGEST_WORD) for word in words[:FIRST_WORDS])
-    return f"sentence {number}: {shown}" + " …" * (len(words) > FIRST_WORDS)
-
-
 def _overview(scores: dict[str, Any], Y: list[Any], guessed: list[Any], unknown: str | None) -> list[Block]:
-    """Return the scores of chunks, if labels are of chunks, and what labels are taken for others."""
+    """Return the scores of chunks, if labels are of chunks, and the confused labels."""
     blocks: list[Block] = []
     if "chunks" in scores:
         by_type = sorted(scores["chunks"]["by_type"].items(), key=lambda item: -item[1]["n_true"])[:CHUNKS_SHOWN]
         ratios = ("precision", "recall", "f1")
         rows = [[name, *(show_percent(one[key]) for key in ratios), one["n_true"]] for name, one in by_type]
-        blocks.append(TableBlock("Chunks by their type", ("type", "precision", "recall", "F1", "true"), rows))
+        blocks.append(TableBlock("Chunks by type", ("type", "precision", "recall", "F1", "true"), rows))
     pairs = [pair for y, found in zip(Y, guessed, strict=True) for pair in zip(y, found, strict=True)]
     return blocks + confusion_table([pair for pair in pairs if pair[0] != unknown], "labels")
 
@@ -127,19 +116,18 @@ def _errors(truth: list[str], guess: list[str], unknown: str | None) -> Counter[
 
 
 def _remark(errors: Counter[tuple[str, str]], n_known: int, truth: list[str]) -> str:
-    shown = [f"{a} taken for {b}" + (f" ({n} times)" if n > 1 else "") for (a, b), n in errors.most_common(3)]
-    told = "; ".join(shown) + ("; …" if len(errors) > 3 else "")
+    shown = describe_confusions(errors, 3)
     if n_known == len(truth):
-        return told
-    return f"{n_known} of {len(truth)} labels are known" + (f": {told}" if told else "")
+        return shown
+    return f"{n_known} of {len(truth)} labels are known" + (f": {shown}" if shown else "")
 
 
 def _sentence(estimator: Any, data: LabelledChains, guessed: list[list[Any]], i: int, unknown: str | None) -> Tokens:
-    """Return the words of a sentence with their labels, and how sure the model is of these if it can tell."""
+    """Return the words of a sentence with their labels, and the probabilities of these if the model has them."""
     sure, caption = [1.0] * len(guessed[i]), ""
     if has_probabilities(estimator):
         sure = estimator.confidence([data.X[i]])[0].tolist()
-        caption = f"Percentages tell how probable a label is, where that is below {SURE:.0%}."
+        caption = f"Percentages are probabilities of labels below {SURE:.0%}."
     if len(sure) > MOST_TOKENS:
         caption = f"{caption} {len(sure) - MOST_TOKENS} further words are not shown.".lstrip()
     rows = zip(data.words[i], data.Y[i], guessed[i], sure, strict=True)

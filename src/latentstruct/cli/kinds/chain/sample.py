@@ -1,4 +1,4 @@
-"""Sentences with names of people, places and firms, labelled token by token."""
+"""Sentences with names of people, places and companies, labeled token by token."""
 
 import numpy as np
 
@@ -11,14 +11,14 @@ NAMES = {
     "LOC": ["Porto", "Paris", "Lincoln", "Jordan", "New Haven", "Lake Vesna", "Oslo", "Berg"],
     "ORG": ["Hale Motors", "Silva & Sons", "Northern Rail", "Vesna Foods", "Lindqvist Group", "Porto Bank"],
 }
-"""Some words are the name of a person as well as of a place: most sentences tell which."""
+"""Some words are names of persons and of places; most sentences disambiguate them."""
 SENTENCES = [
     "PER moved to LOC last TIME .",
     "PER , who works for ORG , was born in LOC .",
     "Shares of ORG rose after TIME .",
     "ORG will open an office in LOC next TIME .",
     "The mayor of LOC met PER on TIME .",
-    "PER told ORG that the TIME was too short .",
+    "PER informed ORG that the TIME was too short .",
     "Trains from LOC to LOC are run by ORG .",
     "In LOC , PER bought a house .",
     "ORG named PER its new head .",
@@ -33,12 +33,12 @@ TIMES = ["spring", "Monday", "winter", "week", "June", "year", "summer", "Friday
 
 
 def make_example(seed: int, missing: float = 0.0) -> bytes:
-    """Return sentences in columns: a token and its BIO label a line, a blank line after each sentence.
+    """Return sentences in columns: a token and its BIO label per line, a blank line after each sentence.
 
-    A share `missing` of the labels is not told: `UNKNOWN` stands for them.
+    A fraction `missing` of the labels is replaced by `UNKNOWN`.
     """
     rng = np.random.default_rng(seed)
-    # The sentences are the same, whatever is left out.
+    # The sentences do not depend on what is left out.
     blanks = np.random.default_rng([seed, 1])
     lines: list[str] = []
     for _ in range(N_SENTENCES):
@@ -50,7 +50,7 @@ def make_example(seed: int, missing: float = 0.0) -> bytes:
 
 
 def fill(word: str, rng: np.random.Generator) -> list[tuple[str, str]]:
-    """Return the tokens that stand for a word of a pattern, with their labels."""
+    """Return the tokens for a word of a pattern, with their labels."""
     if word == "TIME":
         return [(TIMES[rng.integers(len(TIMES))], "O")]
     if word not in NAMES:

@@ -2,24 +2,17 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from typer import Argument, Option
-
-from latentstruct.cli.common import unknown_label, write_lines
+from latentstruct.cli.common import is_prepared, refuse_prepared, unknown_label, write_lines
+from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest_weights
 from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import ConvexOptions, HeldOut, LabelOptions
-from latentstruct.cli.prepared import (
-    PrepareOptions,
-    is_prepared,
-    load_prepared,
-    open_for,
-    refuse_options,
-    refuse_prepared,
-)
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.cli.prepared import PrepareOptions, open_for
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_table, show_percent
 
 if TYPE_CHECKING:
@@ -27,11 +20,9 @@ if TYPE_CHECKING:
     from latentstruct.io.text import FilePath
 
 TABLES = (".csv", ".tsv")
-ConstantOption = Annotated[float, Option("--bias", help="Value of a constant feature; 0 for none.")]
-LabelColumnOption = Annotated[
-    str | None, Option(metavar="NAME", show_default="the last", help="Name of a table's column of labels.")
-]
-ZeroBasedOption = Annotated[bool, Option("--zero-based", help="Svmlight indices start at 0.")]
+bias_option = partial(option, 1.0, "Value of a constant feature; 0 for none.")
+label_option = partial(option, None, "Name of the label column of a table.", metavar="NAME", shown="the last")
+zero_based_option = partial(option, False, "Svmlight indices start at 0.")
 Samples = tuple[Any, list[Any]]
 
 
@@ -44,52 +35,42 @@ class ClassesOptions(ConvexOptions, LabelOptions):
     Example: latentstruct train classes train.svm -C 0.1 --valid test.svm -o classifier
     """
 
-    data: Annotated[
-        str,
-        Argument(
-            metavar="DATA", help="A .csv or .tsv table, svmlight, or a folder of prepared samples; - is standard input."
-        ),
-    ]
-    bias: ConstantOption = 1.0
-    label: LabelColumnOption = None
-    zero_based: ZeroBasedOption = False
+    data: str = argument("A .csv or .tsv table, svmlight, or a folder of prepared data; - is standard input.")
+    bias: float = bias_option()
+    label: str | None = label_option()
+    zero_based: bool = zero_based_option()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassesPrepareOptions(PrepareOptions):
     """Prepare samples for latentstruct train classes.
 
-    Svmlight is read part by part, first to learn the labels and the number of features, then to write the samples. A
-    table is read whole, which takes up to 16 bytes of memory for each number in it; training from the folder then needs
-    room for one of its files only.
+    Svmlight is read twice, part by part: to learn the labels and the number of features, and to write the samples. A
+    table is read as a whole, which takes up to 16 bytes of memory per number; training from the folder then needs
+    memory for one of its files only.
 
-    With --like MODEL labels, features and columns are those of the model, so that latentstruct evaluate and predict
-    take the folder. Labels and features that the model does not know are refused.
+    With --like MODEL, labels, features and columns are those of the model, for latentstruct evaluate and predict.
+    Labels and features that the model does not know are an error.
 
     Examples: latentstruct prepare classes train.svm -o prepared; latentstruct prepare classes test.csv --like
     classifier -o test
     """
 
-    data: Annotated[
-        str,
-        Argument(
-            metavar="DATA", help="File of svmlight lines, which is read twice, or a .csv or .tsv table, read whole."
-        ),
-    ]
-    label: LabelColumnOption = None
-    zero_based: ZeroBasedOption = False
+    data: str = argument("File of svmlight lines, which is read twice, or a .csv or .tsv table.")
+    label: str | None = label_option()
+    zero_based: bool = zero_based_option()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassesRecord(Record):
-    """What is kept beside a model of classes: how its files were read."""
+    """The record of a classifier: how its files were read."""
 
     feature_names: list[str] | None
     label: str | None
     zero_based: bool
 
     def names_inputs(self, n_inputs: int) -> bool:
-        """Tell whether the features have one name each, or none at all."""
+        """Return whether the features have one name each, or none at all."""
         names = self.feature_names
         return names is None or len(set(names)) == n_inputs == len(names)
 
@@ -99,35 +80,31 @@ class ClassesRecord(Record):
 
 
 class ClassesKind(KindSpec):
-    """One class a sample."""
+    """One class per sample."""
 
     name = "classes"
     summary = "Put samples into one of several classes."
     reads = (
-        "A table (.csv, .tsv) with a header line whose last column is the class, or svmlight lines such as 2 1:0.5 3:1."
+        "A table (.csv, .tsv) with a header and the class in the last column, or svmlight lines such as 2 1:0.5 3:1."
     )
     example_file = "classes.csv"
-    predicts = "Classes: one label a line; a column of labels is not looked at and may be missing."
-    judged_by = "Classes: accuracy, and for each class precision, recall and what it is mostly taken for."
+    predicts = "Classes: one label per line; a column of labels is ignored and may be missing."
+    judged_by = "Classes: accuracy, and precision, recall and the most frequent confusion of each class."
     options = ClassesOptions
     record = ClassesRecord
     tasks = ("Multiclass",)
     judged_on = frozenset({"data", "allow_unknown"})
-    score_facts = (("samples", "{n_examples}, {accuracy:%} right"),)
+    score_facts = (("samples", "{n_examples}, {accuracy:%} correct"),)
     headline = (("accuracy", "accuracy"),)
     main = ("accuracy",)
     tables = (("weights", "strongest weights", ("feature", "label", "weight")),)
     prepare_options = ClassesPrepareOptions
+    settled_options = ("label", "zero_based")
 
     def load(self, options: ClassesOptions, progress: Progress) -> Loaded:
         from latentstruct.io import read_classes
         from latentstruct.tasks import Multiclass
 
-        if is_prepared(options.data):
-            refuse_options(options, ("label", "zero_based"))
-            loaded = load_prepared(self, options, progress)
-            loaded.estimator.task.set_params(bias=options.bias)
-            return loaded
         samples = read_classes(options.data, label=options.label, zero_based=options.zero_based)
         n_samples, n_features = samples.X.shape
         progress.say(f"read {n_samples} samples, {n_features} features from {options.data}")
@@ -142,14 +119,16 @@ class ClassesKind(KindSpec):
         estimator = options.estimator(Multiclass(bias=options.bias), n_samples)
         return Loaded(samples.X, samples.y, estimator, sizes, record, n_features, frozenset(y), (samples.X, y))
 
+    def load_prepared(self, options: ClassesOptions, progress: Progress) -> Loaded:
+        loaded = super().load_prepared(options, progress)
+        loaded.estimator.task.set_params(bias=options.bias)
+        return loaded
+
     def fits(self, model: Trained) -> bool:
         return bool(model.record.names_inputs(model.estimator.task_.n_inputs_))
 
     def restore(self, model: Trained) -> int:
         return int(model.estimator.task_.n_inputs_)
-
-    def known_labels(self, estimator: Any) -> frozenset[Any]:
-        return frozenset(estimator.task_.labels_.labels)
 
     def read(self, model: Trained, held_out: HeldOut) -> Samples:
         name = held_out.data or ""
@@ -157,7 +136,7 @@ class ClassesKind(KindSpec):
         y = as_known(samples.y.tolist(), model.labels)
         for i, label in enumerate(y, 1):
             if not held_out.allow_unknown and label not in model.labels:
-                raise unknown_label(f"{name}: sample {i}", label, model.labels)
+                raise unknown_label(f"{name}, sample {i}", label, model.labels)
         return samples.X, y
 
     def settled_by(self, options: Any, like: Trained) -> dict[str, tuple[Any, Any]]:
@@ -167,10 +146,8 @@ class ClassesKind(KindSpec):
     def score(self, model: Trained, data: Samples) -> dict[str, Any]:
         return compare_classes(model, data[1], model.estimator.predict(data[0]).tolist())
 
-    def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
-        if held_out.data is None or not is_prepared(held_out.data):
-            return super().evaluate(model, held_out)
-        data = open_for(model, self, held_out.data)
+    def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+        data = open_for(model, self, held_out.data or "")
         truth = [label for batch in data.batches for label in data.task.true_outputs(batch).tolist()]
         return self.score(model, (data, truth))
 
@@ -187,7 +164,7 @@ class ClassesKind(KindSpec):
             taken = f"{one['mostly_taken_for']} ({one['n_taken_for']}×)" if one["n_taken_for"] else "–"
             ratios = [show_percent(one["precision"]), show_percent(one["recall"])]
             rows.append([str(one["label"]), taken, *ratios, str(one["n_true"]), str(one["n_predicted"])])
-        names = ("class", "mostly taken for", "precision", "recall", "true", "predicted")
+        names = ("class", "confused with", "precision", "recall", "true", "predicted")
         print_table("classes", names, rows, n_text=2)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
@@ -214,25 +191,24 @@ def read_table(name: "FilePath", record: ClassesRecord, labelled: bool) -> "Clas
         if label == wanted[-1]:
             # There is no label column: the last feature was read in its place.
             if y.dtype.kind not in "if":
-                raise FormatError(f"{name}: column {label!r} holds text; expected numbers: correct the column")
+                raise FormatError(f"{name}, column {label!r}", Description("text"), "numbers")
             X, names = np.column_stack([X, y.astype(np.float64)]), [*names, label]
         order = {column: k for k, column in enumerate(names)}
         if order.keys() == set(wanted):
             return ClassData(X[:, [order[column] for column in wanted]], y, wanted)
     listed = ", ".join(wanted[:20]) + (", …" if len(wanted) > 20 else "")
-    raise FormatError(
-        f"{name}:1: the columns do not fit the model; expected {len(wanted)} features ({listed}) and "
-        f"{'the label' if labelled else 'no other but the label'}: give the columns of the training data"
-    )
+    others = "and the label" if labelled else "and no other column but the label"
+    expected = f"the {len(wanted)} features of the model ({listed}) {others}"
+    raise FormatError(name, Description("other columns"), expected, line=1)
 
 
 def read_samples(name: str, record: ClassesRecord, n_features: int, labelled: bool) -> "ClassData":
-    """Read samples the way the model's training data were read."""
+    """Read samples as the training data of the model."""
     from latentstruct.io import read_classes
     from latentstruct.io.tables import keep_samples
     from latentstruct.io.text import extension
 
-    refuse_prepared(name)
+    refuse_prepared(data=name)
     source = keep_samples(name)
     if extension(source) not in TABLES:
         return read_classes(source, n_features=n_features, zero_based=record.zero_based)
@@ -247,7 +223,7 @@ def as_known(labels: list[Any], known: frozenset[Any]) -> list[Any]:
 
 
 def compare_classes(model: Trained, y: list[Any], predicted: list[Any]) -> dict[str, Any]:
-    """Return the quality of predicted classes, with what each class is mostly taken for."""
+    """Return the quality of predicted classes, with the most frequent confusion of each class."""
     confusion = Counter(zip(y, predicted, strict=True))
     n_true, n_predicted = Counter(y), Counter(predicted)
     classes = []

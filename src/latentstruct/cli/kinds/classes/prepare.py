@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.classes.command import TABLES, ClassesPrepareOptions, ClassesRecord, as_known, read_samples
 from latentstruct.cli.prepared import Blocks, ToPrepare, unknown_to
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io import blocks as parts_of_files
 from latentstruct.io import read_classes
 from latentstruct.io.blocks import read_svmlight_blocks, survey_svmlight
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def prepare(options: ClassesPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
-    """Look through samples: a table is read whole, svmlight part by part."""
+    """Survey samples: a table is read as a whole, svmlight part by part."""
     if like is not None:
         return _prepare_like(options, like, progress)
     names, (data, label, zero_based) = None, (options.data, options.label, options.zero_based)
@@ -39,14 +39,14 @@ def prepare(options: ClassesPrepareOptions, like: Trained | None, progress: Prog
 
 
 def _row_blocks(X: Any, y: Any) -> Blocks:
-    """Yield samples that are in memory some at a time; y is None where classes are not known."""
+    """Yield samples that are in memory block by block; y is None if classes are unknown."""
     for start in range(0, X.shape[0], parts_of_files.SAMPLES):
         part = slice(start, start + parts_of_files.SAMPLES)
         yield X[part], None if y is None else y[part]
 
 
 def _prepare_like(options: ClassesPrepareOptions, model: Trained, progress: Progress) -> ToPrepare:
-    """Look through samples for a model, or raise if they are not what it reads."""
+    """Survey samples for a model; raise if it cannot read them."""
     name, labelled = options.data, not options.unlabelled
     if extension(name) in TABLES:
         samples = _read_table_like(name, model, labelled)
@@ -55,7 +55,7 @@ def _prepare_like(options: ClassesPrepareOptions, model: Trained, progress: Prog
             y = as_known(samples.y.tolist(), model.labels)
             wrong = next((i for i, label in enumerate(y) if label not in model.labels), None)
             if wrong is not None:
-                raise unknown_to(model, f"{name}: sample {wrong + 1}", y[wrong])
+                raise unknown_to(model, f"{name}, sample {wrong + 1}", y[wrong])
         blocks = _row_blocks(samples.X, y)
     else:
         n_samples, blocks = _survey_svmlight_like(name, model, labelled)
@@ -65,7 +65,7 @@ def _prepare_like(options: ClassesPrepareOptions, model: Trained, progress: Prog
 
 
 def _read_table_like(name: str, model: Trained, labelled: bool) -> "ClassData":
-    """Read a table for a model; the error of one that only lacks labels says so."""
+    """Read a table for a model, with an error of its own for one that only lacks labels."""
     try:
         return read_samples(name, model.record, model.features, labelled)
     except InputError as error:
@@ -73,14 +73,12 @@ def _read_table_like(name: str, model: Trained, labelled: bool) -> "ClassData":
             read_samples(name, model.record, model.features, labelled=False)
         except InputError:
             raise error from None
-        raise FormatError(
-            f"{name} has the features of {model.path} and no labels; expected a column of these too: give labelled "
-            "data, or add --unlabelled"
-        ) from error
+        expected = "a column of labels, as in training"
+        raise FormatError(name, Description("features only"), expected, "Add labels, or use `unlabelled`.") from error
 
 
 def _survey_svmlight_like(name: str, model: Trained, labelled: bool) -> tuple[int, Blocks]:
-    """Return how many samples svmlight lines have for a model, and the samples."""
+    """Return the number of svmlight samples for a model, and the samples."""
     zero_based, known = model.record.zero_based, model.labels
     n_found, written, n_samples = survey_svmlight(name, zero_based)
     labels = dict(zip(written, as_known(list(written.values()), known), strict=True))
@@ -89,8 +87,8 @@ def _survey_svmlight_like(name: str, model: Trained, labelled: bool) -> tuple[in
         return read_svmlight_blocks(name, model.features, labels, zero_based)
 
     if n_found > model.features or (labelled and not known.issuperset(labels.values())):
-        # Once more through the file, to name the line of a feature or the sample of a label.
+        # Read the file again to name the line of a feature or the sample of a label.
         for i, label in enumerate((label for _, some in parts() for label in some), 1):
             if labelled and label not in known:
-                raise unknown_to(model, f"{name}: sample {i}", label)
+                raise unknown_to(model, f"{name}, sample {i}", label)
     return n_samples, ((X, y if labelled else None) for X, y in parts())

@@ -1,4 +1,4 @@
-"""What a report shows of classes: the features that speak for each, and why samples got theirs."""
+"""Report of classes: the strongest features of each, and the contributions to predictions."""
 
 from typing import Any
 
@@ -10,6 +10,7 @@ from latentstruct.cli.blocks import (
     label_table,
     label_weights,
     name_with_constant,
+    outcome,
     row_of,
 )
 from latentstruct.cli.description import has_probabilities
@@ -22,14 +23,14 @@ TOP_CLASSES = 5
 
 
 def weight_blocks(model: Trained) -> list[Block]:
-    """Return the features that speak most for each class and against it."""
+    """Return the strongest features of each class."""
     task = model.estimator.task_
     name_of = name_with_constant(model.record.feature_name, task.n_inputs_)
     return [label_table(list(task.labels_.labels), label_weights(model.estimator), name_of)]
 
 
 def examples(model: Trained, data: tuple[Any, list[Any]], source: str) -> Examples:
-    """Return predicted classes of samples, with what speaks for each and for the class it is taken from."""
+    """Return predicted classes of samples, with the contributions of features."""
     X, y = data
     predicted = model.estimator.predict(X).tolist()
     losses = np.array([truth != guess for truth, guess in zip(y, predicted, strict=True)], dtype=np.float64)
@@ -39,26 +40,22 @@ def examples(model: Trained, data: tuple[Any, list[Any]], source: str) -> Exampl
         [f"sample {i}" for i in range(1, len(y) + 1)],
         losses,
         "0/1 loss",
-        [_remark(truth, guess) for truth, guess in zip(y, predicted, strict=True)],
+        [outcome(truth, guess) for truth, guess in zip(y, predicted, strict=True)],
         lambda i: _draw(model, X, i, y[i], predicted[i]),
         KIND.summarize(scores),
         confusion_table(list(zip(y, predicted, strict=True)), "classes"),
     )
 
 
-def _remark(truth: Any, guess: Any) -> str:
-    return f"{shorten(truth)}, rightly" if truth == guess else f"{shorten(truth)} taken for {shorten(guess)}"
-
-
 def _draw(model: Trained, X: Any, i: int, truth: Any, guess: Any) -> list[Block]:
-    """Return the scores of the classes, and what decided between the best and the true or second one."""
+    """Return the scores of the classes, and the contributions to the best against the true or second one."""
     estimator, labels = model.estimator, list(model.estimator.task_.labels_.labels)
     scores = estimator.decision_function(X[[i]])[0]
-    told: list[Block] = [_scores_of_classes(estimator, X[[i]], labels, scores, truth)]
+    shown: list[Block] = [_scores_of_classes(estimator, X[[i]], labels, scores, truth)]
     if len(labels) == 1:
-        return told
+        return shown
     best = labels.index(guess)
-    # A class that training did not know has no weights to compare with.
+    # A class that was not in the training data has no weights to compare with.
     rival = labels.index(truth) if truth != guess and truth in labels else int(np.argsort(-scores, kind="stable")[1])
     weights, task = label_weights(estimator), estimator.task_
     columns, values = row_of(X, i)
@@ -66,9 +63,9 @@ def _draw(model: Trained, X: Any, i: int, truth: Any, guess: Any) -> list[Block]
         columns, values = np.append(columns, task.n_inputs_), np.append(values, float(task.bias))
     difference = weights[columns, best] - weights[columns, rival]
     name_of = name_with_constant(model.record.feature_name, task.n_inputs_)
-    title = f"What speaks for {shorten(guess)} (above 0) or for {shorten(labels[rival])} (below 0)"
+    title = f"Contributions for {shorten(guess)} (positive) and for {shorten(labels[rival])} (negative)"
     table = contribution_table(title, [name_of(k) for k in columns.tolist()], values, difference, "")
-    return [*told, table]
+    return [*shown, table]
 
 
 def _scores_of_classes(estimator: Any, row: Any, labels: list[Any], scores: Any, truth: Any) -> Block:
@@ -76,11 +73,11 @@ def _scores_of_classes(estimator: Any, row: Any, labels: list[Any], scores: Any,
     shares = estimator.marginals(row)[0] if has_probabilities(estimator) else None
     facts = []
     for place, k in enumerate(order):
-        told = [f"score {scores[k]:.4g}"] + ([] if shares is None else [f"probability {shares[k]:.3f}"])
-        told += ["predicted"] * (place == 0) + ["true"] * (labels[k] == truth)
-        facts.append((shorten(labels[k]), ", ".join(told)))
+        parts = [f"score {scores[k]:.4g}"] + ([] if shares is None else [f"probability {shares[k]:.3f}"])
+        parts += ["predicted"] * (place == 0) + ["true"] * (labels[k] == truth)
+        facts.append((shorten(labels[k]), ", ".join(parts)))
     if truth not in [labels[k] for k in order]:
-        facts.append((shorten(truth), "true" if truth in labels else "true, not known to the model"))
+        facts.append((shorten(truth), "true" if truth in labels else "true, unknown to the model"))
     if len(labels) > len(order):
         n_more = len(labels) - len(order)
         facts.append((f"{n_more} other{'s' * (n_more > 1)}", "lower scores"))

@@ -1,4 +1,4 @@
-"""What reports show of clusters, whether of mentions or of any items."""
+"""Blocks of reports of clusters, of mentions or of any items."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from latentstruct.viz.plots.forests import HEIGHT_OF_ITEM, called_clusters, lett
 from latentstruct.viz.report.blocks import Block, Drawing, TableBlock, Text
 
 ITEMS_SHOWN = 36
-"""Items of an example that are shown, in a row; of more those with the most errors."""
+"""Number of consecutive items that are shown of an example; of more those with the most errors."""
 LONGEST_LIST = 12
 FOREST_WIDTH = 4.6
 
@@ -27,7 +27,7 @@ class Clustering(NamedTuple):
     forest: NDArray[np.int64] | None
 
     def part(self) -> tuple[slice, "Clustering"]:
-        """Return which items are shown, and what there is of them."""
+        """Return the slice of items that are shown, and the clustering of these."""
         errors = self.errors()
         first = 0
         if len(errors) > ITEMS_SHOWN:
@@ -41,7 +41,7 @@ class Clustering(NamedTuple):
         return window, Clustering(self.names[window], self.found[window], self.truth[window], forest)
 
     def errors(self) -> NDArray[np.bool_]:
-        """Mark items that follow an item of another true cluster in theirs, or none though there is one."""
+        """Return which items follow an item of another true cluster in their predicted one, or wrongly none."""
         wrong = np.zeros(len(self.found), dtype=bool)
         last: dict[int, int] = {}
         begun: set[int] = set()
@@ -56,7 +56,7 @@ class Clustering(NamedTuple):
 def predict_clusterings(
     estimator: Any, X: Sequence[Any], truth: Sequence[Any], names: Callable[[int], Sequence[str]]
 ) -> tuple[list[Clustering], NDArray[np.float64], str]:
-    """Return predicted clusters with what they cost, and what that cost is."""
+    """Return predicted clusters with their losses, and the name of the loss."""
     latent = bool(estimator.task_.latent)
     found = estimator.predict(X)
     forests = estimator.predict_latent(X) if latent else [None] * len(found)
@@ -65,16 +65,16 @@ def predict_clusterings(
         for i in range(len(found))
     ]
     if not latent:
-        return parts, estimator.task_.loss(truth, found), "share of pairs that are wrong"
+        return parts, estimator.task_.loss(truth, found), "fraction of wrong pairs"
     losses = estimator.task_.loss(truth, found, forests)
     penalty = estimator.task_.penalty
     return parts, losses, f"missing links + {'' if penalty == 1 else f'{penalty:g} × '}wrong links"
 
 
 def describe(one: Clustering, what: str) -> str:
-    """Return a few words on a predicted clustering."""
+    """Return a short description of a predicted clustering."""
     n_found, n_true = (len(np.unique(clusters)) for clusters in (one.found, one.truth))
-    text = f"{len(one.found)} {what} in {n_found} clusters, {n_true} in truth"
+    text = f"{len(one.found)} {what}: {n_found} clusters predicted, {n_true} true"
     if one.forest is None or not len(one.forest):
         return text
     crossing = int((one.truth[one.forest[:, 0]] != one.truth[one.forest[:, 1]]).sum())
@@ -89,8 +89,8 @@ def draw(one: Clustering, what: str) -> list[Block]:
     if len(part.found) < whole:
         blocks.append(
             Text(
-                f"Shown are the {what} {window.start + 1} to {window.stop} of {whole}, the {ITEMS_SHOWN} in a row with "
-                "the most errors. Clusters are numbered within this part, and links that lead out of it are left out."
+                f"The {what} {window.start + 1} to {window.stop} of {whole}, which have the most errors. Clusters are "
+                "numbered within this part, and links that leave it are not shown."
             )
         )
     if part.forest is None or not can_write(part.names):
@@ -101,10 +101,10 @@ def draw(one: Clustering, what: str) -> list[Block]:
         *blocks,
         Drawing(
             lambda ax: plot_forest(forest, part.found, part.names, part.truth, ax),
-            f"{len(part.found)} {what} below each other with {len(forest)} predicted links as arcs, {wrong} of which "
+            f"{len(part.found)} {what} in a column with {len(forest)} predicted links as arcs, {wrong} of which "
             "join different true clusters.",
-            "The latent forest: each arc is a link that the model found. Numbers are the predicted clusters, letters "
-            "the true ones, a dash stands where there is no other; dashed red links join different true clusters.",
+            "The latent forest: each arc is a predicted link. Numbers are predicted clusters, letters true ones, a "
+            "dash is a cluster of one; dashed red links join different true clusters.",
             width=FOREST_WIDTH,
             height=0.3 + HEIGHT_OF_ITEM * len(part.found),
         ),
@@ -112,7 +112,7 @@ def draw(one: Clustering, what: str) -> list[Block]:
 
 
 def cluster_table(part: Clustering, what: str) -> TableBlock:
-    """Return the predicted clusters with their items and the letters of the true clusters these belong to."""
+    """Return the predicted clusters with their items and the letters of their true clusters."""
     numbers, letters = called_clusters(part.found), lettered_clusters(part.truth)
     rows = []
     for number in dict.fromkeys(numbers):
@@ -120,11 +120,11 @@ def cluster_table(part: Clustering, what: str) -> TableBlock:
         shown = [f"{shorten(part.names[k])} ({letters[k]})" for k in members[:LONGEST_LIST]]
         more = f" and {len(members) - LONGEST_LIST} more" if len(members) > LONGEST_LIST else ""
         rows.append([number, " · ".join(shown) + more, len(members)])
-    note = "The letter is the true cluster; a dash is one that is alone, in the prediction or in truth."
+    note = "The letter is the true cluster; a dash is a cluster of one, predicted or true."
     return TableBlock("Predicted clusters", ("cluster", what, "size"), rows, note, n_text=2)
 
 
 def weight_blocks(names: Sequence[str], weights: NDArray[np.float64], latent: bool) -> list[Block]:
     """Return the strongest features of pairs."""
-    joined = "a link between two items" if latent else "two items being in one cluster"
-    return [strongest_bars(names.__getitem__, weights, f"to the right they speak for {joined}, to the left against it")]
+    joined = "linked" if latent else "in one cluster"
+    return [strongest_bars(names.__getitem__, weights, f"positive weights are for two items being {joined}")]

@@ -1,15 +1,15 @@
-"""Models that put the items of a group into clusters, whatever the items are."""
+"""Models that cluster the items of groups."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from typer import Argument, Option
-
+from latentstruct.cli.common import located
+from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
-from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
-from latentstruct.exceptions import InputError
+from latentstruct.cli.options import HeldOut, TrainOptions
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_table, show_percent
 
 if TYPE_CHECKING:
@@ -18,32 +18,34 @@ if TYPE_CHECKING:
 MEASURES = {"muc": "MUC", "b_cubed": "B³", "ceaf_entity": "CEAF-e", "ceaf_mention": "CEAF-m", "pairs": "pairs"}
 
 
-ClusterModelOption = Annotated[
-    Literal["latent", "correlation"],
-    Option(metavar="NAME", help="latent: hidden forests of links; correlation: all pairs of a cluster."),
-]
+ClusterModel = Literal["latent", "correlation"]
+
+
+def cluster_model_option(default: ClusterModel) -> Any:
+    """Return the option that chooses the model of clusters."""
+    return option(default, "latent: hidden forests of links; correlation: all pairs of a cluster.", metavar="NAME")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions(TrainOptions):
     """Train on groups of items with known clusters: a table with the columns group, cluster, and features.
 
-    Clusters are found within each group; new groups have clusters of their own. Ctrl-C saves the best weights so far.
+    Clusters are found within each group. Ctrl-C saves the best weights so far.
 
     Example: latentstruct train cluster items.csv --valid more.csv -o clusters
     """
 
-    data: Annotated[str, Argument(metavar="DATA", help="Items as .csv or .tsv; - is standard input, with commas.")]
-    model: ClusterModelOption = "correlation"
-    relations: Annotated[
-        str, Option(metavar="NAMES", help="What is said of a pair: difference, product, cosine, distance.")
-    ] = "difference,cosine"
-    C: Annotated[float | None, weight_of("group", "100; latent 1")] = None
+    data: str = argument("Items as .csv or .tsv; - is standard input, with commas.")
+    model: ClusterModel = cluster_model_option("correlation")
+    relations: str = option(
+        "difference,cosine", "Features of a pair: difference, product, cosine, distance.", metavar="NAMES"
+    )
+    C: float | None = weight_option(None, "group", "100; latent 1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterRecord(Record):
-    """What is kept beside a model of clusters: how pairs are described."""
+    """The record of a model of clusters: the features of pairs."""
 
     feature_names: list[str]
     relations: list[str]
@@ -51,12 +53,12 @@ class ClusterRecord(Record):
 
 
 class ClusteringKind(KindSpec):
-    """What models of clusters share, whether of mentions or of any items."""
+    """Common to models of clusters of mentions and of any items."""
 
     tasks = ("Coreference", "CorrelationClustering")
 
     def clustering(self, options: Any, latent_C: float, penalty: float = 1.0) -> Any:
-        """Return the untrained estimator; the latent loss counts items, that of pairs is a share."""
+        """Return the untrained estimator; the latent loss counts items, that of pairs is a fraction."""
         from latentstruct.tasks import Coreference, CorrelationClustering
 
         latent = options.model == "latent"
@@ -86,7 +88,7 @@ class ClusterKind(ClusteringKind):
     record = ClusterRecord
     score_facts = (
         ("groups", "{n_examples}, {n_items} items"),
-        ("pair loss", "{pair_loss:%} (mean over groups of the share of wrong pairs)"),
+        ("pair loss", "{pair_loss:%} (mean over groups of the fraction of wrong pairs)"),
     )
     headline = (("pair F1", "pairs.f1"), ("pair loss", "pair_loss"))
     main = ("pairs.f1",)
@@ -96,10 +98,8 @@ class ClusterKind(ClusteringKind):
         groups = read_labelled(options.data)
         n_items = sum(map(len, groups.rows))
         if n_items == len(groups):
-            raise InputError(
-                f"every group of {options.data} has a single item; expected pairs to learn from: check the column "
-                "group, or leave it out if all items are one group"
-            )
+            hint = "Leave out the column group if all items are in one group."
+            raise FormatError(options.data, Description("groups of one item only"), "groups with pairs", hint)
         progress.say(f"read {len(groups)} groups, {n_items} items from {options.data}")
         X = describe_pairs(groups, relations)
         sizes = {"n_examples": len(X), "n_items": n_items, "n_pairs": sum(x.shape[0] for x in X)}
@@ -148,10 +148,7 @@ def parse_relations(text: str) -> list[str]:
 
     chosen = [name.strip() for name in text.split(",")]
     if not set(chosen) <= set(RELATIONS) or len(set(chosen)) < len(chosen):
-        raise InputError(
-            f"--relations is {text!r}; expected some of {', '.join(RELATIONS)}, separated by commas and each once: "
-            "correct it"
-        )
+        raise InputError("relations", text, f"some of {', '.join(RELATIONS)}, separated by commas")
     return chosen
 
 
@@ -171,7 +168,7 @@ def describe_pairs(groups: "ItemGroups", relations: list[str]) -> list[Any]:
         try:
             found.append(pair_features(items, relations))
         except InputError as error:
-            raise InputError(f"{f'group {name!r}: ' if name else ''}{error}") from error
+            raise located(error, f"group {name!r}" if name else "the items") from error
     return found
 
 
@@ -181,10 +178,8 @@ def read_named(name: str, feature_names: list[str] | None = None) -> "ItemGroups
 
     groups = read_groups(name)
     if feature_names is not None and groups.feature_names != feature_names:
-        raise InputError(
-            f"{name} has the features {', '.join(groups.feature_names)}; expected {', '.join(feature_names)} in this "
-            "order, as in training: correct the columns"
-        )
+        found = Description(", ".join(groups.feature_names))
+        raise FormatError(name, found, f"the features {', '.join(feature_names)} in this order, as in training")
     return groups
 
 
@@ -192,7 +187,7 @@ def read_labelled(name: str, feature_names: list[str] | None = None) -> "ItemGro
     """Read groups with known clusters."""
     groups = read_named(name, feature_names)
     if groups.clusters is None:
-        raise InputError(f"{name} has no column cluster; expected the cluster of each item: add the column")
+        raise FormatError(name, Description("none"), "a column cluster")
     return groups
 
 

@@ -1,4 +1,4 @@
-"""What a report shows of clusters of items."""
+"""Report of clusters of items."""
 
 from typing import TYPE_CHECKING
 

@@ -8,7 +8,7 @@ COLUMNS = ("group", "cluster", "width_cm", "height_cm", "depth_cm", "weight_kg")
 GROUPS = ("kettles", "lamps", "radios", "clocks", "fans", "scales", "toasters", "mixers", "heaters", "speakers")
 N_PRODUCTS, MOST_OFFERS = 5, 4
 MEASURING = 1.2
-"""How far two shops' measures of the same product differ."""
+"""Standard deviation of the measurements of a product."""
 
 
 def make_example(seed: int) -> bytes:

@@ -1,17 +1,16 @@
-"""Models that put the mentions of a text into clusters."""
+"""Models that cluster the mentions of a text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from typer import Argument, Option
-
+from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, Loaded, Record, Trained
-from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModelOption, compare_clusters
-from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
-from latentstruct.exceptions import InputError
+from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModel, cluster_model_option, compare_clusters
+from latentstruct.cli.options import HeldOut, TrainOptions
+from latentstruct.exceptions import Description, FormatError
 from latentstruct.progress.display import Progress
 
 if TYPE_CHECKING:
@@ -22,35 +21,31 @@ if TYPE_CHECKING:
 class CoreferenceOptions(TrainOptions):
     """Train on documents whose mentions and clusters are marked in the last column, as (3 … 3) is.
 
-    Mentions are taken as given, here and for prediction. Ctrl-C saves the best weights so far.
+    Mentions are given, for training and for prediction. Ctrl-C saves the best weights so far.
 
     Example: latentstruct train coreference train.conll --valid dev.conll -o clusters
     """
 
-    data: Annotated[str, Argument(metavar="DATA", help="A CoNLL-2012 file or a folder of them; - is standard input.")]
-    model: ClusterModelOption = "latent"
-    penalty: Annotated[
-        float | None,
-        Option(
-            metavar="NUMBER",
-            show_default="1.0",
-            help="Cost of a link between clusters; one inside gains 1. Less, such as 0.01, merges more: better MUC and "
-            "MITRE, worse pairs.",
-        ),
-    ] = None
-    C: Annotated[float | None, weight_of("document", "0.01; correlation 100")] = None
+    data: str = argument("A CoNLL-2012 file or a folder of them; - is standard input.")
+    model: ClusterModel = cluster_model_option("latent")
+    penalty: float | None = option(
+        None,
+        "Cost of a link between clusters; one inside gains 1. A smaller cost, such as 0.01, merges more: better MUC "
+        "and MITRE, worse pairs.",
+        metavar="NUMBER",
+        shown="1.0",
+    )
+    C: float | None = weight_option(None, "document", "0.01; correlation 100")
 
     def check(self) -> None:
         super().check()
-        if self.penalty is not None and self.model != "latent":
-            raise InputError(
-                f"--penalty is {self.penalty}, but --model {self.model} has none; expected latent: leave it out"
-            )
+        if self.model != "latent":
+            self.refuse("penalty", f"for `model` {self.model}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoreferenceRecord(Record):
-    """What is kept beside a coreference model: the state of its features."""
+    """The record of a coreference model: the state of its features."""
 
     features: dict[str, Any]
     n_mentions: int
@@ -60,8 +55,8 @@ class CoreferenceKind(ClusteringKind):
     """Clusters of mentions."""
 
     name = "coreference"
-    summary = "Find which mentions of a text are of the same person or thing."
-    latent = "which links between mentions hold a cluster together"
+    summary = "Find which mentions of a text refer to the same person or thing."
+    latent = "the links between the mentions of a cluster"
     reads = (
         "CoNLL-2012 columns: the word in the fourth, mentions and their clusters in brackets in the last, as (3 … 3)."
     )
@@ -75,7 +70,7 @@ class CoreferenceKind(ClusteringKind):
         ("documents", "{n_examples}, {n_mentions} mentions"),
         ("CoNLL F1", "{conll_f1:%} (mean of MUC, B³ and CEAF-e)"),
         ("MITRE loss", "{mitre_loss:%} (mean over documents of 1 − MUC F1)"),
-        ("pair loss", "{pair_loss:%} (mean over documents of the share of wrong pairs)"),
+        ("pair loss", "{pair_loss:%} (mean over documents of the fraction of wrong pairs)"),
     )
     headline = (("CoNLL F1", "conll_f1"), ("pair loss", "pair_loss"))
     main = ("conll_f1",)
@@ -103,8 +98,8 @@ class CoreferenceKind(ClusteringKind):
             features.restore(state)
             return features
 
-        n_features = model.estimator.task_.n_features
-        found: MentionPairFeatures = model.restored(restore, lambda one: len(one.feature_names) == n_features)
+        sizes = (lambda one: len(one.feature_names)), model.estimator.task_.n_features
+        found: MentionPairFeatures = model.restored(restore, *sizes)
         return found
 
     def read(self, model: Trained, held_out: HeldOut) -> "list[Document]":
@@ -150,7 +145,7 @@ def read_documents(name: str) -> "list[Document]":
 
     documents = [document for document in read_coreference(name) if len(document.mentions)]
     if not documents:
-        raise InputError(f"{name} has no mentions; expected brackets such as (3 … 3) in the last column: mark them")
+        raise FormatError(name, Description("none"), "mentions, marked as (3 … 3) in the last column")
     return documents
 
 

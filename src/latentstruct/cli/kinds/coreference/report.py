@@ -1,4 +1,4 @@
-"""What a report shows of coreference: features of pairs, and texts with the forests of links."""
+"""Report of coreference: features of pairs, and texts with the forests of links."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 WHAT = "mentions"
 MOST_WORDS = 250
-"""Words of a text that are shown."""
+"""Number of words of a text that are shown."""
 
 
 def weight_blocks(model: Trained) -> list[Block]:
@@ -54,7 +54,7 @@ def _name(document: "Document") -> str:
 
 
 def show_text(document: "Document", found: clusterings.Clustering) -> Tokens:
-    """Return the sentences of the mentions that are shown, each mention that is in no other one as a whole."""
+    """Return the sentences of the shown mentions, with outermost mentions as units."""
     window, part = found.part()
     mentions = document.mentions[window]
     numbers, letters = called_clusters(part.found), lettered_clusters(part.truth)
@@ -75,7 +75,7 @@ def show_text(document: "Document", found: clusterings.Clustering) -> Tokens:
                 alone = numbers[k] == letters[k] == "–"
                 tokens.append(Token(" ".join(words[at : mentions[k].end]), numbers[k], "" if alone else letters[k]))
                 at = mentions[k].end
-    caption = "The text, with numbers of the predicted clusters and letters of the true ones below the mentions."
+    caption = "The text, with the numbers of predicted clusters and the letters of true ones below the mentions."
     if len(tokens) > MOST_WORDS:
-        tokens, caption = tokens[:MOST_WORDS], f"{caption} It is cut off here."
+        tokens, caption = tokens[:MOST_WORDS], f"{caption} The rest is not shown."
     return Tokens(tokens, caption)

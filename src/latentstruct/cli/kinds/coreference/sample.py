@@ -1,4 +1,4 @@
-"""Short stories in which people and things are named, then called by pronouns and nouns."""
+"""Short stories with names of people and things, pronouns and nouns."""
 
 import numpy as np
 
@@ -15,10 +15,10 @@ CAST = {
 PARTS = (
     "W met M near the:U .|He:M gave her:W a:T .|She:W put the:T beside the:U .|M saw it:T , and she:W laughed .",
     "M bought a:T .|He:M showed the:T to W .|She:W said that it:T was too old .|M left the:T in the:U .",
-    "W waited beside the:U .|When M came , she:W asked him:M about the:T .|M said that W had it:T .",
+    "W waited beside the:U .|When M came , she:W questioned him:M about the:T .|M said that W had it:T .",
     "M wrote to W about the:U .|She:W answered him:M at once .|W loved the:U , but he:M loved the:T .",
 )
-"""A letter is a name of the cast; what stands before a colon is said in its place, an article before the thing."""
+"""A letter is a name of the cast; the text before a colon replaces it, or is its article."""
 
 
 def make_example(seed: int) -> bytes:
@@ -39,7 +39,7 @@ def make_example(seed: int) -> bytes:
 
 
 def mention(pattern: str, cast: dict[str, str]) -> list[tuple[str, str, str]]:
-    """Return word, part of speech (none is given) and brackets of the tokens that a word of a pattern stands for."""
+    """Return word, part of speech (unknown) and brackets of the tokens for a word of a pattern."""
     said, _, role = pattern.rpartition(":")
     if role not in cast:
         return [(pattern, "-", "-")]

@@ -1,4 +1,4 @@
-"""What models find in photographs, how that compares with the truth, and pictures of it."""
+"""Predictions for photographs, their quality, and pictures of them."""
 
 import time
 from collections import Counter
@@ -25,13 +25,13 @@ from latentstruct.viz.box_pictures import draw_boxes
 
 COCO_FILE = "coco.json"
 AT_ONCE = 8
-"""Images that are predicted together, few enough for large photographs."""
+"""Number of images that are predicted together, small enough for large photographs."""
 QUALITY = 90
 """Of JPEG pictures."""
 
 
 class Finding(NamedTuple):
-    """What a model finds in an image: its candidates, the label, the score of each label, and the box."""
+    """A prediction for an image: its candidates, the label, the score of each label, and the box."""
 
     name: str
     image: Any
@@ -42,19 +42,19 @@ class Finding(NamedTuple):
 
     @property
     def lead(self) -> float:
-        """By how much the score of the label exceeds that of the next."""
+        """The margin of the label over the next."""
         best, second = sorted(self.scores.values(), reverse=True)[:2]
         return best - second
 
 
 def find_objects(model: Trained, data: Photographs) -> Iterator[Finding]:
-    """Yield what a model finds in each image, telling how far this is if it takes long."""
+    """Yield the prediction for each image, and print the progress if it takes long."""
     estimator, labels = model.estimator, [str(label) for label in model.estimator.classes_]
-    began = told = time.perf_counter()
+    began = said = time.perf_counter()
     for start in range(0, len(data), AT_ONCE):
-        if time.perf_counter() - told >= SECONDS_BETWEEN_STEPS:
-            told = time.perf_counter()
-            model.tell(f"looked at {describe_share(start, len(data), 'images', told - began)}")
+        if time.perf_counter() - said >= SECONDS_BETWEEN_STEPS:
+            said = time.perf_counter()
+            model.say(f"predicted {describe_share(start, len(data), 'images', said - began)}")
         names = data.names[start : start + AT_ONCE]
         images = list(data.images(names))
         X = [] if data.described is None else data.described[start : start + AT_ONCE]
@@ -72,14 +72,11 @@ def find_objects(model: Trained, data: Photographs) -> Iterator[Finding]:
 
 
 def judge(
-    model: Trained,
-    data: Photographs,
-    note: Callable[[Finding, float | None], None] | None = None,
+    model: Trained, data: Photographs, note: Callable[[Finding, float | None], None] | None = None
 ) -> dict[str, Any]:
-    """Return how many labels and boxes are right; box measures are None where no true box is known.
+    """Return the quality of labels and boxes; box measures are None if no true box is known.
 
-    `note` is told what was found in each image in turn, and its overlap with the true box it meets best, None where
-    none is known.
+    `note` is called with the prediction for each image, and its best overlap with a true box, None if none is known.
     """
     guesses, chosen, candidates, best, middle = [], [], [], [], []
     for finding, truth in zip(find_objects(model, data), data.boxes, strict=True):
@@ -112,18 +109,18 @@ def judge(
 
 
 def best_overlap(box: Any, truth: Any) -> float | None:
-    """Return the overlap of a box with the true one it meets best, None where none is known."""
+    """Return the best overlap of a box with a true one, None if none is known."""
     return float(overlaps(box[None], truth).max()) if len(truth) else None
 
 
 def middle_box(image: Any) -> Any:
-    """Return the box in the middle of an image: what one would guess without having looked at it."""
+    """Return the central box of an image, a prediction that ignores the pixels."""
     size = np.array(image.shape[1::-1], dtype=np.float64)
     return np.concatenate([0.5 * (1.0 - MIDDLE) * size, 0.5 * (1.0 + MIDDLE) * size])
 
 
 def over_all(best: Sequence[float | None]) -> dict[str, float | None]:
-    """Return the share of boxes that are found and their mean overlap, None where no true box is known."""
+    """Return CorLoc and the mean overlap, None if no true box is known."""
     known = [overlap for overlap in best if overlap is not None]
     if not known:
         return {"corloc": None, "mean_overlap": None}
@@ -131,10 +128,7 @@ def over_all(best: Sequence[float | None]) -> dict[str, float | None]:
 
 
 def count_classes(labels: Sequence[str], guesses: Sequence[str], best: Sequence[float | None]) -> dict[str, Any]:
-    """Return what is right of each class, and how often each is taken for each.
-
-    `best` is the overlap of each predicted box with the true box it meets best, None where none is known.
-    """
+    """Return the quality of each class, and the confusion matrix; `best` are overlaps, None if unknown."""
     names = sorted({*labels, *guesses})
     classes = []
     for name in names:
@@ -154,11 +148,11 @@ def count_classes(labels: Sequence[str], guesses: Sequence[str], best: Sequence[
 
 
 def draw_finding(folder: Path, finding: Finding, truth: Any, remark: str) -> None:
-    """Write the picture of an image with the box that was found, and the true ones in white."""
+    """Write the picture of an image with the predicted box, and the true ones in white."""
     labels = sorted(finding.scores)
-    colour = label_colours(range(len(labels)))[labels.index(finding.label)]
+    color = label_colours(range(len(labels)))[labels.index(finding.label)]
     caption = f"{finding.label} {show_number(finding.lead, 2)}{remark}"
-    picture = draw_boxes(finding.image, finding.box, [caption], [colour], truth)
+    picture = draw_boxes(finding.image, finding.box, [caption], [color], truth)
     Image.fromarray(picture).save(folder / picture_name(finding.name), quality=QUALITY)
 
 
@@ -181,7 +175,7 @@ def write_cases(
 
 
 def write_findings(model: Trained, photographs: Photographs, folder: Path) -> int:
-    """Write label and box of each image as JSON and as COCO, and pictures of them; return how many there are."""
+    """Write label and box of each image as JSON and as COCO, and pictures; return the number of images."""
     rows: list[dict[str, Any]] = []
     annotations = []
     with results_in(folder, PREDICTIONS_FILE, earlier_pictures(folder)) as made:
@@ -199,13 +193,13 @@ def write_findings(model: Trained, photographs: Photographs, folder: Path) -> in
 
 
 def judge_with_pictures(model: Trained, data: Photographs, folder: Path) -> dict[str, Any]:
-    """Judge predictions, and draw predicted and true boxes of all images into a folder, with a table of them."""
+    """Evaluate predictions, and draw predicted and true boxes of all images into a folder, with a table."""
     cases: list[tuple[str, float | None, float]] = []
     with results_in(folder, CASES_FILE, earlier_cases(folder)) as made:
 
         def draw(finding: Finding, overlap: float | None) -> None:
             label, truth = data.labels[len(cases)], data.boxes[len(cases)]
-            draw_finding(made, finding, truth, "" if finding.label == label else f", not {label}")
+            draw_finding(made, finding, truth, "" if finding.label == label else f", true {label}")
             cases.append((finding.label, overlap, finding.lead))
 
         found = judge(model, data, note=draw)
@@ -214,7 +208,7 @@ def judge_with_pictures(model: Trained, data: Photographs, folder: Path) -> dict
 
 
 def earlier_pictures(folder: Path) -> list[Path]:
-    """Return the pictures that an earlier prediction wrote, as far as its file tells."""
+    """Return the pictures of an earlier prediction, as listed in its file."""
     try:
         raw = (folder / PREDICTIONS_FILE).read_bytes()
         rows = msgspec.json.decode(raw, type=dict[str, list[dict[str, Any]]]).get("images", [])
@@ -224,7 +218,7 @@ def earlier_pictures(folder: Path) -> list[Path]:
 
 
 def earlier_cases(folder: Path) -> list[Path]:
-    """Return the pictures that an earlier evaluation wrote, as far as its table tells."""
+    """Return the pictures of an earlier evaluation, as listed in its table."""
     try:
         rows = (folder / CASES_FILE).read_text(encoding="utf-8").splitlines()[1:]
     except (OSError, UnicodeDecodeError):

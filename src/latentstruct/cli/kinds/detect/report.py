@@ -1,10 +1,11 @@
-"""What a report shows of boxes: templates of gradients, places and sizes, and photographs with what was found."""
+"""Report of boxes: templates of gradients, positions and sizes, and photographs with predictions."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.cli.blocks import outcome
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.detect.command import KIND
 from latentstruct.cli.kinds.detect.files import Photographs
@@ -24,11 +25,11 @@ LABELS_SHOWN = 5
 
 
 def weight_blocks(model: Trained) -> list[Block]:
-    """Return the template of each class, and what places and sizes count."""
+    """Return the template of each class, and the weights of positions and sizes."""
     features, labels = model.features, [str(label) for label in model.estimator.classes_]
     n_labels, n_inputs = len(labels), model.estimator.task_.n_inputs_
     weights = model.estimator.coef_[: n_inputs * n_labels].reshape(n_inputs, n_labels)
-    # What all classes have in common does not tell them apart, but it does choose the box.
+    # What all classes have in common does not separate them, but it does choose the box.
     full, weights = weights, weights - weights.mean(axis=1, keepdims=True)
     order = np.argsort(-np.linalg.norm(weights, axis=0), kind="stable")
     shown = sorted(order[:MOST_CLASSES].tolist())
@@ -36,11 +37,11 @@ def weight_blocks(model: Trained) -> list[Block]:
     n_gradients = n_cells**2 * ORIENTATIONS
     blocks: list[Block] = [
         Text(
-            "A box is described by the directions of the edges "
+            "The features of a box are the directions of the edges "
             f"in {n_cells} × {n_cells} cells"
-            + (", and by its place, size and shape. " if features.geometry else ". ")
-            + "The weights of edges are shown less their mean over all labels, so that they tell labels apart"
-            + ("; those of places are shown whole, as they choose the box." if features.geometry else ".")
+            + (", and its position, size and shape. " if features.geometry else ". ")
+            + "The weights of edges are shown without their mean over all labels"
+            + ("; those of positions include it, as they choose the box." if features.geometry else ".")
         )
     ]
     for k in shown:
@@ -59,9 +60,9 @@ def _template(cells: NDArray[np.float64], label: str) -> Drawing:
     side = "for" if cells[strongest] > 0 else "against"
     return Drawing(
         lambda ax: plot_template(cells, ax),
-        f"Strokes along the edges that speak for and against {label}; the strongest speaks {side} it, in row "
+        f"Strokes along the edges for and against {label}; the strongest is {side} it, in row "
         f"{strongest[0] + 1} and column {strongest[1] + 1}.",
-        "Edges in a box that speak for the label and against it: the thicker, the more.",
+        "Edges in a box for and against the label; the width of a stroke is the size of its weight.",
         width=4.3,
         height=2.4,
     )
@@ -70,15 +71,15 @@ def _template(cells: NDArray[np.float64], label: str) -> Drawing:
 def _places(weights: NDArray[np.float64], label: str) -> Drawing:
     return Drawing(
         lambda ax: plot_box_places(weights, ax),
-        f"Maps of how much {label} gains by the place of a small, a middling and a large box.",
-        "What the place of a box counts, for boxes of 6, 25 and 56 % of the area of the picture: the colour at a point "
-        "is the score of the box (dashed) when its middle is moved there.",
+        f"Maps of the score of {label} by the position of a small, a medium and a large box.",
+        "Score by position, for boxes of 6, 25 and 56 % of the area of the image: the color at a point is the score of "
+        "the box (dashed) centered there.",
         height=1.8,
     )
 
 
 class _Noted:
-    """What was found in each image, without its pixels."""
+    """The prediction for each image, without its pixels."""
 
     def __init__(self, labels: list[str]) -> None:
         self.found: list[Finding] = []
@@ -91,21 +92,21 @@ class _Noted:
         self.overlaps.append(overlap)
 
     def loss(self, i: int) -> float:
-        """Return 1 for a wrong label, else what the box lacks of the true one."""
+        """Return 1 for a wrong label, else 1 − overlap."""
         overlap = self.overlaps[i]
         if self.found[i].label != self._truth[i]:
             return 1.0
         return 0.0 if overlap is None else 1.0 - overlap
 
     def remark(self, i: int) -> str:
-        """Return a few words on an image."""
+        """Return a short description of an image."""
         overlap, guess, truth = self.overlaps[i], self.found[i].label, self._truth[i]
-        told = f"{shorten(truth)}, rightly" if guess == truth else f"{shorten(truth)} taken for {shorten(guess)}"
-        return told + ("; no true box is known" if overlap is None else f"; boxes overlap by {show_percent(overlap)}")
+        box = "no true box is known" if overlap is None else f"overlap {show_percent(overlap)}"
+        return f"{outcome(truth, guess)}; {box}"
 
 
 def examples(model: Trained, data: Photographs, source: str) -> Examples:
-    """Return boxes found in images."""
+    """Return predictions for images."""
     noted = _Noted(data.labels)
     scores = judge(model, data, note=noted)
     return Examples(
@@ -118,26 +119,26 @@ def examples(model: Trained, data: Photographs, source: str) -> Examples:
         KIND.summarize(scores),
         [
             Text(
-                "The loss is 1 if the label is wrong, else 1 − the overlap of the box with the true one that it meets "
-                "best: their intersection over their union. Where no true box is known, a right label costs nothing."
+                "The loss is 1 if the label is wrong, else 1 − the best overlap (intersection over union) of the box "
+                "with a true one. Without a true box, the loss of a correct label is 0."
             )
         ],
     )
 
 
 def _draw(model: Trained, data: Photographs, i: int, finding: Finding) -> list[Block]:
-    """Return the photograph with the box that was found and the true ones, and how sure the model is of boxes."""
+    """Return the photograph with the predicted box and the true ones, and the distribution over boxes."""
     name, truth = data.names[i], data.labels[i]
     image = data.files.image(name)
     small = fit_image(image, LONGEST_SIDE)
     scale = small.shape[1] / image.shape[1]
     labels = sorted(finding.scores)
-    colour = label_colours(range(len(labels)))[labels.index(finding.label)]
-    picture = draw_boxes(small, scale * finding.box, [finding.label], [colour], scale * data.boxes[i])
+    color = label_colours(range(len(labels)))[labels.index(finding.label)]
+    picture = draw_boxes(small, scale * finding.box, [finding.label], [color], scale * data.boxes[i])
     n_true = len(data.boxes[i])
     white = {0: " No true box is known.", 1: " The white frame is the true box."}.get(n_true, " White: the true boxes.")
-    told = f"Found: {finding.label}" + ("." if finding.label == truth else f", not {truth}.")
-    blocks: list[Block] = [Photo(picture, f"The image {name}. {told}{white}", f"{told}{white}")]
+    shown = f"Predicted: {finding.label}" + ("." if finding.label == truth else f", true: {truth}.")
+    blocks: list[Block] = [Photo(picture, f"The image {name}. {shown}{white}", f"{shown}{white}")]
     if hasattr(model.estimator, "latent_distribution"):
         blocks.append(_chances(model, data, i, finding, image, small))
     best = sorted(finding.scores.items(), key=lambda one: -one[1])[:LABELS_SHOWN]
@@ -145,25 +146,25 @@ def _draw(model: Trained, data: Photographs, i: int, finding: Finding) -> list[B
     note = "" if len(best) == len(labels) else f"The first {len(best)} of {len(labels)} labels."
     return [
         *blocks,
-        TableBlock("Scores of the labels, each of its best box", ("label", "", "score"), rows, note, n_text=2),
+        TableBlock("Scores of labels, with their best boxes", ("label", "", "score"), rows, note, n_text=2),
     ]
 
 
 def _role(label: str, guess: str, truth: str) -> str:
-    return ", ".join(["found"] * (label == guess) + ["true"] * (label == truth))
+    return ", ".join(["predicted"] * (label == guess) + ["true"] * (label == truth))
 
 
 def _chances(model: Trained, data: Photographs, i: int, finding: Finding, image: Any, small: Any) -> Photo:
-    """Return the photograph lit up where the box may be, given the true label or else the one found."""
+    """Return the photograph, bright where the box is likely, given the true label if it is known."""
     x = model.features.describe(image) if data.described is None else data.described[i]
     classes = {str(label): label for label in model.estimator.classes_}
     label = data.labels[i] if data.labels[i] in classes else finding.label
     chances = model.estimator.latent_distribution([x], [classes[label]])[0]
     best = float(chances.max())
     picture = draw_chances(small, small.shape[1] / image.shape[1] * x.boxes, chances)
-    told = f"the likeliest of {len(chances)} boxes has {show_percent(best)}"
+    likeliest = f"the most probable of {len(chances)} boxes has {show_percent(best)}"
     return Photo(
         picture,
-        f"The same image, bright where the box of {label} may be: {told}.",
-        f"The latent box: where it may be if the label is {label}, bright where that is likely; {told}.",
+        f"The same image, bright where the box of {label} is likely: {likeliest}.",
+        f"Distribution of the latent box given the label {label}, bright where it is likely; {likeliest}.",
     )

@@ -13,7 +13,7 @@ SIDES = (34, 42)
 
 
 def make_example(seed: int) -> bytes:
-    """Return a zip archive of images and labels.csv; its boxes serve to evaluate, training does not look at them."""
+    """Return a zip archive of images and labels.csv with boxes, which only evaluation uses."""
     rng = np.random.default_rng(seed)
     files, rows = {}, ["file,label,x0,y0,x1,y1"]
     for number in range(1, N_IMAGES + 1):
@@ -31,6 +31,6 @@ def photograph(label: str, rng: np.random.Generator) -> tuple[Any, list[int]]:
     down, across = np.mgrid[:side, :side] // STRIPE % 2
     flag = {"bands": down, "bars": across, "checks": down ^ across}[label]
     pixels = rng.normal((150, 135, 105), 6.0, size=(HEIGHT, WIDTH, 3))
-    colours = rng.integers((140, 20, 20), (220, 110, 110)), rng.integers(200, 256, size=3)
-    pixels[top : top + side, left : left + side] += np.array(colours)[flag] - (150, 135, 105)
+    colors = rng.integers((140, 20, 20), (220, 110, 110)), rng.integers(200, 256, size=3)
+    pixels[top : top + side, left : left + side] += np.array(colors)[flag] - (150, 135, 105)
     return pixels.clip(0, 255).astype(np.uint8), [left, top, left + side, top + side]

@@ -1,16 +1,15 @@
-"""Models that choose diverse subsets of a query's documents."""
+"""Models that choose diverse subsets of the documents of a query."""
 
 import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from typer import Argument, Option
-
+from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
-from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
-from latentstruct.exceptions import InputError
+from latentstruct.cli.options import HeldOut, TrainOptions
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_table, show_percent
 
 if TYPE_CHECKING:
@@ -21,33 +20,30 @@ if TYPE_CHECKING:
 class DiverseOptions(TrainOptions):
     """Train on queries whose documents have subtopics, to choose k documents that cover as many as possible.
 
-    A line for each query: {"query": …, "documents": [{"id": …, "text": …, "subtopics": […]}, …]}.
+    One line per query: {"query": …, "documents": [{"id": …, "text": …, "subtopics": […]}, …]}.
 
-    Ctrl-C saves the best weights so far. Every --seed gives the same model.
+    Ctrl-C saves the best weights so far. The model does not depend on --seed.
 
     Example: latentstruct train diverse queries.jsonl --k 5 -C 10 --valid valid.jsonl -o chooser
     """
 
-    data: Annotated[str, Argument(metavar="DATA", help="Queries as JSON lines; - is standard input.")]
-    k: Annotated[int, Option("--k", min=1, help="How many documents to choose.")] = 5
-    levels: Annotated[
-        str,
-        Option(
-            metavar="NUMBERS",
-            help="A word has a weight of its own where a document has it more often than this: 0,2 adds 3 times.",
-        ),
-    ] = "0"
-    titles: Annotated[bool, Option("--titles", help="Give words of titles weights of their own.")] = False
-    exact: Annotated[
-        bool | None,
-        Option("--exact/--greedy", show_default="exact for short lists", help="How to search for the best subset."),
-    ] = None
-    C: Annotated[float, weight_of("query")] = 1.0
+    data: str = argument("Queries as JSON lines; - is standard input.")
+    k: int = option(5, "Number of documents to choose.", min=1)
+    levels: str = option(
+        "0",
+        "A word has separate weights for documents with more occurrences than this: 0,2 adds at least 3.",
+        metavar="NUMBERS",
+    )
+    titles: bool = option(False, "Use separate weights for words of titles.")
+    exact: bool | None = option(
+        None, "How to search for the best subset.", "--exact/--greedy", shown="exact for short lists"
+    )
+    C: float = weight_option(1.0, "query")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiverseRecord(Record):
-    """What is kept beside a model of diverse subsets."""
+    """The record of a model of diverse subsets."""
 
     n_documents: int
 
@@ -57,13 +53,11 @@ class DiverseKind(KindSpec):
 
     name = "diverse"
     summary = "Choose documents of a query that together cover many subtopics."
-    reads = 'JSON lines, one for each query: {"query": …, "documents": [{"id": …, "text": …, "subtopics": […]}, …]}.'
+    reads = 'JSON lines, one per query: {"query": …, "documents": [{"id": …, "text": …, "subtopics": […]}, …]}.'
     example_file = "diverse.jsonl"
     prediction_file = "predicted.jsonl"
     predicts = "Diversity: JSON lines with the documents chosen for each query."
-    judged_by = (
-        "Diversity: the subtopics that are missed, beside a random choice, unweighted words and the best choice."
-    )
+    judged_by = "Diversity: missed subtopics, compared with a random, an unweighted and the best choice."
     options = DiverseOptions
     record = DiverseRecord
     tasks = ("DiverseSubset",)
@@ -99,7 +93,7 @@ class DiverseKind(KindSpec):
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         choices = {"this model": "loss", "random": "random_loss", "most words": "unweighted_loss", "best": "best_loss"}
         rows = [(shown, show_percent(scores[name])) for shown, name in choices.items()]
-        print_table("weighted share of subtopics missed", ("choice", "loss"), rows)
+        print_table("weighted fraction of subtopics missed", ("choice", "loss"), rows)
 
     def main_score(self, scores: dict[str, Any]) -> float:
         return 1.0 - float(scores["loss"])
@@ -123,17 +117,14 @@ class DiverseKind(KindSpec):
 
 
 def parse_levels(text: str) -> tuple[float, ...]:
-    """Return ascending numbers separated by commas."""
+    """Return increasing numbers separated by commas."""
     try:
         levels = tuple(float(part) for part in text.split(","))
     except ValueError:
         levels = ()
     ascending = all(below < above for below, above in pairwise(levels))
     if not levels or not ascending or not (levels[0] >= 0 and levels[-1] < math.inf):
-        raise InputError(
-            f"--levels is {text!r}; expected ascending numbers of at least 0, separated by commas such as 0,2: correct "
-            "it, or leave it out"
-        )
+        raise InputError("levels", text, "increasing numbers of at least 0, such as 0,2")
     return levels
 
 
@@ -151,10 +142,8 @@ def read_queries(name: str, k: int) -> "list[DiversityQuery]":
     queries = read_diversity(name)
     for query in queries:
         if len(query) < k:
-            raise InputError(
-                f"{name}: the query {query.query!r} has {len(query)} documents, but {k} are to be chosen: remove the "
-                "query, or train with a smaller --k"
-            )
+            found, expected = Description(f"{len(query)} documents"), f"at least {k}"
+            raise FormatError(f"{name}, query {query.query!r}", found, expected, "Or train with a smaller --k.")
     return queries
 
 
@@ -163,15 +152,13 @@ def read_labelled(name: str, k: int) -> "list[DiversityQuery]":
     queries = read_queries(name, k)
     for query in queries:
         if query.subtopics is None:
-            raise InputError(
-                f"{name}: no document of the query {query.query!r} has subtopics; expected a list in every query (an "
-                "empty one if there is nothing to cover): add them, or remove the query"
-            )
+            expected = "subtopics of the documents, which may be empty lists"
+            raise FormatError(f"{name}, query {query.query!r}", Description("none"), expected)
     return queries
 
 
 def compare_choices(estimator: Any, queries: "list[DiversityQuery]", chosen: Any) -> dict[str, Any]:
-    """Return the quality of choices, beside that of random ones, of counting words, and of the best possible."""
+    """Return the quality of choices, and that of random, unweighted and best choices."""
     import numpy as np
 
     from latentstruct.metrics.diversity import diversity_scores

@@ -1,4 +1,4 @@
-"""What a report shows of diverse subsets: what words are worth, and which subtopics the chosen documents cover."""
+"""Report of diverse subsets: benefits of words, and the subtopics that the chosen documents cover."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ LONGEST_NAME = 40
 
 
 def weight_blocks(model: Trained) -> list[Block]:
-    """Return the benefit of covering a word, by how common it is."""
+    """Return the benefit of covering a word, by its document frequency."""
     task = model.estimator.task_
     benefits = _benefits(model)
     names = [_level_name(level) for level in task.levels_.tolist()] + (["title words"] if task.titles else [])
@@ -30,21 +30,21 @@ def weight_blocks(model: Trained) -> list[Block]:
     return [
         Drawing(
             lambda ax: plot_benefits(task.shares_, benefits, names, ax),
-            "Steps of the benefit of covering a word by the share of the candidate documents that hold it; most is "
-            f"gained by words that are in {100 * best:g} % of the documents or a little more.",
-            "What covering a word is worth, by the share of a query's documents that hold it. No single word has a "
-            "weight, so that the model serves queries with words it has never seen.",
+            "Benefit of covering a word by the fraction of the documents with it; it is largest for words in at "
+            f"least {100 * best:g} % of the documents.",
+            "Benefit of covering a word, by the fraction of the documents of a query with it. Single words have no "
+            "weights, so that the model applies to new words.",
             height=2.8,
         )
     ]
 
 
 def _level_name(level: float) -> str:
-    return "words" if level == 0 else f"words above {level:g} times"
+    return "words" if level == 0 else f"words more than {level:g} times"
 
 
 def _benefits(model: Trained) -> NDArray[np.float64]:
-    """Return the benefit of a word (levels, thresholds) that reaches a threshold and not the next."""
+    """Return the benefit of a word (levels, thresholds) between a threshold and the next."""
     task = model.estimator.task_
     found: NDArray[np.float64] = np.cumsum(model.estimator.coef_.reshape(-1, len(task.shares_)), axis=1)
     return found
@@ -58,7 +58,7 @@ def examples(model: Trained, queries: "list[DiversityQuery]", source: str) -> Ex
         source,
         [shorten(f"query {query.query}", LONGEST_NAME) for query in queries],
         model.estimator.task_.loss(Y, chosen),
-        "weighted share of subtopics missed",
+        "weighted fraction of subtopics missed",
         [_remark(query, documents) for query, documents in zip(queries, chosen, strict=True)],
         lambda i: _draw(model, queries[i], chosen[i].tolist()),
         KIND.summarize(compare_choices(model.estimator, queries, chosen)),
@@ -80,19 +80,19 @@ def _draw(model: Trained, query: "DiversityQuery", chosen: list[int]) -> list[Bl
     for place, j in enumerate(chosen, 1):
         new = [topic for topic in dict.fromkeys(query.subtopics[j]) if topic not in topics]
         again = len(set(query.subtopics[j])) - len(new)
-        told = ", ".join(map(str, new)) or "nothing new"
+        added = ", ".join(map(str, new)) or "nothing new"
         fresh = sorted(set(query.words[j]) - words, key=lambda word: (-worth[word], word))
         rows.append(
             [
                 shorten(_document_name(query, j), LONGEST_NAME),
-                shorten(told, 120) + (f" (and {again} again)" if again else ""),
+                shorten(added, 120) + (f" (and {again} again)" if again else ""),
                 ", ".join(shorten(word, 20) for word in fresh[:WORDS_SHOWN]),
                 place,
             ]
         )
         topics.update(query.subtopics[j])
         words.update(query.words[j])
-    columns = ("document", "subtopics it adds", "words it adds that are worth most", "place")
+    columns = ("document", "new subtopics", "new words of largest benefit", "rank")
     return [TableBlock("Chosen documents", columns, rows, n_text=3), _covered_and_missed(query, chosen)]
 
 
@@ -111,7 +111,7 @@ def _worth_of_words(model: Trained, query: "DiversityQuery") -> dict[str, float]
 
 
 def _covered_and_missed(query: "DiversityQuery", chosen: list[int]) -> FactList:
-    """Return the subtopics that are covered and those that are missed, with the numbers of documents that hold them."""
+    """Return the covered and the missed subtopics, with the numbers of their documents."""
     holders = subtopic_holders(query.subtopics, "the truth")
     documents = set(chosen)
     covered: list[str] = []
@@ -120,7 +120,7 @@ def _covered_and_missed(query: "DiversityQuery", chosen: list[int]) -> FactList:
         (missed if documents.isdisjoint(holders[topic]) else covered).append(
             f"{shorten(topic)} ({len(holders[topic])})"
         )
-    return FactList([("covered, by documents", _listed(covered)), ("missed, by documents", _listed(missed))])
+    return FactList([("covered (documents)", _listed(covered)), ("missed (documents)", _listed(missed))])
 
 
 def _listed(topics: list[str]) -> str:

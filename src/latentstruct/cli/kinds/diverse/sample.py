@@ -1,4 +1,4 @@
-"""Searches whose results are about different things of one name."""
+"""Queries whose documents are about different things of the same name."""
 
 import json
 from typing import Any
@@ -22,17 +22,17 @@ QUERIES = """
     cricket bass crane swift beetle falcon harrier tulip pearl shell arrow comet meridian willow
 """
 SYLLABLES = "ba do ke li mo nu pe ra si to vu za"
-"""Of names that tell nothing: documents with many of them seem to say more than they do."""
+"""Of uninformative names, which make documents look richer than they are."""
 N_DOCUMENTS, N_SUBTOPICS, N_WORDS, MOST_NAMES = 12, 6, 3, 9
 
 
 def make_example(seed: int) -> bytes:
-    """Return JSON lines, a query each, with documents, their texts and the subtopics these cover."""
+    """Return JSON lines, one per query, with documents, their texts and subtopics."""
     rng = np.random.default_rng(seed)
     lines = []
     for query in QUERIES.split():
         chosen = rng.choice(list(SUBTOPICS), N_SUBTOPICS, replace=False)
-        # Most documents are about the same two or three things: the reason to look for others.
+        # Most documents are about the same two or three subtopics.
         shares = rng.dirichlet(np.full(N_SUBTOPICS, 0.8)) * 0.7 + 0.3 / N_SUBTOPICS
         subtopics = [str(rng.choice(chosen, p=shares)) for _ in range(N_DOCUMENTS)]
         documents = [

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from typer import Argument, Option
-
+from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.kinds.graph.files import (
@@ -23,9 +22,9 @@ from latentstruct.cli.kinds.graph.files import (
     warn_of_unlabelled_types,
 )
 from latentstruct.cli.kinds.graph.weights import states_of, strongest_edge_weights, strongest_node_weights
-from latentstruct.cli.options import HeldOut, LabelOptions, RestartsOption, weight_of
+from latentstruct.cli.options import HeldOut, LabelOptions
 from latentstruct.core.unknown import UNKNOWN
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import Progress, say
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ WITHOUT_LATENTS = ("svm", "crf")
 
 @dataclass(frozen=True, kw_only=True)
 class GraphOptions(LabelOptions):
-    """Train on graphs whose nodes have labels, some of them unknown, and depend on each other along edges.
+    """Train on graphs whose nodes have labels, possibly unknown, that depend on each other along edges.
 
     A line is {"nodes": [{"features": {"size": 2}, "label": "a"}, {"label": null}], "edges": [[0, 1]]}.
 
@@ -57,37 +56,24 @@ class GraphOptions(LabelOptions):
     Example: latentstruct train graph train.jsonl --hidden topic=3 -C 0.1 --valid test.jsonl -o model
     """
 
-    data: Annotated[str, Argument(metavar="DATA", help="Graphs as JSON lines, one a line; - is standard input.")]
-    model: Annotated[
-        Literal["marginal", "latent", "svm", "crf", "hidden-crf"],
-        Option(
-            metavar="NAME",
-            help="marginal: unknown labels and hidden nodes are summed out; latent: guessed; svm, crf: there are none; "
-            "hidden-crf: of likelihood.",
-        ),
-    ] = "marginal"
-    C: Annotated[float, weight_of("graph")] = 1.0
-    hidden: Annotated[
-        list[str] | None,
-        Option(metavar="TYPE=K", help="Nodes of this type are never observed and have K states; repeatable."),
-    ] = None
-    labels_by_type: Annotated[bool, Option("--labels-by-type", help="Each type of nodes has labels of its own.")] = (
-        False
+    data: str = argument("Graphs as JSON lines, one per line; - is standard input.")
+    model: Literal["marginal", "latent", "svm", "crf", "hidden-crf"] = option(
+        "marginal",
+        "marginal: unknown labels and hidden nodes are summed out; latent: maximized over; svm, crf: all are known; "
+        "hidden-crf: likelihood.",
+        metavar="NAME",
     )
-    unshared: Annotated[
-        bool, Option("--unshared", help="All graphs are the same; each node and edge has its own weights.")
-    ] = False
-    no_bias: Annotated[
-        bool, Option("--no-bias", help="Add no constant feature to nodes, nor to edges with features.")
-    ] = False
-    min_count: Annotated[
-        int, Option(min=1, help="Nodes or edges that must have a named feature for it to be kept.")
-    ] = 1
-    max_entries: Annotated[
-        int, Option(min=1, help="Largest table for exact inference; beyond it, belief propagation.")
-    ] = 2**20
-    max_iterations: Annotated[int, Option(min=1, help="Sweeps of belief propagation.")] = 200
-    restarts: RestartsOption = 1
+    C: float = weight_option(1.0, "graph")
+    hidden: list[str] | None = option(
+        None, "Nodes of this type are never observed and have K states; repeatable.", metavar="TYPE=K"
+    )
+    labels_by_type: bool = option(False, "Each type of nodes has its own labels.", sets="labels")
+    unshared: bool = option(False, "All graphs are the same; each node and edge has its own weights.", sets="shared")
+    no_bias: bool = option(False, "Add no constant feature to nodes, nor to edges with features.")
+    min_count: int = option(1, "Minimum number of nodes or edges with a named feature.", min=1)
+    max_entries: int = option(2**20, "Largest table for exact inference; beyond it, belief propagation.", min=1)
+    max_iterations: int = option(200, "Maximum number of sweeps of belief propagation.", min=1)
+    restarts: int = restarts_option(1)
 
     @cached_property
     def states(self) -> dict[str, int]:
@@ -96,19 +82,14 @@ class GraphOptions(LabelOptions):
         for text in self.hidden or []:
             name, equals, count = text.rpartition("=")
             if not equals or not re.fullmatch("[0-9]{1,9}", count) or int(count) < 1:
-                raise InputError(
-                    f"--hidden is {text!r}; expected a type of nodes and its number of states, such as topic=3: "
-                    "correct it"
-                )
+                raise InputError("hidden", text, "a type of nodes and its number of states, such as topic=3")
             if name in states:
-                raise InputError(
-                    f"--hidden names the type {name!r} twice; expected each type once: leave one of them out"
-                )
+                raise InputError("hidden", Description(f"{name!r} twice"), "given once per type")
             states[name] = int(count)
         return states
 
     def estimator(self, records: Sequence["GraphRecord"], latent: bool) -> Any:
-        """Return the untrained estimator; what completes latents is a plain SVM if there are none."""
+        """Return the untrained estimator; without latents a latent SSVM is a plain SVM."""
         from latentstruct.tasks import Graph
 
         task = Graph(
@@ -126,7 +107,7 @@ class GraphOptions(LabelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphModelRecord(Record):
-    """What is kept beside a model of graphs: its features and the sizes of the training data."""
+    """The record of a model of graphs: its features and the sizes of the training data."""
 
     features: dict[str, Any]
     n_nodes: int
@@ -138,23 +119,21 @@ class GraphKind(KindSpec):
 
     name = "graph"
     summary = "Label the nodes of graphs that depend on each other along edges."
-    latent = "the labels of nodes that are null, and nodes of the types that --hidden names"
-    reads = (
-        'JSON lines, one for each graph: {"nodes": [{"features": {"size": 2}, "label": "a"}, …], "edges": [[0, 1], …]}.'
-    )
+    latent = "labels that are null, and nodes of the types given by --hidden"
+    reads = 'JSON lines, one per graph: {"nodes": [{"features": {"size": 2}, "label": "a"}, …], "edges": [[0, 1], …]}.'
     example_file = "graph.jsonl"
     prediction_file = "predicted.jsonl"
     predicts = (
-        "Graphs: the graphs with predicted labels, their confidence (not of svm and latent) and states of hidden nodes."
+        "Graphs: the graphs with predicted labels, their probabilities (not of svm and latent) and hidden states."
     )
-    judged_by = "Graphs: the share of nodes that are right, and precision and recall of each label."
+    judged_by = "Graphs: accuracy of nodes, and precision and recall of each label."
     options = GraphOptions
     record = GraphModelRecord
     tasks = ("Graph",)
     judged_on = frozenset({"data", "allow_unknown"})
     score_facts = (
-        ("graphs", "{n_examples}, {example_accuracy:%} wholly right"),
-        ("nodes", "{n_nodes} with known labels, {accuracy:%} right"),
+        ("graphs", "{n_examples}, {example_accuracy:%} fully correct"),
+        ("nodes", "{n_nodes} with known labels, {accuracy:%} correct"),
     )
     headline = (("accuracy", "accuracy"),)
     main = ("accuracy",)
@@ -176,7 +155,7 @@ class GraphKind(KindSpec):
         sizes["n_edges"] = sum(len(record.edges) for record in records)
         progress.say(
             f"read {len(records)} graphs, {len(nodes)} nodes and {sizes['n_edges']} edges from {name}; {n_unknown} "
-            "nodes have no known label"
+            "nodes are unlabeled"
         )
         features = GraphFeatures(not options.no_bias, options.min_count).fit(records)
         record = GraphModelRecord(features=features.to_state(), **sizes)
@@ -196,12 +175,12 @@ class GraphKind(KindSpec):
 
         layout = model.estimator.task_.layout_
 
-        def fits(features: GraphFeatures) -> bool:
+        def widths(features: GraphFeatures) -> tuple[int, ...]:
             columns = (features.nodes_, features.edges_)
-            widths = tuple(0 if one is None else one.n_columns for one in columns)
-            return widths == (layout.n_inputs, layout.n_edge_inputs)
+            return tuple(0 if one is None else one.n_columns for one in columns)
 
-        found: GraphFeatures = model.restored(GraphFeatures.from_state, fits)
+        expected = (layout.n_inputs, layout.n_edge_inputs)
+        found: GraphFeatures = model.restored(GraphFeatures.from_state, widths, expected)
         return found
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:

@@ -1,4 +1,4 @@
-"""Graphs of a file: whether they can be learned from and judged, and how well their nodes are labelled."""
+"""Graphs of a file: checks of their labels, and the quality of predicted labels."""
 
 import re
 from collections import Counter
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from latentstruct.cli.common import unknown_label
+from latentstruct.cli.common import located, unknown_label
 from latentstruct.cli.kind import Trained
 from latentstruct.core.unknown import UNKNOWN
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import say
 
 if TYPE_CHECKING:
@@ -21,49 +21,46 @@ _EXAMPLE = re.compile(r"\b[XY]\[(\d+)\]")
 
 
 def is_known(node: Any) -> bool:
-    """Tell whether a node has a label."""
+    """Return whether a node has a label."""
     return node.label is not None and node.label != UNKNOWN
 
 
 def graph_name(name: str, k: int, record: "GraphRecord") -> str:
     """Name a graph of a file in messages."""
-    return f"{name}: graph {k}" + ("" if record.id is None else f" ({record.id})")
+    return f"{name}, graph {k}" + ("" if record.id is None else f" ({record.id})")
 
 
 def check_training_labels(records: Sequence["GraphRecord"], options: "GraphOptions") -> int:
-    """Raise if labels and hidden types contradict each other or the model; return how many nodes have no label."""
+    """Raise if labels contradict the options; return the number of unlabeled nodes."""
     name = options.data
     types = Counter(node.type for record in records for node in record.nodes)
     for one in options.states:
         if one not in types:
-            raise InputError(
-                f"--hidden names the type {one!r}, but the nodes of {name} have the types {', '.join(types)}: choose "
-                "one of these"
-            )
+            raise InputError("hidden", one, f"a type of the nodes of {name} ({', '.join(types)})")
     check_hidden_nodes(records, name, options.states)
     n_unknown = sum(not is_known(node) for record in records for node in record.nodes)
     if n_unknown == sum(types.values()):
-        raise InputError(f"no node of {name} has a label; expected some to learn from: add labels")
+        raise no_labels(name)
     if n_unknown and options.model in ("svm", "crf"):
-        raise InputError(
-            f"{n_unknown} of {sum(types.values())} nodes of {name} have no label, but --model {options.model} "
-            "needs all: choose marginal, latent or hidden-crf"
-        )
-    if not n_unknown and options.restarts > 1:
-        raise InputError(
-            f"--restarts is {options.restarts}, but every node of {name} has a label, so that all starts end alike; "
-            "expected 1: leave it out"
-        )
+        why = f"{n_unknown} of {sum(types.values())} nodes of {name} are unlabeled."
+        raise InputError("model", options.model, "marginal, latent or hidden-crf", why)
+    if not n_unknown:
+        options.refuse("restarts", "if every node has a label")
     return n_unknown
 
 
+def no_labels(name: str) -> FormatError:
+    """Return the error of a file without labels."""
+    return FormatError(name, Description("none"), "some nodes with labels")
+
+
 def warn_of_unlabelled_types(nodes: Sequence[Any], name: str, hidden: Any) -> None:
-    """Tell which types of nodes never have a label, though they are not said to be hidden."""
-    said = {*hidden} | {node.type for node in nodes if is_known(node)}
-    for one in sorted({node.type for node in nodes} - said):
+    """Warn of types of nodes that never have a label, though they are not hidden."""
+    known = {*hidden} | {node.type for node in nodes if is_known(node)}
+    for one in sorted({node.type for node in nodes} - known):
         say(
-            f"warning: no node of the type {one!r} of {name} has a label, so that these are taken to have an unknown "
-            f"one of the labels of the others; give --hidden {one}=K if they have K hidden states instead"
+            f"warning: all nodes of the type {one!r} of {name} are unlabeled; they have the labels of the other nodes, "
+            f"unless --hidden {one}=K gives them K hidden states"
         )
 
 
@@ -72,24 +69,21 @@ def check_hidden_nodes(records: Sequence["GraphRecord"], name: str, hidden: Any)
     for k, record in enumerate(records):
         for v, node in enumerate(record.nodes):
             if node.type in hidden and is_known(node):
-                raise InputError(
-                    f"{graph_name(name, k, record)} has the label {node.label!r} at node {v} of the hidden type "
-                    f"{node.type!r}; expected none, as these are never observed: remove the label, or leave the type "
-                    "out of --hidden"
-                )
+                where = f"{graph_name(name, k, record)}, node {v}"
+                raise FormatError(where, node.label, f"no label, as the type {node.type!r} is hidden")
 
 
 def check_held_out_labels(records: Sequence["GraphRecord"], name: str, model: Trained, allow_unknown: bool) -> None:
-    """Raise if graphs cannot be judged: a label is missing altogether, or the model does not know it."""
+    """Raise if graphs cannot be evaluated: all labels are missing, or the model does not know one."""
     check_hidden_nodes(records, name, model.estimator.task.hidden or {})
     labelled = False
     for k, record in enumerate(records):
         for v, node in enumerate(record.nodes):
             labelled = labelled or is_known(node)
             if is_known(node) and node.label not in model.labels and not allow_unknown:
-                raise unknown_label(f"{graph_name(name, k, record)}, node {v},", node.label, model.labels)
+                raise unknown_label(f"{graph_name(name, k, record)}, node {v}", node.label, model.labels)
     if not labelled:
-        raise InputError(f"no node of {name} has a label; expected some to compare with: give labelled data")
+        raise no_labels(name)
 
 
 def labels_of_types(records: Sequence["GraphRecord"], hidden: Any) -> dict[str, list[Any]]:
@@ -101,10 +95,8 @@ def labels_of_types(records: Sequence["GraphRecord"], hidden: Any) -> dict[str, 
                 found.setdefault(node.type, set()).update([node.label] if is_known(node) else [])
     for name, labels in found.items():
         if not labels:
-            raise InputError(
-                f"no node of the type {name!r} has a label, which --labels-by-type needs: add labels, or say how many "
-                f"states these nodes have with --hidden {name}=K"
-            )
+            expected = f"left out if all nodes of a type ({name!r}) are unlabeled"
+            raise InputError("labels_by_type", True, expected, f"Or declare the type as `hidden` {name}=K.")
     return {name: sorted(labels) for name, labels in found.items()}
 
 
@@ -114,15 +106,14 @@ def named_graphs(name: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        message = _EXAMPLE.sub(r"graph \1", str(error))
-        if message == str(error):
+        example = _EXAMPLE.search(error.parameter)
+        if example is None:
             raise
-        message = message.replace("use shared=True", "train without --unshared").replace("shared=False", "--unshared")
-        raise InputError(f"{name}: {message}") from error
+        raise located(error, f"{name}, graph {example[1]}") from error
 
 
 def compare_graphs(records: Sequence["GraphRecord"], predicted: Sequence[list[Any]]) -> dict[str, Any]:
-    """Return the quality of predicted labels, on nodes whose label is known."""
+    """Return the quality of predicted labels, on labeled nodes."""
     truths: Counter[Any] = Counter()
     guesses: Counter[Any] = Counter()
     right: Counter[Any] = Counter()
@@ -154,7 +145,7 @@ def compare_graphs(records: Sequence["GraphRecord"], predicted: Sequence[list[An
 
 
 def describe_inference(estimator: Any, X: Sequence[Any]) -> str:
-    """Tell whether predictions for graphs are exact."""
+    """Return whether predictions for graphs are exact."""
     from latentstruct.inference.elimination import Elimination
 
     batch = estimator.task_.prepare(X)
@@ -162,4 +153,4 @@ def describe_inference(estimator: Any, X: Sequence[Any]) -> str:
     n_wide = int((~plan.feasible).sum())
     if not n_wide:
         return EXACT
-    return f"estimates by belief propagation for {n_wide} of {len(X)} graphs, which are too wide"
+    return f"belief propagation (not exact) for {n_wide} of {len(X)} graphs, whose width is too large"

@@ -1,4 +1,4 @@
-"""What a report shows of graphs: weights of nodes, of pairs of labels and of hidden states, and graphs drawn."""
+"""Report of graphs: weights of nodes, of pairs of labels and of hidden states, and drawn graphs."""
 
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.cli.blocks import describe_confusions
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.graph.command import KIND
@@ -25,7 +26,7 @@ TOP_WEIGHTS = 20
 HEAT_MAPS = 4
 MOST_LABELS = 25
 NODES_DRAWN = 100
-"""Nodes up to which a graph is drawn whole."""
+"""Number of nodes up to which a whole graph is drawn."""
 NODES_OF_PART = 60
 NODES_LISTED = 15
 LONGEST_NAME = 40
@@ -51,7 +52,7 @@ def weight_blocks(model: Trained) -> list[Block]:
 
 
 def _edge_blocks(estimator: Any) -> list[tuple[str, int, int, NDArray[np.float64]]]:
-    """Return the name of each type of edges, the types of the nodes it joins, and its weights (d, S, T)."""
+    """Return the name of each type of edges, the types of its nodes, and its weights (d, S, T)."""
     layout = estimator.task_.layout_
     found = []
     for block, (name, p, q) in enumerate(layout.edge_types):
@@ -77,7 +78,7 @@ def _heat_maps(estimator: Any, features: Any) -> list[Block]:
         for title, p, q, weights in maps[:HEAT_MAPS]
     ]
     if len(maps) > HEAT_MAPS:
-        blocks.append(Text(f"{HEAT_MAPS} of {len(maps)} such tables of weights: those with the largest weights."))
+        blocks.append(Text(f"{HEAT_MAPS} of {len(maps)} tables of weights: those with the largest weights."))
     return blocks
 
 
@@ -87,8 +88,8 @@ def _heat_map(title: str, weights: NDArray[np.float64], rows: Sequence[Any], col
     return Drawing(
         lambda ax: plot_matrix(values, first, second, ax),
         f"Heat map of the weights of pairs of labels along the edges {title}.",
-        f"Edges {title}: weights of the label of the first node (row) and of the second one (column), red speaks for "
-        f"the pair and blue against it.{part}",
+        f"Edges {title}: weights of the labels of the first node (row) and the second one (column); red is positive, "
+        f"blue negative.{part}",
         height=min(1.6 + 0.26 * len(first), 6.2),
     )
 
@@ -120,7 +121,7 @@ def _norms(name: str, states: Sequence[str], norms: NDArray[np.float64]) -> Draw
 
 @dataclass(frozen=True)
 class _Labelled:
-    """A graph with its prediction: what is shown in each node, the truth (None where unknown), and which are hidden."""
+    """A graph with its prediction: the labels shown, the true ones (None if unknown), and which nodes are hidden."""
 
     record: "GraphRecord"
     labels: list[Any]
@@ -129,7 +130,7 @@ class _Labelled:
 
     @property
     def wrong(self) -> NDArray[np.bool_]:
-        """Which nodes have a known label that is not the predicted one."""
+        """Which nodes have a wrong predicted label."""
         pairs = zip(self.labels, self.truth, self.hidden, strict=True)
         return np.array([not hid and truth is not None and label != truth for label, truth, hid in pairs], dtype=bool)
 
@@ -150,7 +151,7 @@ def examples(model: Trained, records: "list[GraphRecord]", source: str) -> Examp
         source,
         [f"graph {i}" + ("" if one.id is None else f": {shorten(one.id)}") for i, one in enumerate(records, 1)],
         losses,
-        "share of wrong labels",
+        "fraction of wrong labels",
         [_remark(one) for one in graphs],
         lambda i: _draw(model, graphs[i], X[i]),
         KIND.summarize(compare_graphs(records, predicted)),
@@ -165,22 +166,17 @@ def _labelled(record: "GraphRecord", predicted: list[Any], latents: list[Any], h
 
 def _remark(one: _Labelled) -> str:
     pairs = Counter((one.truth[v], one.labels[v]) for v in np.flatnonzero(one.wrong).tolist())
-    often = pairs.most_common(2)
-    told = [f"{shorten(a, 16)} taken for {shorten(b, 16)}" + f" ({n} times)" * (n > 1) for (a, b), n in often]
-    more = "; …" if len(pairs) > 2 else ""
-    nothing = "all known labels are right" if any(truth is not None for truth in one.truth) else "no label is known"
-    return f"{len(one.labels)} nodes: " + ("; ".join(told) + more if told else nothing)
+    nothing = "all known labels correct" if any(truth is not None for truth in one.truth) else "no label is known"
+    return f"{len(one.labels)} nodes: {describe_confusions(pairs, 2) or nothing}"
 
 
 def _draw(model: Trained, one: _Labelled, x: Any) -> list[Block]:
-    """Return the drawn graph, or the part with the most errors, and its wrong nodes."""
+    """Return the drawn graph, or its part with the most errors, and the wrong nodes."""
     n_nodes, pairs = len(one.labels), one.record.pairs()
     shown = np.arange(n_nodes) if n_nodes <= NODES_DRAWN else _part(n_nodes, pairs, one.wrong)
     blocks: list[Block] = []
     if len(shown) < n_nodes:
-        blocks.append(
-            Text(f"Shown are {len(shown)} of {n_nodes} nodes, those nearest to the one with the most errors.")
-        )
+        blocks.append(Text(f"{len(shown)} of {n_nodes} nodes, those nearest to the one with the most errors."))
     if can_write([one.labels[v] for v in shown.tolist()]):
         blocks.append(_drawing(one, shown, pairs))
     confidence = model.estimator.confidence([x])[0] if has_probabilities(model.estimator) else None
@@ -193,30 +189,30 @@ def _drawing(one: _Labelled, shown: NDArray[np.int64], pairs: NDArray[np.int64])
     labels, truth, hidden = ([values[v] for v in place] for values in (one.labels, one.truth, one.hidden))
     n_wrong = int(one.wrong[shown].sum())
     n_unknown = sum(true is None and not hid for true, hid in zip(truth, hidden, strict=True))
-    told = [f"red rings: {n_wrong} wrong labels"] if n_wrong else ["no known label is wrong"]
-    told += [f"dotted rings: {n_unknown} nodes of unknown truth"] if n_unknown else []
-    told += ["squares: hidden nodes with their latent states"] if any(hidden) else []
+    parts = [f"red rings: {n_wrong} wrong labels"] if n_wrong else ["no known label is wrong"]
+    parts += [f"dotted rings: {n_unknown} unlabeled nodes"] if n_unknown else []
+    parts += ["squares: hidden nodes with their latent states"] if any(hidden) else []
     return Drawing(
         lambda ax: plot_graph(inner, labels, truth, hidden, ax=ax),
-        f"A graph of {len(labels)} nodes and {len(inner)} edges with predicted labels; {'; '.join(told)}.",
-        f"Predicted labels; {'; '.join(told)}.",
+        f"A graph of {len(labels)} nodes and {len(inner)} edges with predicted labels; {'; '.join(parts)}.",
+        f"Predicted labels; {'; '.join(parts)}.",
         width=5.6,
         height=float(np.clip(1.6 + 0.4 * np.sqrt(len(labels)), 2.4, 5.4)),
     )
 
 
 def _part(n_nodes: int, pairs: NDArray[np.int64], wrong: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the nodes nearest to the one with the most errors among itself and its neighbours."""
-    neighbours: list[list[int]] = [[] for _ in range(n_nodes)]
+    """Return the nodes nearest to the one with the most errors among itself and its neighbors."""
+    neighbors: list[list[int]] = [[] for _ in range(n_nodes)]
     for a, b in pairs.tolist():
-        neighbours[a].append(b)
-        neighbours[b].append(a)
+        neighbors[a].append(b)
+        neighbors[b].append(a)
     errors = wrong.astype(np.int64)
-    around = errors + np.array([sum(errors[u] for u in near) for near in neighbours])
+    around = errors + np.array([sum(errors[u] for u in near) for near in neighbors])
     first = int(around.argmax())
     found, waiting = {first}, deque([first])
     while waiting and len(found) < NODES_OF_PART:
-        for near in neighbours[waiting.popleft()]:
+        for near in neighbors[waiting.popleft()]:
             if near not in found and len(found) < NODES_OF_PART:
                 found.add(near)
                 waiting.append(near)

@@ -1,4 +1,4 @@
-"""Pages of web sites that link to each other; the subject of many is not known."""
+"""Pages of web sites that link to each other; the subject of many is unknown."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ OWN_WORDS, UNKNOWN, LINKS_WITHIN = 0.4, 0.4, 0.85
 
 
 def make_example(seed: int) -> bytes:
-    """Return JSON lines, a site each: pages with words and subjects, null where unknown, and links as edges."""
+    """Return JSON lines, one per site: pages with words and subjects, null if unknown, and links as edges."""
     rng = np.random.default_rng(seed)
     sites = (make_site(f"site{k:02d}", rng) for k in range(1, N_SITES + 1))
     return lines_as_bytes(json.dumps(site) for site in sites)

@@ -1,4 +1,4 @@
-"""The strongest weights of models of graphs, in words."""
+"""The strongest weights of models of graphs."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from latentstruct.cli.kind import Trained
 
 
 def states_of(layout: Any, kind: int) -> list[Any]:
-    """Return the labels of a type of nodes, or what its hidden states are called."""
+    """Return the labels of a type of nodes, or the names of its hidden states."""
     labels = layout.label_sets[kind]
     return [f"state {k}" for k in range(layout.cards[kind])] if labels is None else labels.labels
 

@@ -1,23 +1,22 @@
-"""Classifiers of two classes that are trained for the measure they are judged by."""
+"""Binary classifiers that are trained for the measure they are evaluated by."""
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from typer import Argument, Option
-
-from latentstruct.cli.common import list_labels, write_lines
-from latentstruct.cli.description import show_features, strongest_features
+from latentstruct.cli.common import NOTHING, list_labels, write_lines
+from latentstruct.cli.declaring import argument, option
+from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Trained
 from latentstruct.cli.kinds.classes.command import (
     ClassesRecord,
-    ConstantOption,
-    LabelColumnOption,
-    ZeroBasedOption,
+    bias_option,
+    label_option,
     read_samples,
+    zero_based_option,
 )
 from latentstruct.cli.options import HeldOut, TrainOptions
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_facts, print_table
 
 PLAIN = ("f1", "prbep", "rocarea", "average_precision", "error")
@@ -36,46 +35,39 @@ NAMES = {
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureOptions(TrainOptions):
-    """Train a classifier of two classes for the measure it will be judged by.
+    """Train a binary classifier for the measure it will be evaluated by.
 
-    A conventional SVM counts single mistakes; this one looks at all samples at once.
+    A conventional SVM counts single errors; this one optimizes a measure of all samples together.
 
-    Ctrl-C saves the best weights so far. Every --seed gives the same model.
+    Ctrl-C saves the best weights so far. The model does not depend on --seed.
 
     Example: latentstruct train measure train.svm --optimise f1 --valid valid.svm -o detector
     """
 
-    data: Annotated[
-        str, Argument(metavar="DATA", help="A .csv or .tsv table, or svmlight; - is standard input, of either form.")
-    ]
-    optimise: Annotated[
-        str,
-        Option(
-            metavar="MEASURE",
-            help="f1, f0.5, f2, …, prbep, rocarea, average_precision, precision@10, recall@10, … or error.",
-        ),
-    ] = "f1"
-    positive: Annotated[
-        str | None,
-        Option(
-            "--positive-label",
-            metavar="LABEL",
-            show_default="the larger of two",
-            help="The positive label; all others are negative.",
-        ),
-    ] = None
-    C: Annotated[
-        float | None,
-        Option(
-            "-C",
-            metavar="NUMBER",
-            show_default="one that compares with C = 1 of a plain SVM",
-            help="Weight of the measure against ½‖w‖².",
-        ),
-    ] = None
-    bias: ConstantOption = 1.0
-    label: LabelColumnOption = None
-    zero_based: ZeroBasedOption = False
+    data: str = argument("A .csv or .tsv table, or svmlight; - is standard input, of either form.")
+    optimise: str = option(
+        "f1",
+        "f1, f0.5, f2, …, prbep, rocarea, average_precision, precision@10, recall@10, … or error.",
+        metavar="MEASURE",
+        sets="loss",
+    )
+    positive: str | None = option(
+        None,
+        "The positive label; all others are negative.",
+        "--positive-label",
+        metavar="LABEL",
+        shown="the larger of two",
+    )
+    C: float | None = option(
+        None,
+        "Weight of the measure against ½‖w‖².",
+        "-C",
+        metavar="NUMBER",
+        shown="comparable with C = 1 of a plain SVM",
+    )
+    bias: float = bias_option()
+    label: str | None = label_option()
+    zero_based: bool = zero_based_option()
 
     def check(self) -> None:
         parse_wish(self.optimise)
@@ -91,13 +83,13 @@ class Wish(NamedTuple):
 
     @property
     def measure(self) -> str:
-        """The name under which `measure_scores` gives it."""
+        """Its name in `measure_scores`."""
         return self.loss if self.k is None else self.loss.replace("@k", f"@{self.k}")
 
 
 def parse_wish(text: str) -> Wish:
     """Read the value of --optimise."""
-    from latentstruct.io.text import NUMBER, show
+    from latentstruct.io.text import NUMBER
 
     name = text.strip().lower()
     if name in PLAIN:
@@ -108,15 +100,13 @@ def parse_wish(text: str) -> Wish:
     if name.startswith("f") and NUMBER.fullmatch(name[1:]) and 0.01 <= float(name[1:]) <= 100:
         beta = float(name[1:])
         return Wish("f1" if beta == 1.0 else "fbeta", beta)
-    raise InputError(
-        f"--optimise is {show(text)}; expected {', '.join(PLAIN)}, f and a number from 0.01 to 100 such as f0.5, or "
-        "precision@ or recall@ and a whole number such as precision@10: choose one of these"
-    )
+    further = "f0.5 or another F measure from f0.01 to f100, precision@10 or recall@10 or another positive integer"
+    raise InputError("optimise", text, f"{', '.join(PLAIN)}, {further}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureRecord(ClassesRecord):
-    """What is kept beside a classifier: how its files were read, and what it was trained for.
+    """The record of a classifier: how its files were read, and what it was trained for.
 
     `rest` is whether every label but the positive one is negative, because there were more than two.
     """
@@ -132,11 +122,11 @@ class MeasureKind(KindSpec):
     """Two classes, trained for a measure."""
 
     name = "measure"
-    summary = "Tell two classes apart, trained for F1, ROC area or another measure of the whole."
-    reads = "A table or svmlight lines as for classes; of two labels the last in their order is the positive one."
+    summary = "Separate two classes, trained for F1, ROC area or another measure of all samples together."
+    reads = "A table or svmlight lines as for classes; the larger of two labels is the positive one."
     example_file = "measure.csv"
-    predicts = "Measures: label and score of each sample, one a line."
-    judged_by = "Measures: F1, break-even point, ROC area and others, with the table of right and wrong ones."
+    predicts = "Measures: label and score of each sample, one per line."
+    judged_by = "Measures: F1, break-even point, ROC area and others, with the contingency table."
     options = MeasureOptions
     record = MeasureRecord
     tasks = ("Measure",)
@@ -151,15 +141,11 @@ class MeasureKind(KindSpec):
         n_samples, n_features = samples.X.shape
         classes = divide_labels(samples.y, options.positive, options.data)
         n_positive = int(classes.truth.sum())
-        told = (
-            f"{n_positive} are {classes.positive!r}, the positive label, {n_samples - n_positive} {classes.negative!r}"
-        )
-        progress.say(f"read {n_samples} samples, {n_features} features from {options.data}: {told}")
+        parts = f"{n_positive} positive ({classes.positive!r}), {n_samples - n_positive} {classes.negative!r}"
+        progress.say(f"read {n_samples} samples, {n_features} features from {options.data}: {parts}")
         if wish.k is not None and wish.k > n_samples:
-            raise InputError(
-                f"--optimise is {wish.measure}, but {options.data} has {n_samples} samples; expected at least as many: "
-                "choose a smaller number"
-            )
+            expected = f"a measure of at most {n_samples} samples"
+            raise InputError("optimise", wish.measure, expected, f"{options.data} has no more.")
         C = comparable_strength(wish.loss, n_samples, n_positive, wish.k) if options.C is None else options.C
         task = Measure(wish.loss, beta=wish.beta, k=wish.k, positive=classes.positive, bias=options.bias)
         record = MeasureRecord(
@@ -206,10 +192,7 @@ class MeasureKind(KindSpec):
         positive, negative = label_text(record.positive), label_text(record.negative)
         for number, label in enumerate(labels, 1):
             if not record.rest and label not in (positive, negative):
-                raise InputError(
-                    f"{name}: sample {number} has the unknown label {label!r}; expected {positive} or {negative}: "
-                    "correct it, or train on data that has it with --positive-label"
-                )
+                raise FormatError(f"{name}, sample {number}", label, f"the label {positive} or {negative}")
         return samples.X, np.array([label == positive for label in labels])
 
     def score(self, model: Trained, data: tuple[Any, Any]) -> dict[str, Any]:
@@ -234,7 +217,7 @@ class MeasureKind(KindSpec):
             (str(scores["positive"]), str(table["a"]), str(table["b"])),
             (str(scores["negative"]), str(table["c"]), str(table["d"])),
         ]
-        columns = ("predicted", f"truly {scores['positive']}", f"truly {scores['negative']}")
+        columns = ("predicted", f"true {scores['positive']}", f"true {scores['negative']}")
         print_table("contingency table", columns, rows)
 
     def summarize(self, scores: dict[str, Any]) -> Facts:
@@ -245,9 +228,8 @@ class MeasureKind(KindSpec):
         name = scores["optimised"]
         value = scores.get(name)
         if value is None:
-            raise InputError(
-                f"--early-stopping needs {name}, but it is not defined for the data of --valid: give others"
-            )
+            expected = f"data for which {name} is defined, with `early_stopping`"
+            raise InputError("valid", Description("others"), expected)
         return 1.0 - value if name == "error" else float(value)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
@@ -267,9 +249,6 @@ class MeasureKind(KindSpec):
         ]
         return facts + ([("threshold", f"{result['threshold']:.6g}")] if "threshold" in result else [])
 
-    def show_details(self, result: dict[str, Any]) -> None:
-        show_features(result, f"strongest weights for {result['positive']!r}")
-
 
 class Classes(NamedTuple):
     """The labels of samples, divided in two: `y` has the value `positive` where `truth` is True, else `negative`."""
@@ -282,12 +261,12 @@ class Classes(NamedTuple):
 
 
 def label_text(label: Any) -> str:
-    """Return a label as text, a whole number without decimals."""
+    """Return a label as text, an integer without decimals."""
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def find_label(known: list[Any], text: str) -> list[Any]:
-    """Return the label that a text means, a number however it is written; nothing if there is none."""
+    """Return the label of a text, a number in any form; an empty list if there is none."""
     from latentstruct.io.text import NUMBER
 
     exact = [label for label in known if str(label) == text]
@@ -299,25 +278,15 @@ def divide_labels(y: Any, positive: str | None, name: str) -> Classes:
     """Find the positive label, and make the others one negative label if there are several."""
     import numpy as np
 
-    from latentstruct.io.text import show
-
     known = sorted(set(y.tolist()))
     if len(known) == 1:
-        raise InputError(
-            f"every sample of {name} has the label {known[0]!r}; expected positive and negative ones: add samples of "
-            "the other class"
-        )
+        raise FormatError(name, Description(f"the label {known[0]!r} at every sample"), "samples of two classes")
     if positive is None and len(known) > 2:
-        raise InputError(
-            f"found {len(known)} labels in {name} ({list_labels(known)}); expected two: name the positive one with "
-            "--positive-label, and all others are negative"
-        )
+        hint = "All others are then negative."
+        raise InputError("positive", NOTHING, f"one of the {len(known)} labels of {name} ({list_labels(known)})", hint)
     chosen = known[-1:] if positive is None else find_label(known, positive)
     if not chosen:
-        raise InputError(
-            f"--positive-label is {show(positive)}, but no sample of {name} has that label; expected one of "
-            f"{list_labels(known)}: choose one of these"
-        )
+        raise InputError("positive", positive, f"a label of {name} ({list_labels(known)})")
     truth = y == chosen[0]
     if len(known) == 2:
         return Classes(chosen[0], next(one for one in known if one != chosen[0]), False, y, truth)
@@ -326,7 +295,7 @@ def divide_labels(y: Any, positive: str | None, name: str) -> Classes:
 
 
 def score_of_values(model: Trained, truth: Any, values: Any) -> dict[str, Any]:
-    """Return all measures of scores above 0 for positive samples, and which of them the model was trained for."""
+    """Return all measures of scores, which are above 0 for positive samples, and the one trained for."""
     from latentstruct.metrics import measure_scores
 
     task = model.estimator.task_
@@ -336,7 +305,7 @@ def score_of_values(model: Trained, truth: Any, values: Any) -> dict[str, Any]:
 
 
 def name_measure(name: str, beta: float) -> str:
-    """Return a measure as people write it."""
+    """Return the usual name of a measure."""
     return f"F{beta:g}" if name == "fbeta" else NAMES.get(name, name)
 
 
@@ -352,7 +321,7 @@ def positive_scores(estimator: Any, X: Any) -> Any:
 
 
 def threshold_of(estimator: Any) -> float:
-    """Return the value that the weighted features of a sample must exceed for the positive label."""
+    """Return the threshold that the weighted features of a positive sample exceed."""
     import numpy as np
 
     return -float(positive_scores(estimator, np.zeros((1, estimator.task_.n_inputs_)))[0]) + 0.0

@@ -1,10 +1,10 @@
-"""What a report shows of two classes: the strongest weights, how scores are spread, and why samples got theirs."""
+"""Report of two classes: the strongest weights, the distribution of scores, and contributions to predictions."""
 
 from typing import Any
 
 import numpy as np
 
-from latentstruct.cli.blocks import contribution_table, row_of, strongest_bars
+from latentstruct.cli.blocks import contribution_table, outcome, row_of, strongest_bars
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.measure.command import KIND, name_measure, positive_scores, score_of_values, threshold_of
 from latentstruct.viz.plots.features import plot_scores, shorten
@@ -23,15 +23,15 @@ def weight_blocks(model: Trained) -> list[Block]:
                 "threshold",
                 f"{threshold_of(model.estimator):.4g}: a sample whose weighted features exceed it is positive",
             ),
-            ("weights", f"{task.n_inputs_}, {int(np.count_nonzero(weights))} of them not 0"),
+            ("weights", f"{task.n_inputs_}, {int(np.count_nonzero(weights))} nonzero"),
         ]
     )
-    meaning = f"above 0 they speak for {shorten(record.positive)}, else against it"
+    meaning = f"positive weights are for {shorten(record.positive)}, negative ones against it"
     return [facts, strongest_bars(name_of, weights, meaning)]
 
 
 def examples(model: Trained, data: tuple[Any, Any], source: str) -> Examples:
-    """Return predicted classes of samples, with what speaks for and against the positive one."""
+    """Return predicted classes of samples, with the contributions of features."""
     (X, truth), record = data, model.record
     scores = positive_scores(model.estimator, X)
     margins = np.where(truth, scores, -scores)
@@ -41,14 +41,14 @@ def examples(model: Trained, data: tuple[Any, Any], source: str) -> Examples:
     spread = Drawing(
         lambda ax: plot_scores(scores, truth, names, ax),
         f"Histograms of the scores of {int(truth.sum())} samples that are {names[0]} and {int((~truth).sum())} others.",
-        "Scores of the samples of both classes; those to the right of the threshold are called positive. Scores "
-        "far outside are counted in the outermost bars.",
+        "Scores of the samples of both classes; those to the right of the threshold are predicted positive. Outliers "
+        "are counted in the outermost bars.",
         height=2.8,
     )
     return Examples(
         source,
         [f"sample {i}" for i in range(1, len(truth) + 1)],
-        # A sample on the threshold itself is wrong by next to nothing, but wrong.
+        # A wrong sample on the threshold itself has a tiny loss.
         np.where(wrong, np.maximum(-margins, np.finfo(np.float64).tiny), 0.0),
         "distance on the wrong side",
         [_remark(names, *one) for one in zip(truth.tolist(), wrong.tolist(), scores.tolist(), strict=True)],
@@ -60,7 +60,7 @@ def examples(model: Trained, data: tuple[Any, Any], source: str) -> Examples:
 
 def _remark(names: tuple[str, str], positive: bool, wrong: bool, score: float) -> str:
     truth, other = names if positive else names[::-1]
-    return f"{truth} taken for {other}, score {score:+.3g}" if wrong else f"{truth}, rightly, score {score:+.3g}"
+    return f"{outcome(truth, other if wrong else truth)}, score {score:+.3g}"
 
 
 def _draw(model: Trained, X: Any, i: int, score: float) -> list[Block]:
@@ -71,11 +71,11 @@ def _draw(model: Trained, X: Any, i: int, score: float) -> list[Block]:
     side = "above" if score > 0 else "not above"
     return [
         contribution_table(
-            f"What speaks for {shorten(record.positive)} (above 0) or against it (below 0)",
+            f"Contributions for {shorten(record.positive)} (positive) and against it (negative)",
             [name_of(k) for k in columns.tolist()],
             values,
             estimator.coef_[columns],
-            f"The sum is {side} the threshold {threshold:.4g}, so the sample is called "
+            f"The sum is {side} the threshold {threshold:.4g}, so the prediction is "
             f"{shorten(record.positive if score > 0 else record.negative)}.",
         )
     ]

@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from typer import Argument, Option
-
-from latentstruct.cli.common import say_warnings
+from latentstruct.cli.common import is_prepared, refuse_prepared, say_warnings
+from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.kinds.motif.files import (
     PARTS,
@@ -22,8 +21,8 @@ from latentstruct.cli.kinds.motif.files import (
     read_sequences,
     site_scores,
 )
-from latentstruct.cli.options import HeldOut, RestartsOption, TrainOptions, weight_of
-from latentstruct.cli.prepared import PrepareOptions, is_prepared, refuse_options, refuse_prepared
+from latentstruct.cli.options import HeldOut, TrainOptions
+from latentstruct.cli.prepared import PrepareOptions
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, caught_warnings, print_facts, print_table, show_percent
 
@@ -35,46 +34,40 @@ MEME_FILE, LOGO_FILE, SITES_FILE = "motif.meme", "logo.png", "sites.tsv"
 
 @dataclass(frozen=True, kw_only=True)
 class MotifOptions(MotifFileOptions, TrainOptions):
-    """Find the motif that tells positive DNA sequences from negative ones, and where it lies in each of them.
+    """Find the motif that separates positive DNA sequences from negative ones, and its site in each of them.
 
-    Plain or gzip-compressed FASTA: either DATA, whose headers such as >name label=1 and >name label=-1 tell what is
-    positive, or --positive with --negative or --background or both. --background may go with DATA too. The file of
-    --valid has labels in its headers.
+    Plain or gzip-compressed FASTA: either DATA with headers such as >name label=1 and >name label=-1, or --positive
+    with --negative or --background or both. --background may be used with DATA too. The file of --valid has labels in
+    its headers.
 
-    Besides the model, its folder gets motif.meme, logo.png and sites.tsv, in which a site begins at start, counted
-    from 0, and ends before end. Ctrl-C saves the best weights so far.
+    The folder of the model also gets motif.meme, logo.png and sites.tsv, in which a site begins at start, counted from
+    0, and ends before end. Ctrl-C saves the best weights so far.
 
-    What is wrong of the sequences trained on says little of others: give --valid, or evaluate on others.
+    The training error is no estimate of the error on other sequences: use --valid, or evaluate on other data.
 
     Examples: latentstruct train motif labelled.fa --width 13; latentstruct train motif --positive bound.fa
     --background intergenic.fa.gz --width 17 --strands 2
     """
 
-    data: Annotated[
-        str | None,
-        Argument(
-            metavar="DATA",
-            show_default="--positive and others",
-            help="FASTA with label=1 or label=-1 in its headers, or a folder of prepared sequences; - is standard "
-            "input.",
-        ),
-    ] = None
-    width: Annotated[int, Option(min=1, help="Letters of the motif.")] = 11
-    order: Annotated[int, Option(min=0, max=5, help="Order of the Markov background.")] = 3
-    strands: Annotated[int, Option(min=1, max=2, help="2 if the motif may lie on the other strand.")] = 1
-    background_weight: Annotated[
-        float | None,
-        Option(
-            min=0.0,
-            show_default="so that all of them weigh as much as the positives, at most 1",
-            help="Weight of a --background sequence.",
-        ),
-    ] = None
-    C: Annotated[float, weight_of("sequence")] = 0.1
-    start: Annotated[
-        Literal["kmers", "random"], Option(metavar="NAME", help="First sites: kmers (enriched words) or random.")
-    ] = "kmers"
-    restarts: RestartsOption = 3
+    data: str | None = argument(
+        "FASTA with label=1 or label=-1 in its headers, or a folder of prepared data; - is standard input.",
+        None,
+        "--positive and others",
+    )
+    width: int = option(11, "Number of letters of the motif.", min=1)
+    order: int = option(3, "Order of the Markov background.", min=0, max=5, sets="background_order")
+    strands: int = option(1, "2 if the motif may be on the other strand.", min=1, max=2)
+    background_weight: float | None = option(
+        None,
+        "Weight of a --background sequence.",
+        shown="such that all of them weigh as much as the positives, at most 1",
+        min=0.0,
+    )
+    C: float = weight_option(0.1, "sequence")
+    start: Literal["kmers", "random"] = option(
+        "kmers", "Initial sites: kmers (enriched words) or random.", metavar="NAME", sets="init"
+    )
+    restarts: int = restarts_option(3)
 
     @property
     def source(self) -> str:
@@ -89,13 +82,13 @@ class MotifOptions(MotifFileOptions, TrainOptions):
 class MotifPrepareOptions(MotifFileOptions, PrepareOptions):
     """Prepare DNA sequences for latentstruct train motif.
 
-    The files are as for train motif. They are read sequence by sequence, first to learn what is there, then to write
-    it: positive, negative and background sequences evenly mixed. In memory are the names of all sequences. Width, order
-    and strands of the motif, and the weight of the background, are chosen later, so that any motif model takes the
-    folder for evaluate and predict.
+    The files are those of train motif. They are read twice, sequence by sequence, and written with positive, negative
+    and background sequences evenly mixed. The names of all sequences are held in memory. Width, order and strands of
+    the motif, and the weight of the background, are chosen later, so that any motif model can use the folder for
+    evaluate and predict.
 
-    With --like MODEL each sequence must have room for the motif of the model. With --unlabelled as well, DATA is any
-    FASTA to predict from.
+    With --like MODEL, each sequence must be long enough for the motif of the model. With --unlabelled as well, DATA is
+    any FASTA to predict for.
 
     Examples: latentstruct prepare motif --positive bound.fa --background intergenic.fa.gz -o prepared; latentstruct
     prepare motif genome.fa.gz --like MODEL --unlabelled -o genome
@@ -103,28 +96,20 @@ class MotifPrepareOptions(MotifFileOptions, PrepareOptions):
 
     files: ClassVar[tuple[str, ...]] = ("data", "positive", "negative", "background")
 
-    data: Annotated[
-        str | None,
-        Argument(
-            metavar="DATA",
-            show_default="--positive and others",
-            help="FASTA with label=1 or label=-1 in its headers, which is read twice.",
-        ),
-    ] = None
+    data: str | None = argument(
+        "FASTA with label=1 or label=-1 in its headers, which is read twice.", None, "--positive and others"
+    )
 
     def check(self) -> None:
         self.check_files(None)
         if self.unlabelled and (self.data is None or self.background is not None):
-            raise InputError(
-                f"--unlabelled is given with --{'background' if self.data else 'positive'}, which tells what its "
-                "sequences are; expected DATA alone: leave one of them out"
-            )
+            raise InputError("unlabelled", True, f"left out with `{'background' if self.data else 'positive'}`")
         super().check()
 
 
 @dataclass(frozen=True, kw_only=True)
 class MotifRecord(Record):
-    """What is kept beside a motif model."""
+    """The record of a motif model."""
 
     consensus: str
     background_weight: float
@@ -137,37 +122,49 @@ class MotifKind(KindSpec):
     """Motifs in DNA."""
 
     name = "motif"
-    summary = "Find the motif that tells some DNA sequences from others."
-    latent = "where the motif lies, and on which strand"
+    summary = "Find the motif that separates some DNA sequences from others."
+    latent = "the site of the motif, and its strand"
     reads = (
-        "FASTA whose header lines say label=1 or label=-1 after the name; or a file each for --positive, "
-        "--negative and --background."
+        "FASTA with label=1 or label=-1 in the headers, after the name; or separate files for --positive, --negative "
+        "and --background."
     )
     example_file = "motif.fa"
     prediction_file = "predicted.tsv"
     predicts = "Motifs: a table with label, score and best site of each sequence."
     judged_by = (
-        "Motifs: error, AUC and, with --sites, the share of the sequences with known sites in which one is hit. A "
-        "known site is hit if it and the predicted one share at least half of the letters of the shorter."
+        "Motifs: error, AUC and, with --sites, the fraction of sequences with known sites in which one is hit. A "
+        "site is hit if the predicted one overlaps it by at least half of the shorter of both."
     )
     options = MotifOptions
     prepare_options = MotifPrepareOptions
+    settled_options = ("background",)
     record = MotifRecord
     tasks = ("Motif",)
     files = (MEME_FILE, LOGO_FILE, SITES_FILE)
     judged_on = frozenset({"data", "positive", "negative", "sites"})
     judged_on_always = frozenset()
-    evaluation_hint = (
-        "give FASTA with label=1 or label=-1 in its headers, as latentstruct evaluate MODEL DATA, or a file each, as "
-        "latentstruct evaluate MODEL --positive FASTA --negative FASTA"
-    )
+    evaluation_hint = "Pass FASTA with label=1 or label=-1 in its headers as `data`, or `positive` and `negative`."
     headline = (("error", "error"),)
     main = ("auc",)
 
     def load(self, options: MotifOptions, progress: Progress) -> Loaded:
+        refuse_prepared(positive=options.positive, negative=options.negative, background=options.background)
+        parts = options.read(options.width, progress)
+        with caught_warnings() as warned:
+            parts.check_apart()
+        say_warnings(warned)
+        return self._loaded(options, parts)
+
+    def load_prepared(self, options: MotifOptions, progress: Progress) -> Loaded:
+        stored = self._module("prepare").StoredMotifs.open(options.source, options.width)
+        _, n_negative, n_background = stored.counts
+        check_negatives(bool(n_negative), bool(n_background), options.background_weight)
+        progress.say(f"found {sum(stored.counts)} sequences in {len(stored.data.sizes)} files of {options.data}")
+        return self._loaded(options, stored)
+
+    def _loaded(self, options: MotifOptions, parts: MotifParts) -> Loaded:
         from latentstruct.tasks import Motif
 
-        parts = read_parts(options, progress)
         weight = parts.even_weight() if options.background_weight is None else options.background_weight
         X, Y, weights = parts.training(weight)
         counts = {f"n_{name}": n for name, n in zip(PARTS, parts.counts, strict=True)}
@@ -184,10 +181,10 @@ class MotifKind(KindSpec):
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         found, parts = find_motif(model.estimator, model.features), model.features
-        told = {"consensus": found.consensus, "background_weight": model.record.background_weight}
+        known = {"consensus": found.consensus, "background_weight": model.record.background_weight}
         errors = parts.errors(model.estimator)
         parts.warn_if_one_sided(errors)
-        return {**told, "training": errors, "files": found.write(model.path)}
+        return {**known, "training": errors, "files": found.write(model.path)}
 
     def fits(self, model: Trained) -> bool:
         return len(model.record.consensus) == model.estimator.task_.width
@@ -203,13 +200,11 @@ class MotifKind(KindSpec):
         found = [] if data.known is None else find_sites(estimator, data.positive)
         return {**compare_scores(*scores), **site_scores(found, data.known)}
 
-    def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
+    def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import find_sites
 
-        if held_out.data is None or not is_prepared(held_out.data):
-            return super().evaluate(model, held_out)
         check_one_form(held_out.data, held_out.positive, held_out.negative)
-        stored = self._module("prepare").StoredMotifs.open(held_out.data, model.estimator.task_.width)
+        stored = self._module("prepare").StoredMotifs.open(held_out.data or "", model.estimator.task_.width)
         result = compare_scores(*stored.scores(model.estimator))
         if held_out.sites is None:
             return result
@@ -246,7 +241,7 @@ class MotifKind(KindSpec):
             ("positive", str(scores["true_positives"]), str(scores["false_negatives"])),
             ("negative", str(scores["false_positives"]), str(scores["true_negatives"])),
         ]
-        print_table("", ("truth", "predicted positive", "predicted negative"), rows)
+        print_table("", ("true", "predicted positive", "predicted negative"), rows)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import weight_matrix
@@ -270,8 +265,8 @@ class MotifKind(KindSpec):
                 ("motif", f"{sizes}, background order {result['background_order']}"),
             ]
         for part, error in result.get("training", {}).items():
-            weight = f" (at weight {result['background_weight']:g})" if part == "background" else ""
-            facts.append((f"{part} wrong", f"{show_percent(error)} of those trained on{weight}"))
+            weight = f" (weight {result['background_weight']:g})" if part == "background" else ""
+            facts.append((f"{part} wrong", f"{show_percent(error)} of the training data{weight}"))
         return facts + list(result.get("files", {}).items())
 
     def show_details(self, result: dict[str, Any]) -> None:
@@ -280,25 +275,6 @@ class MotifKind(KindSpec):
             [str(j), letter, *(f"{value:+.3f}" for value in weights)] for j, (letter, weights) in enumerate(pairs, 1)
         ]
         print_table("weights", ("position", "consensus", *"ACGT"), rows, n_text=2)
-
-
-def read_parts(options: MotifOptions, progress: Progress) -> MotifParts:
-    """Read the sequences to train on, or open a folder of them."""
-    if options.data is not None and is_prepared(options.data):
-        from latentstruct.cli.kinds.motif.prepare import StoredMotifs
-
-        refuse_options(options, ["background"])
-        stored = StoredMotifs.open(options.data, options.width)
-        _, n_negative, n_background = stored.counts
-        check_negatives(bool(n_negative), bool(n_background), options.background_weight)
-        progress.say(f"found {sum(stored.counts)} sequences in {len(stored.data.sizes)} files of {options.data}")
-        return stored
-    refuse_prepared(options.positive, options.negative, options.background)
-    parts = options.read(options.width, progress)
-    with caught_warnings() as warned:
-        parts.check_apart()
-    say_warnings(warned)
-    return parts
 
 
 def compare_scores(*scores: Any) -> dict[str, Any]:
@@ -322,7 +298,7 @@ def compare_scores(*scores: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FoundMotif:
-    """The sites of a motif in positive sequences and what they have in common."""
+    """The sites of a motif in positive sequences, their matrix and its consensus."""
 
     sites: list[Any]
     matrix: Any

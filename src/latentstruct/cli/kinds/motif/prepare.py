@@ -12,10 +12,18 @@ import numpy as np
 from latentstruct.cli.common import say_warnings
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.motif.command import MotifPrepareOptions
-from latentstruct.cli.kinds.motif.files import PARTS, MotifParts, no_negatives, room_of, too_narrow, warn_of_twice
-from latentstruct.cli.prepared import ToPrepare, open_prepared, require_labelled
+from latentstruct.cli.kinds.motif.files import (
+    PARTS,
+    MotifParts,
+    no_negatives,
+    no_positives,
+    too_narrow,
+    warn_of_twice,
+    widest_motif,
+)
+from latentstruct.cli.prepared import ToPrepare, damaged_data, open_prepared, require_labels
 from latentstruct.data.sharded import ShardedData
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError
 from latentstruct.io import Sequences
 from latentstruct.io.fasta import each_labelled_sequence, each_sequence
 from latentstruct.progress.display import Progress, caught_warnings
@@ -24,12 +32,12 @@ from latentstruct.tasks.motif.task import LETTERS
 
 POSITIVE, NEGATIVE, BACKGROUND = range(3)
 LETTERS_TOGETHER = 200_000
-"""Letters of the sequences that are prepared at a time."""
+"""Number of letters that are prepared at a time."""
 
 
 @dataclass(frozen=True)
 class StoredSequences:
-    """What is kept beside prepared sequences: their names in the order of the folder, and the least room in one."""
+    """The record of prepared sequences: their names in the order of the folder, and the narrowest one."""
 
     n_positive: int
     n_negative: int
@@ -40,12 +48,12 @@ class StoredSequences:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many sequences there are of each kind."""
+        """The numbers of sequences of the parts."""
         return self.n_positive, self.n_negative, self.n_background
 
 
 def prepare(options: MotifPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
-    """Look through sequences; letters are stored, not windows, so that any width serves."""
+    """Survey sequences; letters are stored, not windows, for motifs of any width."""
     reading = MotifReading(options, 0 if like is None else like.estimator.task_.width)
     with caught_warnings() as warned:
         stored = reading.learn()
@@ -59,7 +67,7 @@ def prepare(options: MotifPrepareOptions, like: Trained | None, progress: Progre
 
 
 def mixed_kinds(counts: tuple[int, int, int]) -> Any:
-    """Return the kinds of sequences in the order of a folder: evenly mixed, so that each of its files has all kinds.
+    """Return the parts of sequences in the order of a folder: evenly mixed, so that each of its files has all.
 
     Training with latent variables begins with the first file.
     """
@@ -69,10 +77,10 @@ def mixed_kinds(counts: tuple[int, int, int]) -> Any:
 
 @dataclass
 class MotifReading:
-    """FASTA that is gone through sequence by sequence: first to learn what is there, then to prepare it.
+    """FASTA that is read twice, sequence by sequence: to survey it, and to prepare it.
 
-    Sequences without labels are kept as background, of which no labels are written. `width` is that of the motif that
-    must have room in each of them, 0 if that is chosen later.
+    Sequences without labels are background, of which no labels are written. `width` is that of the motif, 0 if it is
+    chosen later.
     """
 
     files: MotifPrepareOptions
@@ -87,7 +95,7 @@ class MotifReading:
         return not self.files.unlabelled
 
     def sources(self) -> list[Iterator[tuple[str, str]]]:
-        """Return names and letters of the sequences of each kind."""
+        """Return names and letters of the sequences of each part."""
         files = self.files
         if not self.labelled:
             return [iter(()), iter(()), _of_file(files.data)]
@@ -97,7 +105,7 @@ class MotifReading:
         return [_of_label(files.data, 1), _of_label(files.data, -1), background]
 
     def learn(self) -> StoredSequences:
-        """Read all sequences; return what is kept beside them."""
+        """Read all sequences; return their record."""
         positive: dict[bytes, list[str]] = {}
         twice: set[bytes] = set()
         data = self.files.data
@@ -106,10 +114,10 @@ class MotifReading:
             for name, letters in source:
                 self.names[kind].append(name)
                 self.n_letters += len(letters)
-                room, digest = room_of(letters), hashlib.blake2b(letters.encode(), digest_size=16).digest()
-                if room < self.width:
-                    raise too_narrow(paths[kind] or "", name, room, self.width)
-                self.narrow = min(self.narrow, (room, name))
+                widest, digest = widest_motif(letters), hashlib.blake2b(letters.encode(), digest_size=16).digest()
+                if widest < self.width:
+                    raise too_narrow(paths[kind] or "", name, widest, self.width)
+                self.narrow = min(self.narrow, (widest, name))
                 if kind == POSITIVE:
                     positive.setdefault(digest, []).append(name)
                 elif digest in positive:
@@ -122,17 +130,15 @@ class MotifReading:
         return StoredSequences(n_positive, n_negative, n_background, mixed, *self.narrow)
 
     def _check(self, twice: list[str]) -> None:
-        """Raise unless there are sequences of both kinds that a motif may lie in; some are named that are of both."""
+        """Raise unless there are positive and negative sequences with letters; warn of those that are both."""
         n_positive, *others = map(len, self.names)
         if self.labelled and not n_positive:
-            raise InputError(
-                f"{self.files.data} has no sequence with label=1; expected some that hold the motif: add them"
-            )
+            raise no_positives(self.files.data)
         if not sum(others):
             raise no_negatives(self.files.data)
-        room, name = self.narrow
-        if not room:
-            raise InputError(f"the sequence {name!r} has no letter but N; expected A, C, G or T too: remove it")
+        widest, name = self.narrow
+        if not widest:
+            raise FormatError(f"sequence {name!r}", Description("no letter but N"), "A, C, G or T")
         if self.labelled:
             warn_of_twice(twice, n_positive)
 
@@ -145,10 +151,8 @@ class MotifReading:
         for kind in kinds.tolist():
             found = next(sources[kind], None)
             if found is None:
-                raise InputError(
-                    f"a file has fewer sequences than the {len(self.names[kind])} that were found before; expected it "
-                    "to stay as it is: prepare it again when nobody writes to it"
-                )
+                expected = f"the {len(self.names[kind])} sequences that were found before"
+                raise FormatError("the data", Description("fewer"), expected, "Another process changed a file.")
             X.append(found[1])
             Y.append(1 if kind == POSITIVE else -1)
             n_letters += len(found[1])
@@ -176,11 +180,11 @@ class StoredMotifs(MotifParts):
 
     @classmethod
     def open(cls, folder: str, width: int) -> "StoredMotifs":
-        """Open a folder whose sequences have room for a motif of the given width."""
+        """Open a folder whose sequences are long enough for a motif of the given width."""
         found = open_prepared(folder, "motif", StoredSequences)
         stored: StoredSequences = found.record
         if not len(stored.names) == sum(stored.counts) == found.data.n_examples or min(stored.counts) < 0:
-            raise FormatError(f"{folder} is damaged (its names do not belong to its sequences): prepare the data again")
+            raise damaged_data(folder, "its names do not belong to its sequences")
         if stored.least_room < width:
             raise too_narrow(folder, stored.narrowest, stored.least_room, width)
         return cls(found.data, stored)
@@ -191,11 +195,11 @@ class StoredMotifs(MotifParts):
 
     @cached_property
     def kinds(self) -> Any:
-        """The kind of each sequence, shape (n,)."""
+        """The part of each sequence, shape (n,)."""
         return mixed_kinds(self.counts)
 
     def parts(self) -> Iterator[tuple[Sequences, Any]]:
-        """Yield the sequences of each file and their kinds."""
+        """Yield the sequences of each file and their parts."""
         letters_of = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
         begin = 0
         for batch in self.data.batches:
@@ -217,11 +221,11 @@ class StoredMotifs(MotifParts):
         return {name: float((called[self.kinds == k] != (k == POSITIVE)).mean()) for name, k, n in parts if n}
 
     def training(self, background_weight: float) -> tuple[Any, None, Any]:
-        require_labelled(self.data, "train on")
+        require_labels(self.data)
         return self.data, None, np.where(self.kinds == BACKGROUND, background_weight, 1.0)
 
     def scores(self, estimator: Any) -> tuple[Any, Any]:
         """Return the scores of the sequences with the motif, and of those without it."""
-        require_labelled(self.data, "compare with")
+        require_labels(self.data)
         scores = estimator.decision_function(self.data)
         return scores[self.kinds == POSITIVE], scores[self.kinds != POSITIVE]

@@ -1,4 +1,4 @@
-"""What a report shows of motifs: their logo and weights, and sequences with the sites that were found in them."""
+"""Report of motifs: logo and weights, and sequences with their predicted sites."""
 
 from pathlib import Path
 from typing import Any
@@ -26,40 +26,40 @@ from latentstruct.viz.report.motifs import (
 )
 
 LONGEST_SITE = 80
-"""Letters that are shown of a known site at most."""
+"""Maximum number of letters that are shown of a known site."""
 WHOSE = "the positive sequences of training"
 
 
 def weight_blocks(model: Trained) -> list[Block]:
-    """Return the logo, the weights of the letters, and where the sites of the training data lie."""
+    """Return the logo, the weights of the letters, and the sites of the training data."""
     return [*_logo(model), weights_block(model.estimator), *_starts(model.path / SITES_FILE)]
 
 
 def _logo(model: Trained) -> list[Block]:
-    """Return the logo of the sites that training found, from the file that it wrote beside the model."""
+    """Return the logo of the sites that training found, from the file next to the model."""
     path, task = model.path / MEME_FILE, model.estimator.task_
     if not path.exists():
         facts = FactList([("consensus", model.record.consensus), width_fact(task)])
-        return [facts, Text(f"There is no {MEME_FILE} beside the model, so its logo cannot be drawn.")]
+        return [facts, Text(f"The logo cannot be drawn: {MEME_FILE} is missing.")]
     motif = read_meme(path)[0]
     return logo_blocks(task, motif.matrix, motif.background, motif.n_sites, WHOSE)
 
 
 def _starts(path: Path) -> list[Block]:
     if not path.exists():
-        return [Text(f"There is no {SITES_FILE} beside the model, so the places of its sites cannot be drawn.")]
+        return [Text(f"The sites cannot be drawn: {SITES_FILE} is missing.")]
     return [starts_block(read_sites(path), WHOSE)]
 
 
 def examples(model: Trained, data: JudgedSequences, source: str) -> Examples:
-    """Return predictions for sequences, with the site that was found in each."""
+    """Return predictions for sequences, with the predicted site of each."""
     sequences = [*data.positive.sequences, *data.negative.sequences]
     names = [*data.positive.names, *data.negative.names]
     sites = find_sites(model.estimator, sequences, names)
     truth = np.arange(len(sites)) < len(data.positive)
     scores = np.array([site.score for site in sites])
     known = data.known
-    told = {**compare_scores(scores[truth], scores[~truth]), **site_scores(sites[: len(data.positive)], known)}
+    figures = {**compare_scores(scores[truth], scores[~truth]), **site_scores(sites[: len(data.positive)], known)}
     return Examples(
         source,
         [shorten(name) for name in names],
@@ -67,7 +67,7 @@ def examples(model: Trained, data: JudgedSequences, source: str) -> Examples:
         "0/1 loss",
         [_remark(site, bool(positive), known) for site, positive in zip(sites, truth, strict=True)],
         lambda i: _draw(model, sequences[i], sites[i], known if truth[i] else None),
-        [*KIND.summarize(told), *_more_scores(told)],
+        [*KIND.summarize(figures), *_more_scores(figures)],
         _overview(sites[: len(data.positive)], data.positive.sequences, known),
         np.abs(scores),
     )
@@ -88,7 +88,7 @@ def _remark(site: Site, positive: bool, known: KnownSites | None) -> str:
 
 
 def _overview(sites: list[Site], sequences: list[str], known: KnownSites | None) -> list[Block]:
-    """Return a picture of positive sequences with their sites, spread over the data if there are many."""
+    """Return a picture of positive sequences with their sites, a sample if there are many."""
     if not sites or not can_write(site.sequence for site in sites):
         return []
     chosen = np.linspace(0, len(sites) - 1, min(len(sites), MOST_SEQUENCES)).astype(int).tolist()
@@ -99,9 +99,9 @@ def _overview(sites: list[Site], sequences: list[str], known: KnownSites | None)
     return [
         Drawing(
             lambda ax: plot_sites(shown, lengths, ax, known),
-            f"{len(shown)} positive sequences as lines with the sites found on them; {n_positive} are called positive.",
+            f"{len(shown)} positive sequences as lines with their sites; {n_positive} are predicted positive.",
             f"{some} positive sequences with their sites: above the line on the given strand, below it on the other, "
-            f"pale where the sequence is called negative.{framed}",
+            f"pale where the sequence is predicted negative.{framed}",
             height=0.9 + 0.17 * len(shown),
         )
     ]
@@ -117,7 +117,7 @@ def _draw(model: Trained, sequence: str, site: Site, known: KnownSites | None) -
     found: Mark = "latent" if not places else ("right" if hit else "wrong")
     marks[site.start : site.end] = [found] * (site.end - site.start)
     blocks: list[Block] = [site_letters(model.estimator.task_, model.record.consensus, sequence, site, marks)]
-    # A known site that was missed may lie beside the one found, and is shown with it then.
+    # A missed known site near the predicted one is shown with it.
     for low, high in places[:1] if not hit else []:
         if low >= site.start - AROUND and high <= site.end + AROUND:
             continue

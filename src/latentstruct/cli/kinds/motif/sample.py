@@ -7,7 +7,7 @@ LINE = 60
 
 
 def make_example(seed: int) -> bytes:
-    """Return 120 sequences in FASTA whose header lines say whether the motif is there, not where."""
+    """Return 120 sequences in FASTA whose headers have labels, not sites."""
     data = make_planted_motif(n_positive=60, n_negative=60, length=120, width=11, mutation=0.1, random_state=seed)
     lines = []
     for k, (sequence, label) in enumerate(zip(data.X, data.Y.tolist(), strict=True)):

@@ -1,17 +1,16 @@
-"""Models that parse sentences: trees in, trees out."""
+"""Models that parse sentences into trees."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from typer import Argument, Option
+from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct.cli.common import say_warnings
+from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
-from latentstruct.cli.options import HeldOut, RestartsOption, TrainOptions, weight_of
+from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
-from latentstruct.progress.display import Progress, say, told_warnings
+from latentstruct.progress.display import Progress, printed_warnings, say
 
 if TYPE_CHECKING:
     from latentstruct.data.trees import Tree
@@ -19,10 +18,9 @@ if TYPE_CHECKING:
     from latentstruct.io.text import FilePath
 
 TREE_FILES = (".mrg", ".ptb", ".tbf", ".trees")
-"""Files that `predict` takes for trees, whose words are to be parsed."""
+"""Extensions of files that `predict` reads as trees."""
 LABELS_SHOWN = 15
 USUAL_SPLITS = 2
-
 
 SPLITTING = ("latent", "hidden-crf")
 """Models whose labels have hidden variants."""
@@ -31,7 +29,7 @@ ESTIMATORS = {"svm": "StructuralSVM", "crf": "CRF", "latent": "LatentSSVM", "hid
 
 @dataclass(frozen=True, kw_only=True)
 class ParseOptions(TrainOptions):
-    """Train on trees in brackets, such as (S (NP (DT the) (NN dog)) (VP (VB barks))), one a line or over several.
+    """Train on trees in brackets, such as (S (NP (DT the) (NN dog)) (VP (VB barks))), on one line or several.
 
     Empty elements (-NONE-) are left out.
 
@@ -40,65 +38,39 @@ class ParseOptions(TrainOptions):
     Example: latentstruct train parse train.mrg --tags --max-length 25 --valid test.mrg -o parser
     """
 
-    data: Annotated[str, Argument(metavar="DATA", help="Trees in brackets; - is standard input.")]
-    model: Annotated[
-        Literal["svm", "crf", "latent", "hidden-crf"],
-        Option(metavar="NAME", help="svm, crf; latent, hidden-crf: labels with hidden variants."),
-    ] = "svm"
-    features: Annotated[
-        Literal["rules", "spans"],
-        Option(metavar="NAME", help="rules: of the grammar; spans: and of the words at their ends."),
-    ] = "rules"
-    loss: Annotated[
-        Literal["hamming", "f1"],
-        Option(metavar="NAME", help="hamming: wrong and missing constituents; f1: 1 − F1 of these."),
-    ] = "hamming"
-    splits: Annotated[
-        int | None, Option(min=2, show_default="2", help="Hidden variants of a label, of latent and hidden-crf.")
-    ] = None
-    markov: Annotated[
-        int, Option(min=0, help="Sisters to the left that a rule with more than two children remembers.")
-    ] = 1
-    tags: Annotated[bool, Option("--tags", help="Tags are given, also later: sentences to parse come as word/TAG.")] = (
-        False
+    data: str = argument("Trees in brackets; - is standard input.")
+    model: Literal["svm", "crf", "latent", "hidden-crf"] = option(
+        "svm", "svm, crf; latent, hidden-crf: labels with hidden variants.", metavar="NAME"
     )
-    max_length: Annotated[
-        int | None, Option(min=1, show_default="no limit", help="Leave out longer sentences of DATA.")
-    ] = None
-    punctuation: Annotated[
-        list[str] | None, Option(metavar="TAG", help="Tag of words that scores leave out; repeatable.")
-    ] = None
-    encoding: Annotated[Literal["utf-8", "latin-1"], Option(help="Encoding of the files.")] = "utf-8"
-    lemmas: Annotated[bool, Option("--lemmas", help="A lemma follows each word, as in (NNS dogs dog).")] = False
-    plain_labels: Annotated[
-        bool, Option("--plain-labels", help="Drop functions, also later: NP-SBJ and NP=2 are NP.")
-    ] = False
-    C: Annotated[float, weight_of("sentence")] = 1.0
-    restarts: RestartsOption = 1
+    features: Literal["rules", "spans"] = option(
+        "rules", "rules: of the grammar; spans: also of the words at their ends.", metavar="NAME"
+    )
+    loss: Literal["hamming", "f1"] = option(
+        "hamming", "hamming: wrong and missing constituents; f1: 1 − F1 of these.", metavar="NAME"
+    )
+    splits: int | None = option(None, "Hidden variants of a label, of latent and hidden-crf.", min=2, shown="2")
+    markov: int = option(1, "Number of left siblings that a rule with more than two children remembers.", min=0)
+    tags: bool = option(False, "Tags are given, for prediction too: sentences are word/TAG.")
+    max_length: int | None = option(None, "Leave out longer sentences of DATA.", min=1, shown="no limit")
+    punctuation: list[str] | None = option(None, "Tag of words that scores ignore; repeatable.", metavar="TAG")
+    encoding: Literal["utf-8", "latin-1"] = option("utf-8", "Encoding of the files.")
+    lemmas: bool = option(False, "A lemma follows each word, as in (NNS dogs dog).")
+    plain_labels: bool = option(False, "Drop functions, for prediction too: NP-SBJ and NP=2 are NP.")
+    C: float = weight_option(1.0, "sentence")
+    restarts: int = restarts_option(1)
 
     def check(self) -> None:
         super().check()
-        if self.loss == "f1" and self.model not in ("svm", "latent"):
-            raise InputError(
-                f"--loss is f1, but --model {self.model} has no loss; expected svm or latent: leave it out"
-            )
-        if self.model in SPLITTING:
-            return
-        if self.splits is not None:
-            raise InputError(
-                f"--splits is {self.splits}, but --model {self.model} has no variants; expected latent or hidden-crf: "
-                "leave it out"
-            )
-        if self.restarts > 1:
-            raise InputError(
-                f"--restarts is {self.restarts}, but all starts of --model {self.model} end alike; expected 1: leave "
-                "it out"
-            )
+        if self.model not in ("svm", "latent"):
+            self.refuse("loss", f"for `model` {self.model}")
+        if self.model not in SPLITTING:
+            for name in ("splits", "restarts"):
+                self.refuse(name, f"for `model` {self.model}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParseRecord(Record):
-    """What is kept beside a parser: how its files are read and judged."""
+    """The record of a parser: how its files are read and evaluated."""
 
     tagged: bool
     encoding: Literal["utf-8", "latin-1"]
@@ -108,7 +80,7 @@ class ParseRecord(Record):
     plain_labels: bool = False
 
     def sentences(self, trees: "Sequence[Tree]") -> "list[list[Token]]":
-        """Return the words of trees, with their tags if the parser is given these."""
+        """Return the words of trees, with their tags if these are given."""
         from latentstruct.data.trees import tagged_words, words
 
         return [list(tagged_words(tree) if self.tagged else words(tree)) for tree in trees]
@@ -124,24 +96,23 @@ class ParseKind(KindSpec):
     example_file = "parse.mrg"
     prediction_file = "predicted.mrg"
     predicts = (
-        "Parses: one tree a line; DATA has one sentence a line (word/TAG if trained with --tags), or trees if its "
+        "Parses: one tree per line; DATA has one sentence per line (word/TAG if trained with --tags), or trees if its "
         "name ends in .mrg, .ptb, .tbf or .trees."
     )
     judged_by = "Parses: EVALB's scores."
     options = ParseOptions
     record = ParseRecord
     tasks = ("Parsing",)
-    evaluation_hint = "give one file of trees, as latentstruct evaluate MODEL DATA"
     score_facts = (
-        ("sentences", "{n_examples}, {complete_match:%} wholly right"),
-        ("words", "{n_words}, {tag_accuracy:%} with the right tag"),
+        ("sentences", "{n_examples}, {complete_match:%} fully correct"),
+        ("words", "{n_words}, {tag_accuracy:%} with the correct tag"),
         (
             "crossing",
-            "{crossing:.2f} constituents a sentence; {no_crossing:%} with none, {few_crossing:%} with two at most",
+            "{crossing:.2f} constituents per sentence; {no_crossing:%} with none, {few_crossing:%} with at most two",
         ),
         ("mean F1 of sentences", "{sentence_f1:%}"),
     )
-    headline = (("F1", "f1"), ("wholly right", "complete_match"))
+    headline = (("F1", "f1"), ("fully correct", "complete_match"))
     main = ("f1",)
     tables = (("weights", "strongest rules", ("rule", "weight")),)
 
@@ -177,7 +148,7 @@ class ParseKind(KindSpec):
         from latentstruct.io.text import extension
 
         record = model.record
-        # Standard input may be of either form.
+        # Standard input may have either form.
         source = keep_sentences(data, TREE_FILES[0])
         if extension(source) in TREE_FILES:
             sentences = record.sentences(read_trees(source, record))
@@ -187,10 +158,10 @@ class ParseKind(KindSpec):
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         by_label = sorted(scores["by_label"].items(), key=lambda item: -item[1]["n_true"])[:LABELS_SHOWN]
-        items = [("all", scores), ("all, unlabelled", scores["unlabelled"]), *by_label]
+        items = [("all", scores), ("all, unlabeled", scores["unlabelled"]), *by_label]
         print_ratios("constituents", "label", items)
         if len(scores["by_label"]) > LABELS_SHOWN:
-            say(f"{len(scores['by_label']) - LABELS_SHOWN} rarer labels are not shown; --json tells all")
+            say(f"{len(scores['by_label']) - LABELS_SHOWN} rarer labels are not shown; --json has all")
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         task, weights = model.estimator.task_, model.estimator.coef_
@@ -213,25 +184,22 @@ def read_trees(name: "FilePath", how: ParseOptions | ParseRecord) -> "list[Tree]
 
 
 def shorter(trees: "list[Tree]", options: ParseOptions, progress: Progress) -> "list[Tree]":
-    """Return the trees with few enough words."""
+    """Return the trees with at most `max_length` words."""
     from latentstruct.data.trees import words
 
     limit = options.max_length
     kept = [tree for tree in trees if limit is None or len(words(tree)) <= limit]
     if not kept:
         shortest = min(len(words(tree)) for tree in trees)
-        raise InputError(
-            f"--max-length is {limit}, but the shortest sentence of {options.data} has {shortest} words: choose a "
-            "larger one"
-        )
-    left_out = f", {len(trees) - len(kept)} longer ones are left out" if len(kept) < len(trees) else ""
+        raise InputError("max_length", limit, f"at least {shortest}, the shortest sentence of {options.data}")
+    left_out = f", {len(trees) - len(kept)} longer ones left out" if len(kept) < len(trees) else ""
     progress.say(f"read {len(kept)} trees from {options.data}{left_out}")
     return kept
 
 
 def parse(estimator: Any, sentences: "list[list[Token]]") -> "list[Tree]":
-    """Return the predicted trees; what the library warns of, long sentences for instance, is told before."""
-    with told_warnings(lambda text: say_warnings([text])):
+    """Return the predicted trees; warnings, such as of long sentences, are printed before."""
+    with printed_warnings(lambda text: say_warnings([text])):
         return estimator.predict(sentences)
 
 
@@ -244,9 +212,9 @@ def compare_trees(trees: "list[Tree]", predicted: "list[Tree]", record: ParseRec
 
 
 def name_weight(task: Any, k: int) -> str:
-    """Return what weight k of a trained parser belongs to.
+    """Return the name of weight k of a trained parser.
 
-    a#1 is the hidden variant 1 of a label a; a tag that is spelled like a label of constituents is told from it.
+    a#1 is the hidden variant 1 of a label a; a tag with the name of a label of constituents is marked.
     """
     from latentstruct.tasks.parsing.grammar import TAG
 
@@ -277,14 +245,14 @@ def name_weight(task: Any, k: int) -> str:
 
 
 def show_key(key: str) -> str:
-    """Return a key of the lexicon for people: a word in quotes, or what rare words have in common."""
+    """Return the readable form of a key of the lexicon: a word in quotes, or a class of rare words."""
     from latentstruct.tasks.parsing.grammar import KNOWN
 
     return f"“{key.removeprefix(KNOWN)}”" if key.startswith(KNOWN) else f"rare words {key[1:]}".rstrip()
 
 
 def show_attribute(attribute: str) -> str:
-    """Return what weights of spans look at, for people."""
+    """Return the readable form of an attribute of spans."""
     from latentstruct.tasks.parsing.span_features import LENGTH_CLASSES, OUTSIDE
 
     name, _, value = attribute.partition("=")

@@ -1,4 +1,4 @@
-"""What a report shows of parsers: their strongest rules, words and spans, and trees with what is wrong in them."""
+"""Report of parsers: the strongest rules, words and spans, and trees with their errors."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.cli.blocks import LONGEST_WORD, sentence_name
 from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.parse.command import KIND, compare_trees, name_weight, parse
@@ -25,13 +26,11 @@ from latentstruct.viz.report.blocks import Block, Drawing, Examples, Group, Lett
 
 TOP_WEIGHTS = 10
 ROUNDING = 1e-9
-"""Share of the largest weight below which others are 0 but for rounding."""
+"""Fraction of the largest weight below which others are rounding errors."""
 MOST_DRAWN = 14
-"""Words of the longest sentence whose tree is drawn; those of longer ones are written line by line."""
+"""Number of words up to which a tree is drawn; larger ones are written line by line."""
 MOST_LINES = 300
-FIRST_WORDS = 5
 LONGEST_NAME = 60
-LONGEST_WORD = 40
 Line = tuple[str, list[tuple[str, Mark]]]
 
 
@@ -45,30 +44,30 @@ def weight_blocks(model: Trained) -> list[Block]:
         ("Features of spans", "label and feature", range(layout.end, len(w))),
     )
     blocks: list[Block] = []
-    # Where tags are given, the weights of words cancel out up to rounding.
+    # Where tags are given, the weights of words cancel up to rounding.
     smallest = ROUNDING * np.abs(w).max(initial=0.0)
     for title, column, numbers in parts:
         places = np.array(numbers, dtype=np.int64)
-        for sign, meaning in ((1, "favoured"), (-1, "avoided")):
+        for sign, meaning in ((1, "favored"), (-1, "avoided")):
             values = np.where(sign * w[places] > smallest, w[places], 0.0)
             shown = places[largest(values, TOP_WEIGHTS)].tolist()
             if shown:
                 rows = [[shorten(name_weight(task, k), LONGEST_NAME), f"{w[k]:+.4g}"] for k in shown]
                 note = f"The first {len(shown)} of {np.count_nonzero(values)}."
-                blocks.append(TableBlock(f"{title} that are {meaning} most", (column, "weight"), rows, note))
+                blocks.append(TableBlock(f"{title} most {meaning}", (column, "weight"), rows, note))
     if task.splits > 1:
-        blocks.append(Text(f"Each label has {task.splits} hidden variants, told apart by # and a number."))
+        blocks.append(Text(f"Each label has {task.splits} hidden variants, numbered after #."))
     return blocks or [Text("All weights are 0.")]
 
 
 def examples(model: Trained, data: list[Tree], source: str) -> Examples:
-    """Return predicted trees, with the constituents that are wrong and those that are missing."""
+    """Return predicted trees, with wrong and missing constituents."""
     task, sentences = model.estimator.task_, model.record.sentences(data)
     predicted = parse(model.estimator, sentences)
     scores = compare_trees(data, predicted, model.record)
     return Examples(
         source,
-        [_name(i, tree) for i, tree in enumerate(data, 1)],
+        [sentence_name(i, words(tree)) for i, tree in enumerate(data, 1)],
         task.loss(data, predicted),
         "1 − F1 of constituents" if task.chosen_loss == "f1" else "wrong and missing constituents",
         [_remark(truth, guess) for truth, guess in zip(data, predicted, strict=True)],
@@ -77,18 +76,11 @@ def examples(model: Trained, data: list[Tree], source: str) -> Examples:
     )
 
 
-def _name(number: int, tree: Tree) -> str:
-    text = words(tree)
-    return f"sentence {number}: {shorten(' '.join(text[:FIRST_WORDS]), LONGEST_NAME)}" + " …" * (
-        len(text) > FIRST_WORDS
-    )
-
-
 def _remark(truth: Tree, guess: Tree) -> str:
     wrong, missed = _differences(truth, guess)
     n = len(constituents(truth))
     if not wrong and not missed:
-        return f"{len(words(truth))} words, all {n} constituents right"
+        return f"{len(words(truth))} words, all {n} constituents correct"
     return f"{len(words(truth))} words, {len(wrong)} constituents wrong, {len(missed)} of {n} missing"
 
 
@@ -105,7 +97,7 @@ def _draw(estimator: Any, sentence: list[Any], truth: Tree, guess: Tree) -> list
         names = variant_names(estimator.task_, guess, estimator.predict_latent([sentence])[0])
     shown = _picture("Predicted tree", guess, wrong, "wrong", names)
     if not wrong and not missed:
-        what = "which is right" if guess == truth else "all constituents of which are right, but not all tags"
+        what = "correct" if guess == truth else "all constituents correct, but not all tags"
         return [Group(f"Predicted tree, {what}", [shown])]
     return [
         Group("Predicted tree", [shown]),
@@ -124,28 +116,25 @@ def variant_names(task: Any, tree: Tree, latent: Any) -> list[str] | None:
 def _picture(
     what: str, tree: Tree, marked: list[Constituent], mark: Mark, names: Sequence[str] | None
 ) -> Drawing | Letters:
-    """Return a picture of a tree or, if it would be too large or has letters that cannot be drawn, lines of text."""
+    """Return a picture of a tree or, if it is too large or has letters that cannot be drawn, lines of text."""
     meaning = "wrong" if mark == "wrong" else "not predicted"
     texts = [*words(tree), *(names or (node.label for node in preorder(tree)))]
     if len(words(tree)) > MOST_DRAWN or not can_write(texts):
         lines = outline(tree, marked, mark, names)
         caption = "" if len(lines) <= MOST_LINES else f"{len(lines) - MOST_LINES} further lines are not shown."
         return Letters(lines[:MOST_LINES], caption)
-    told = (
-        f"{len(marked)} of its {len(constituents(tree))} constituents are {meaning}"
-        if marked
-        else "all its constituents are right"
-    )
+    counted = f"{len(marked)} of its {len(constituents(tree))} constituents are {meaning}"
+    described = counted if marked else "all its constituents are correct"
     return Drawing(
         lambda ax: plot_tree(tree, ax, marked, names),
-        f"{what} of the sentence “{' '.join(words(tree))}”; {told}.",
+        f"{what} of the sentence “{' '.join(words(tree))}”; {described}.",
         f"Framed constituents are {meaning}." if marked else "",
         height=tree_height(tree),
     )
 
 
 def outline(tree: Tree, marked: Sequence[Constituent], mark: Mark, names: Sequence[str] | None = None) -> list[Line]:
-    """Return a tree as lines of text with marked constituents; single children stand behind their parents."""
+    """Return a tree as lines of text with marked constituents; single children follow their parents."""
     left, spans = Counter(marked), iter(constituents(tree))
     texts = iter([node.label for node in preorder(tree)] if names is None else names)
     lines: list[Line] = []

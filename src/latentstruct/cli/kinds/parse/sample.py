@@ -15,7 +15,7 @@ RULES: dict[str, list[tuple[float, str]]] = {
 }
 WORDS = {
     "DT": "the a every",
-    "NN": "dog cat garden telescope child road neighbour picture",
+    "NN": "dog cat garden telescope child road neighbor picture",
     "JJ": "old small quiet green",
     "NNP": "Anna Otto Clara",
     "VBD": "saw liked painted knew said heard",
@@ -25,7 +25,7 @@ WORDS = {
 
 
 def make_example(seed: int) -> bytes:
-    """Return trees in brackets, one a line."""
+    """Return trees in brackets, one per line."""
     rng = np.random.default_rng(seed)
     trees: list[str] = []
     while len(trees) < N_TREES:

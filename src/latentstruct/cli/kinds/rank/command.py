@@ -2,13 +2,12 @@
 
 import re
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from typer import Argument, Option
-
+from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
-from latentstruct.cli.options import HeldOut, TrainOptions, weight_of
+from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, print_table
 
@@ -21,27 +20,26 @@ DOCUMENT_NAME = re.compile(r"\bdocid\s*=\s*(\S+)")
 
 @dataclass(frozen=True, kw_only=True)
 class RankOptions(TrainOptions):
-    """Train on queries: a line for each document, as GRADE qid:QUERY 1:VALUE 2:VALUE …, above 0 is relevant.
+    """Train on queries, one document per line: GRADE qid:QUERY 1:VALUE 2:VALUE …; grades above 0 are relevant.
 
-    The default makes the precision of the first k documents high, beginning with a weighted classifier.
+    The default maximizes the precision of the first k documents, starting from a weighted classifier.
 
     Ctrl-C saves the best weights so far.
 
     Example: latentstruct train rank train.txt --k 5 -C 10 --valid vali.txt -o ranker
     """
 
-    data: Annotated[str, Argument(metavar="DATA", help="Documents as svmlight lines with qid; - is standard input.")]
-    model: Annotated[
-        Literal["precision", "pairwise"],
-        Option(metavar="NAME", help="precision: of the first k (latent SSVM); pairwise: all pairs (RankSVM)."),
-    ] = "precision"
-    k: Annotated[int, Option("--k", min=1, help="How many documents count.")] = 5
-    C: Annotated[float, weight_of("query")] = 1.0
+    data: str = argument("Documents as svmlight lines with qid; - is standard input.")
+    model: Literal["precision", "pairwise"] = option(
+        "precision", "precision: of the first k (latent SSVM); pairwise: all pairs (RankSVM).", metavar="NAME"
+    )
+    k: int = option(5, "Number of documents that count.", min=1)
+    C: float = weight_option(1.0, "query")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankRecord(Record):
-    """What is kept beside a ranking model: `k` of its precision, also if pairs were trained on."""
+    """The record of a ranking model: `k` of its precision, also if pairs were trained on."""
 
     k: int
     n_features: int
@@ -52,16 +50,14 @@ class RankKind(KindSpec):
     """Rankings of documents."""
 
     name = "rank"
-    summary = "Put the relevant documents of a query first."
-    latent = "which of the relevant documents are to be the first k"
+    summary = "Rank the documents of queries, relevant ones first."
+    latent = "which of the relevant documents come first"
     reads = (
-        "Svmlight lines, one for each document: grade, qid:QUERY, features such as 1:0.5, and perhaps a remark after #."
+        "Svmlight lines, one per document: grade, qid:QUERY, features such as 1:0.5, and optionally a comment after #."
     )
     example_file = "rank.txt"
     prediction_file = "predicted.tsv"
-    predicts = (
-        "Rankings: one score a line, or a table with query and document (docid = … of its remark) if FILE ends in .tsv."
-    )
+    predicts = "Rankings: one score per line, or a table with query and document (docid = …) if FILE ends in .tsv."
     judged_by = "Rankings: precision@k, NDCG@k and MAP."
     options = RankOptions
     record = RankRecord
@@ -134,16 +130,13 @@ class RankKind(KindSpec):
 
 
 def check_lists(queries: "Queries", options: RankOptions, progress: Progress) -> None:
-    """Raise if no query has more than k documents, for then there is nothing to choose."""
+    """Raise if no query has more than k documents, as there is then nothing to rank."""
     lengths, k = [len(y) for y in queries.Y], options.k
     longest, n_short = max(lengths), sum(length <= k for length in lengths)
     if longest <= k:
-        raise InputError(
-            f"--k is {k}, but no query of {options.data} has more than {longest} documents, so there is nothing to "
-            f"choose: choose a k below {longest}"
-        )
+        raise InputError("k", k, f"less than {longest}, the largest number of documents per query in {options.data}")
     if n_short:
-        progress.say(f"{n_short} of {len(lengths)} queries have {k} documents at most and cannot teach anything")
+        progress.say(f"{n_short} of {len(lengths)} queries have at most {k} documents and do not contribute")
 
 
 def compare_rankings(queries: "Queries", found: Any, k: int) -> dict[str, Any]:
@@ -154,10 +147,10 @@ def compare_rankings(queries: "Queries", found: Any, k: int) -> dict[str, Any]:
     return {"n_examples": scores.pop("n_queries"), "k": k, **scores}
 
 
-def name_document(remark: str) -> str:
-    """Return the name a document has in the remark behind its features, or else the remark on one line."""
-    named = DOCUMENT_NAME.search(remark)
-    return named[1] if named is not None else " ".join(remark.split())
+def name_document(comment: str) -> str:
+    """Return the name of a document in the comment after its features, or else the comment."""
+    named = DOCUMENT_NAME.search(comment)
+    return named[1] if named is not None else " ".join(comment.split())
 
 
 KIND = RankKind()

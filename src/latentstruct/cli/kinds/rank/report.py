@@ -1,4 +1,4 @@
-"""What a report shows of rankings: weights of features, and the first documents of queries."""
+"""Report of rankings: weights of features, and the first documents of queries."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ LONGEST_NAME = 60
 
 def weight_blocks(model: Trained) -> list[Block]:
     """Return the strongest weights."""
-    meaning = "to the right a larger value moves a document up, to the left it moves it down"
+    meaning = "features with positive weights move a document up, those with negative weights down"
     return [strongest_bars(lambda j: f"feature {j + 1}", model.estimator.coef_, meaning)]
 
 
@@ -34,7 +34,7 @@ def examples(model: Trained, queries: "Queries", source: str) -> Examples:
         source,
         [shorten(f"query {name}", LONGEST_NAME) for name in queries.ids],
         estimator.loss(queries.X, queries.Y),
-        f"share of the first {k} places lost" if latent else "share of pairs in the wrong order",
+        f"fraction of irrelevant documents among the first {k}" if latent else "fraction of pairs in the wrong order",
         [_remark(found, grades, k) for found, grades in zip(scores, queries.Y, strict=True)],
         lambda i: _draw(model, queries, i, scores[i]),
         KIND.summarize(compare_rankings(queries, scores, k)),
@@ -48,7 +48,7 @@ def _remark(scores: Any, grades: Any, k: int) -> str:
 
 
 def _draw(model: Trained, queries: "Queries", i: int, scores: Any) -> list[Block]:
-    """Return the scores in their order, the first documents, and which relevant ones training would have first."""
+    """Return the sorted scores, the first documents, and the latent choice."""
     grades, k = queries.Y[i], model.record.k
     order = np.argsort(-scores, kind="stable")
     names = [name_document(text) or f"document {j + 1}" for j, text in enumerate(queries.documents[i])]
@@ -56,15 +56,15 @@ def _draw(model: Trained, queries: "Queries", i: int, scores: Any) -> list[Block
         lambda ax: plot_ranking(scores, grades, k, ax),
         f"Bars of the scores of {min(len(order), MOST_DOCUMENTS)} documents, the highest first: "
         f"{_remark(scores, grades, k)}.",
-        "Scores, the highest first: filled bars are relevant documents, with their grades; the dashed line stands "
-        f"behind place {k}." + (f" The first {MOST_DOCUMENTS} of {len(order)}." if len(order) > MOST_DOCUMENTS else ""),
+        "Scores, the highest first: filled bars are relevant documents, with their grades; the dashed line is after "
+        f"rank {k}." + (f" The first {MOST_DOCUMENTS} of {len(order)}." if len(order) > MOST_DOCUMENTS else ""),
         height=2.3,
     )
     chosen = set()
     if model.estimator.task_.latent:
         chosen = set(model.estimator.complete(queries.X[i : i + 1], queries.Y[i : i + 1])[0].tolist())
     shown = order[: max(k, DOCUMENTS_SHOWN)].tolist()
-    columns = ("document", *(["latent choice"] if chosen else []), "place", "grade", "score")
+    columns = ("document", *(["latent choice"] if chosen else []), "rank", "grade", "score")
     rows = [
         [
             shorten(names[j], LONGEST_NAME),
@@ -80,6 +80,6 @@ def _draw(model: Trained, queries: "Queries", i: int, scores: Any) -> list[Block
     if chosen:
         lower = [names[j] for j in order[len(shown) :].tolist() if j in chosen]
         more = f" Further down: {shorten(', '.join(lower), 300)}." if lower else ""
-        told = "relevant ones before others, of these the ones with the highest scores"
-        blocks.append(Text(f"The latent choice is what training asks to come first by these weights: {told}.{more}"))
+        chosen_by = "relevant ones before others, by their scores"
+        blocks.append(Text(f"The latent choice is what training puts first with these weights: {chosen_by}.{more}"))
     return blocks

@@ -17,7 +17,7 @@ TELLING = (2.0, 1.4, 1.2, 0.0, 0.5, 0.0)
 
 
 def make_example(seed: int) -> bytes:
-    """Return svmlight lines: the grade, qid, features, and query and book in a remark."""
+    """Return svmlight lines: the grade, qid, features, and query and book in a comment."""
     rng = np.random.default_rng(seed)
     lines = []
     queries = [f"{thing} {what}" for what, things in THINGS.items() for thing in things]
@@ -29,6 +29,6 @@ def make_example(seed: int) -> bytes:
         grades[order[:5]], grades[order[:2]] = 1, 2
         for book in range(N_BOOKS):
             pairs = " ".join(f"{k}:{value:.3f}" for k, value in enumerate(values[book], 1))
-            remark = f"# docid = book{number:02d}-{book + 1:02d} query = {query}"
-            lines.append(f"{grades[book]} qid:{number} {pairs} {remark}")
+            comment = f"# docid = book{number:02d}-{book + 1:02d} query = {query}"
+            lines.append(f"{grades[book]} qid:{number} {pairs} {comment}")
     return lines_as_bytes(lines)

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from typer import Argument, Option
+from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct.cli.common import STANDARD_STREAM, check_folder
+from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, ImageOptions
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 LEGEND_FILE, OVERLAYS = "legend.tsv", "overlays"
 STALLED = "stalled"
-"""Why training ends where belief propagation is too rough to tell a better objective, as it often is on grids."""
+"""Stop reason where belief propagation is too inexact to find a better objective, which is usual on grids."""
 MAX_ITERATIONS, MAX_ENTRIES = 50, 2**12
 
 
@@ -29,66 +28,53 @@ ESTIMATORS = {"marginal": "MarginalSSVM", "latent": "LatentSSVM", "crf": "Hidden
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentOptions(ImageOptions):
-    """Train on images with label images: PNG with a palette, greys or colours, of which one may mean unknown.
+    """Train on images with label images: PNG with a palette, grays or colors, of which one may mean unknown.
 
-    Both may lie in one folder or zip archive, in its folders images and labels.
+    Both may be in one folder or zip archive, in its folders images and labels.
 
-    Patches in a grid over the image get texture words and colours as features; neighbours influence each other.
+    Patches in a grid over the image get texture words and colors as features; neighbors influence each other.
 
     Ctrl-C saves the best weights so far.
 
     Example: latentstruct train segment photos masks -o model; latentstruct predict model new -o predicted
     """
 
-    labels: Annotated[
-        str | None,
-        Argument(
-            metavar="LABELS",
-            show_default="in DATA",
-            help="The same of label images with the same names; without it, DATA has folders images and labels.",
-        ),
-    ] = None
-    model: Annotated[
-        Literal["marginal", "latent", "crf"],
-        Option(
-            metavar="NAME",
-            help="Unknown labels are summed out (marginal), guessed (latent), or the likelihood is trained (crf).",
-        ),
-    ] = "marginal"
-    unknown: Annotated[
-        str | None,
-        Option(metavar="MARK", show_default="0 or #000000", help="Label of unknown pixels; none if all count."),
-    ] = None
-    patch: Annotated[int, Option(help="Side of a patch in pixels, a multiple of 4.")] = 20
-    step: Annotated[int, Option(min=1, help="Distance of neighbouring patches, a multiple of a quarter of it.")] = 10
-    words: Annotated[int, Option(min=1, help="Texture words.")] = 500
-    names: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            show_default="names.txt among the label images, if it is there",
-            help="Names of labels: a line such as 3 tree or #ff0000 car for each.",
-        ),
-    ] = None
+    labels: str | None = argument(
+        "Folder or zip archive of label images with the same names; without it, DATA has folders images and labels.",
+        None,
+        "in DATA",
+    )
+    model: Literal["marginal", "latent", "crf"] = option(
+        "marginal", "Unknown labels are summed out (marginal, crf) or maximized over (latent).", metavar="NAME"
+    )
+    unknown: str | None = option(
+        None, "Label of unknown pixels; none if all are known.", metavar="MARK", shown="0 or #000000"
+    )
+    patch: int = option(20, "Side of a patch in pixels, a multiple of 4.")
+    step: int = option(10, "Distance of neighboring patches, a multiple of a quarter of their side.", min=1)
+    words: int = option(500, "Number of texture words.", min=1)
+    names: str | None = option(
+        None,
+        "Names of labels, one per line, as 3 tree or #ff0000 car.",
+        metavar="FILE",
+        shown="names.txt among the label images, if it exists",
+    )
 
     def features(self) -> "PatchFeatures":
         """Return the features to learn."""
         from latentstruct.features.images import PatchFeatures
 
         features = PatchFeatures(self.patch, self.step, self.words, self.seed)
-        try:
-            features.check()
-        except InputError as error:
-            raise InputError("--" + str(error).replace(": set ", ": set --")) from error
+        features.check()
         return features
 
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentRecord(Record):
-    """What is kept beside a model of images: its features and how label images are read.
+    """The record of a model of images: its features and how label images are read.
 
-    `labels` are those of label images, as `parse_label_image` numbers them, `names` what people call them; `unknown`
-    is the number of unknown pixels, −1 if all are known; `other_names` has the names of labels the model does not know.
+    `labels` are those of label images, as `parse_label_image` numbers them, `names` their names; `unknown` is the label
+    of unknown pixels, −1 if all are known; `other_names` has the names of labels the model does not know.
     """
 
     features: dict[str, Any]
@@ -99,14 +85,14 @@ class SegmentRecord(Record):
     other_names: dict[str, str] = field(default_factory=dict)
 
     @property
-    def colours(self) -> bool:
-        """Whether labels are colours."""
+    def colors(self) -> bool:
+        """Whether labels are colors."""
         from latentstruct.data.images import MAX_LABELS
 
         return self.labels[0] >= MAX_LABELS
 
     def called(self) -> dict[str, str]:
-        """Return the names of labels as people write these."""
+        """Return the names of labels."""
         from latentstruct.data.images import label_name
 
         return self.other_names | dict(zip(map(label_name, self.labels), self.names, strict=True))
@@ -117,26 +103,26 @@ class SegmentKind(KindSpec):
 
     name = "segment"
     summary = "Label the regions of images."
-    latent = "the labels of pixels that are left unknown"
+    latent = "the labels of unknown pixels"
     reads = (
-        "A folder or zip archive with the folders images and labels in it, or one of these for each; label images "
-        "are PNG with the same names, 0 is unknown; names.txt among them may say what the others are called."
+        "A folder or zip archive with the folders images and labels, or one for each; label images are PNG with the "
+        "same names, 0 is unknown; names.txt among them may have the names of labels."
     )
     example_file = "segment.zip"
     prediction_file = "predicted"
     predicts = (
         "Images: DATA is a folder, zip archive or image, FILE a folder for label images and pictures in overlays."
     )
-    judged_by = "Images: the share of pixels that are right, of each label and in all, and intersection over union."
+    judged_by = "Images: accuracy of pixels and intersection over union, overall and per label."
     options = SegmentOptions
     record = SegmentRecord
     tasks = ("Graph",)
     judged_on = frozenset({"data", "labels", "allow_unknown"})
-    evaluation_hint = "give images and label images, as latentstruct evaluate MODEL DATA LABELS, or DATA with both"
+    evaluation_hint = "Pass images as `data` and label images as `labels`, or `data` with both."
     score_facts = (
-        ("pixels", "{n_pixels} known, {accuracy:%} right"),
-        ("images", "{n_examples}, {image_accuracy:%} right in the mean (standard error {image_accuracy_se:%})"),
-        ("mean of labels", "{mean_accuracy:%} right"),
+        ("pixels", "{n_pixels} known, {accuracy:%} correct"),
+        ("images", "{n_examples}, {image_accuracy:%} correct on average (standard error {image_accuracy_se:%})"),
+        ("mean over labels", "{mean_accuracy:%} correct"),
         ("mean overlap", "{mean_iou:%} (intersection over union)"),
     )
     headline = (("accuracy", "accuracy"), ("mean overlap", "mean_iou"))
@@ -182,6 +168,10 @@ class SegmentKind(KindSpec):
         found: PatchFeatures = model.restored(PatchFeatures().restore)
         return found
 
+    def known_labels(self, estimator: Any) -> frozenset[Any]:
+        # Label images are compared with the record, which has their labels as numbers.
+        return frozenset()
+
     def read(self, model: Trained, held_out: HeldOut) -> "LabelledImages":
         from latentstruct.cli.kinds.segment.files import LabelledImages, check_held_out
 
@@ -195,7 +185,7 @@ class SegmentKind(KindSpec):
         return score_segments(model, data)
 
     def input_files(self, data: str) -> Sequence[str | Path]:
-        # What is written is a folder, which `predict` checks.
+        # The output is a folder, which `predict` checks.
         return []
 
     def predict(self, model: Trained, data: str, output: str) -> None:
@@ -207,11 +197,11 @@ class SegmentKind(KindSpec):
         from latentstruct.io.text import write_text
 
         if output == STANDARD_STREAM:
-            raise InputError("the output is - (standard output); expected a folder for label images: name it with -o")
+            raise InputError("output", output, "a folder for label images")
         require_vision()
         folder, record = Path(output), model.record
-        check_folder(folder, LEGEND_FILE, "label images go into a folder")
-        files, colours = open_images(data), label_colours(record.labels)
+        check_folder(folder, LEGEND_FILE)
+        files, colors = open_images(data), label_colours(record.labels)
         (folder / OVERLAYS).mkdir(parents=True, exist_ok=True)
         counts = dict.fromkeys(record.labels, 0)
         legend = "label\tname\tcolour\tpixels\n"
@@ -221,10 +211,10 @@ class SegmentKind(KindSpec):
             for code, count in zip(*np.unique(labels, return_counts=True), strict=True):
                 counts[int(code)] += int(count)
             write_label_image(folder / f"{name}.png", places, record.labels)
-            picture = draw_overlay(image, places, record.names, colours)
+            picture = draw_overlay(image, places, record.names, colors)
             Image.fromarray(picture).save(folder / OVERLAYS / f"{name}.png")
-        for code, shown, colour in zip(record.labels, record.names, colours, strict=True):
-            legend += f"{label_name(code)}\t{shown}\t#{bytes(colour).hex()}\t{counts[code]}\n"
+        for code, shown, color in zip(record.labels, record.names, colors, strict=True):
+            legend += f"{label_name(code)}\t{shown}\t#{bytes(color).hex()}\t{counts[code]}\n"
         write_text(folder / LEGEND_FILE, legend)
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
@@ -232,7 +222,7 @@ class SegmentKind(KindSpec):
         for one in scores["classes"]:
             shares = map(show_share, (one["accuracy"], one["iou"]))
             rows.append([one["name"], one["label"], *shares, str(one["n_true"]), str(one["n_predicted"])])
-        print_table("labels", ("name", "label", "right", "overlap", "true pixels", "predicted"), rows, n_text=2)
+        print_table("labels", ("name", "label", "accuracy", "overlap", "true pixels", "predicted"), rows, n_text=2)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         record, features, task = model.record, model.features, model.estimator.task_
@@ -254,8 +244,8 @@ class SegmentKind(KindSpec):
 
     def facts(self, result: dict[str, Any]) -> Facts:
         if "patch" not in result:
-            remark = "no step lowers the objective further, as is usual where inference is approximate"
-            return [("remark", remark)] if result["stop_reason"] == STALLED else []
+            note = "no step decreases the objective further, which is usual for approximate inference"
+            return [("note", note)] if result["stop_reason"] == STALLED else []
         size = f"{result['patch']} × {result['patch']} pixels every {result['step']}, {result['n_words']} texture words"
         return [("patches", f"{result['n_patches']}: {size}"), ("names", ", ".join(result["names"]))]
 

@@ -1,4 +1,4 @@
-"""Little landscapes with label images that leave much unlabelled."""
+"""Landscapes with label images that leave many pixels unlabeled."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from latentstruct.cli.packing import image_as_bytes, lines_as_bytes, pack
 N_IMAGES, HEIGHT, WIDTH = 10, 50, 70
 UNKNOWN, GRASS, SKY, HOUSE = range(4)
 NAMES = {GRASS: "grass", SKY: "sky", HOUSE: "house"}
-COLOURS = np.array([[0, 0, 0], [70, 130, 60], [130, 170, 220], [165, 85, 70]])
+COLORS = np.array([[0, 0, 0], [70, 130, 60], [130, 170, 220], [165, 85, 70]])
 LABELLED_WITHIN = 4
-"""Pixels along borders that have no label, as people draw regions roughly."""
+"""Unlabeled pixels along borders."""
 
 
 def make_example(seed: int) -> bytes:
@@ -38,13 +38,13 @@ def draw_scene(rng: np.random.Generator) -> Any:
 
 
 def paint(truth: Any, rng: np.random.Generator) -> Any:
-    """Return an image of a scene: colours that overlap, bricks on houses, blades in the grass."""
+    """Return an image of a scene: overlapping colors, bricks on houses, blades in the grass."""
     rows, columns = np.mgrid[: truth.shape[0], : truth.shape[1]]
     bricks = np.where((rows % 8 < 2) | ((columns + 8 * (rows // 8 % 2)) % 16 < 2), 45, 0)
     blades = np.where(columns % 4 < 2, 25, -10)
     texture = np.select([truth == HOUSE, truth == GRASS], [bricks, blades])
     light = rng.normal(0.0, 18.0) + rng.normal(0.0, 22.0, size=(*truth.shape, 3))
-    return (COLOURS[truth] + texture[..., None] + light).clip(0, 255).astype(np.uint8)
+    return (COLORS[truth] + texture[..., None] + light).clip(0, 255).astype(np.uint8)
 
 
 def forget(truth: Any, rng: np.random.Generator) -> Any:

@@ -1,17 +1,16 @@
-"""Models that find labelled spans of tokens: semi-Markov chains, which know how long spans are."""
+"""Models that find labeled spans of tokens: semi-Markov chains with weights for the lengths of spans."""
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from typer import Argument, Option
+from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct.cli.common import unknown_label
+from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import largest, strongest_transitions, strongest_weights
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.kinds.chain.files import FeatureOptions
-from latentstruct.cli.options import HeldOut, LabelOptions, weight_of
-from latentstruct.exceptions import InputError
+from latentstruct.cli.options import HeldOut, LabelOptions
+from latentstruct.exceptions import Description, FormatError
 from latentstruct.progress.display import Progress
 
 if TYPE_CHECKING:
@@ -25,33 +24,30 @@ Span = tuple[int, int, str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentsOptions(FeatureOptions, LabelOptions):
-    """Train on sentences with labelled spans: a line is {"tokens": ["Anna", "left"], "spans": [[0, 1, "PER"]]}.
+    """Train on sentences with labeled spans: a line is {"tokens": ["Anna", "left"], "spans": [[0, 1, "PER"]]}.
 
     A span is its first token, counted from 0, the token after its last one, and its label, null if that is unknown.
-    Spans do not overlap. Tokens in no span are outside of all, or, with --partial, not known to be in one.
+    Spans do not overlap. Tokens in no span are outside of all or, with --partial, possibly in an unmarked one.
 
-    In contrast to train chain, weights look at whole spans: at how long they are, and at the span before.
+    Unlike train chain, the weights depend on whole spans: on their length, and on the span before.
 
     Ctrl-C saves the best weights so far.
 
     Example: latentstruct train segments train.jsonl --valid test.jsonl -o spans
     """
 
-    data: Annotated[str, Argument(metavar="DATA", help="Sentences as JSON lines; - is standard input.")]
-    model: Annotated[
-        Literal["crf", "svm"],
-        Option(metavar="NAME", help="crf, or svm; what is unknown is summed out by the one and guessed by the other."),
-    ] = "crf"
-    C: Annotated[float, weight_of("sentence")] = 1.0
-    longest: Annotated[
-        int | None, Option(min=1, show_default="that of the data", help="Tokens of the longest span.")
-    ] = None
-    partial: Annotated[bool, Option("--partial", help="Tokens in no span may be in one that is not marked.")] = False
+    data: str = argument("Sentences as JSON lines; - is standard input.")
+    model: Literal["crf", "svm"] = option(
+        "crf", "crf sums unknown labels and spans out, svm maximizes over them.", metavar="NAME"
+    )
+    C: float = weight_option(1.0, "sentence")
+    longest: int | None = option(None, "Number of tokens of the longest span.", min=1, shown="that of the data")
+    partial: bool = option(False, "Tokens in no span may be in one that is not marked.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentsRecord(Record):
-    """What is kept beside a model of spans: its features."""
+    """The record of a model of spans: its features."""
 
     features: dict[str, Any]
     n_tokens: int
@@ -70,7 +66,7 @@ class Sentences:
         return [[(token,) for token in tokens] for tokens in self.tokens]
 
     def segments(self) -> list[list[tuple[int, int, Any]]]:
-        """Return the spans, with one segment for each token in none."""
+        """Return the spans, with one segment per token in none."""
         found = []
         for tokens, spans in zip(self.tokens, self.spans, strict=True):
             free = set(range(len(tokens))) - {t for first, stop, _ in spans for t in range(first, stop)}
@@ -79,25 +75,25 @@ class Sentences:
 
 
 class SegmentsKind(KindSpec):
-    """Labelled spans of tokens."""
+    """Labeled spans of tokens."""
 
     name = "segments"
-    summary = "Find labelled spans of tokens, with weights for how long they are."
+    summary = "Find labeled spans of tokens, with weights for their lengths."
     latent = "the labels of spans that are null, and spans that are not marked, with --partial"
-    reads = 'JSON lines, one for each sentence: {"tokens": ["Anna", "Berg", …], "spans": [[0, 2, "PER"], …]}.'
+    reads = 'JSON lines, one per sentence: {"tokens": ["Anna", "Berg", …], "spans": [[0, 2, "PER"], …]}.'
     example_file = "segments.jsonl"
     prediction_file = "predicted.jsonl"
     predicts = "Spans: JSON lines with the tokens and the spans found."
-    judged_by = "Spans: precision, recall and F1 of spans, in all and of each label."
+    judged_by = "Spans: precision, recall and F1 of spans, overall and per label."
     options = SegmentsOptions
     record = SegmentsRecord
     tasks = ("SemiMarkov",)
     judged_on = frozenset({"data", "allow_unknown"})
     score_facts = (
-        ("sentences", "{n_examples}, {example_accuracy:%} wholly right"),
+        ("sentences", "{n_examples}, {example_accuracy:%} fully correct"),
         ("spans", "{n_true}, {recall:%} found"),
     )
-    headline = (("F1", "f1"), ("wholly right", "example_accuracy"))
+    headline = (("F1", "f1"), ("fully correct", "example_accuracy"))
     main = ("f1",)
     tables = (
         ("transitions", "strongest transitions", ("from", "to", "weight")),
@@ -113,7 +109,7 @@ class SegmentsKind(KindSpec):
         progress.say(f"read {len(data.tokens)} sentences, {n_tokens} tokens, {n_spans} spans from {options.data}")
         labels = {label for spans in data.spans for *_, label in spans if label is not None}
         if not labels:
-            raise InputError(f"no span of {options.data} has a label; expected some to learn from: mark some spans")
+            raise FormatError(options.data, Description("none"), "some spans with labels")
         segments = data.spans if options.partial else data.segments()
         Y = [[(first, stop, -1 if label is None else label) for first, stop, label in one] for one in segments]
         latent = options.partial or any(label is None for spans in data.spans for *_, label in spans)
@@ -133,21 +129,17 @@ class SegmentsKind(KindSpec):
     def restore(self, model: Trained) -> "WindowFeatures":
         from latentstruct.features.windows import WindowFeatures
 
-        n_inputs = model.estimator.task_.n_inputs_
-        found: WindowFeatures = model.restored(WindowFeatures.from_state, lambda one: len(one.vocabulary_) == n_inputs)
+        found: WindowFeatures = model.restored(WindowFeatures.from_state, lambda one: len(one.vocabulary_))
         return found
-
-    def known_labels(self, estimator: Any) -> frozenset[Any]:
-        return frozenset(estimator.task_.labels_.labels)
 
     def read(self, model: Trained, held_out: HeldOut) -> Sentences:
         name = held_out.data or ""
         data = read_sentences(name, labelled=True)
         for i, spans in enumerate(data.spans, 1):
             for first, stop, label in spans:
-                where = f"{name}: the span from {first} to {stop} of sentence {i}"
+                where = f"{name}, sentence {i}, span from {first} to {stop}"
                 if label is None:
-                    raise InputError(f"{where} has no label; expected one to compare with: add it, or remove the span")
+                    raise FormatError(where, Description("none"), "a label")
                 if label not in model.labels and not held_out.allow_unknown:
                     raise unknown_label(where, label, model.labels - {OUTSIDE})
         return data
@@ -210,32 +202,33 @@ def read_sentences(name: str, labelled: bool) -> Sentences:
     def explain(raw: bytes, what: str, where: str) -> str:
         return f"{where or 'the line'}: {what}; expected tokens and spans [first, stop, label]"
 
+    def fail(got: str, expected: str) -> FormatError:
+        return FormatError(source.name, Description(got), expected, line=source.line)
+
     source, found = Source.open(name), Sentences([], [])
     for one in read_records(source, kind, "a whole sentence on each line", explain):
         tokens, spans, taken = one.tokens, one.spans, set[int]()
         if not tokens:
-            source.fail("the sentence has no tokens; expected some: remove the line")
+            raise fail("none", "tokens")
         if labelled and spans is None:
-            source.fail("the spans are missing; expected a list of them, perhaps an empty one: add it")
+            raise fail("none", "a list of spans, which may be empty")
         for first, stop, label in spans or []:
             inside = range(first, stop)
             if not 0 <= first < stop <= len(tokens) or taken.intersection(inside):
-                source.fail(
-                    f"the span from {first} to {stop} is empty, overlaps another one or leaves the {len(tokens)} "
-                    f"tokens; expected 0 ≤ first < stop ≤ {len(tokens)}: correct it"
-                )
+                bounds = f"0 ≤ first < stop ≤ {len(tokens)}"
+                raise fail(f"the span from {first} to {stop}", f"spans that do not overlap, {bounds}")
             if label == OUTSIDE:
-                source.fail(f"a span has the label {OUTSIDE!r}, which is that of no span; expected another: rename it")
+                raise fail(f"a span with the label {OUTSIDE!r}", "another label, as this one means no span")
             taken.update(inside)
         found.tokens.append(tokens)
         found.spans.append(sorted(spans or [], key=lambda span: span[0]))
     if not found.tokens:
-        raise InputError(f"{name} has no sentences; expected one on each line: add some")
+        raise FormatError(name, Description("none"), "sentences, one per line")
     return found
 
 
 def compare_spans(data: Sentences, found: list[list[Span]]) -> dict[str, Any]:
-    """Return precision, recall and F1 of spans, in all and of each label."""
+    """Return precision, recall and F1 of spans, overall and per label."""
     counts: dict[str, Counter[Any]] = {name: Counter() for name in ("n_true", "n_predicted", "n_correct")}
     n_right = 0
     for truth, guess in zip(data.spans, found, strict=True):
@@ -256,12 +249,7 @@ def compare_spans(data: Sentences, found: list[list[Span]]) -> dict[str, Any]:
 
     labels = sorted(counts["n_true"] | counts["n_predicted"])
     by_label = {label: ratios(label) for label in labels}
-    return {
-        "n_examples": len(found),
-        "example_accuracy": n_right / len(found),
-        **ratios(None),
-        "by_label": by_label,
-    }
+    return {"n_examples": len(found), "example_accuracy": n_right / len(found), **ratios(None), "by_label": by_label}
 
 
 KIND = SegmentsKind()

@@ -1,4 +1,4 @@
-"""Sentences in which names of people, places and firms are marked as spans."""
+"""Sentences in which names of people, places and companies are marked as spans."""
 
 import json
 
@@ -9,7 +9,7 @@ from latentstruct.cli.packing import lines_as_bytes
 
 
 def make_example(seed: int) -> bytes:
-    """Return JSON lines, a sentence each, with tokens and spans."""
+    """Return JSON lines, one per sentence, with tokens and spans."""
     rng = np.random.default_rng(seed)
     lines = []
     for _ in range(N_SENTENCES):

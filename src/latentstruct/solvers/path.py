@@ -1,0 +1,145 @@
+"""Minimizers of ½‖w‖² + C·R(w) for all C of an interval, with a bound of their gap at every C.
+
+Let w_k have the risk R_k at C_k, and let b_k + g_k·w ≤ R(w) for all w be the plane that bounds the minimum there. For C
+between two neighbors, C = (1 − t)C_1 + t C_2, the weights w = (1 − t)w_1 + t w_2 have, as R is convex, an objective of
+at most U = ½‖w‖² + C·[(1 − t)R_1 + t R_2]. The mean of the planes with masses (1 − t)C_1 and t C_2 bounds the minimum
+from below by L = (1 − t)C_1 b_1 + t C_2 b_2 − ½‖(1 − t)C_1 g_1 + t C_2 g_2‖². Both are quadratic in t, so that the
+largest value of U − L − tol·U is known exactly.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Result
+from latentstruct.core.types import Vector
+from latentstruct.planes.plane import Plane
+from latentstruct.planes.store import PlaneStore
+from latentstruct.solvers.bundle import PlaneBundle
+
+# Ratio of the first two values of C, and the largest ratio of neighbors.
+FIRST_RATIO, LARGEST_RATIO = 1.2, 10.0
+# Neighbors closer than this are not separated further: the solver did not reach its tolerance.
+SMALLEST_RATIO = 1.0 + 1e-4
+# Share of the tolerance that is left to the solver, and that steps are planned for.
+SOLVED, PLANNED = 0.4, 0.8
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """The minimizer at one C.
+
+    Attributes
+    ----------
+    C : float
+        The weight of the risk.
+    w : ndarray of shape (d,)
+        The weights.
+    risk : float
+        R(w).
+    bound : Plane
+        A plane below C·R whose slope and offset give the lower bound `offset` − ½‖`slope`‖².
+    result : Result
+        What the solver returned.
+    """
+
+    C: float
+    w: Vector
+    risk: float
+    bound: Plane
+    result: Result
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The values of C between two neighbors."""
+
+    low: PathPoint
+    high: PathPoint
+
+    def at(self, C: float) -> tuple[Vector, float, float]:
+        """Return the interpolated weights at C, an upper bound of their objective, and a lower bound of the minimum."""
+        t = (C - self.low.C) / (self.high.C - self.low.C)
+        return self._at(t, C)
+
+    def _at(self, t: float, C: float) -> tuple[Vector, float, float]:
+        low, high = self.low, self.high
+        w = (1.0 - t) * low.w + t * high.w
+        slope = (1.0 - t) * low.bound.slope + t * high.bound.slope
+        offset = (1.0 - t) * low.bound.offset + t * high.bound.offset
+        objective = 0.5 * float(w @ w) + C * ((1.0 - t) * low.risk + t * high.risk)
+        return w, objective, offset - 0.5 * float(slope @ slope)
+
+    def excess(self, tol: float) -> float:
+        """Return the largest U − L − tol·U over the segment, relative to U; at most 0 if all gaps are small."""
+        values, sizes = [], []
+        for t in (0.0, 0.5, 1.0):
+            _, upper, lower = self._at(t, (1.0 - t) * self.low.C + t * self.high.C)
+            values.append(upper - lower - tol * upper)
+            sizes.append(upper)
+        first, middle, last = values
+        # a t² + b t + first through the three values; its vertex, if it is a maximum inside.
+        a, b = 2.0 * (first + last - 2.0 * middle), 4.0 * middle - 3.0 * first - last
+        t = -b / (2.0 * a) if a < 0.0 else -1.0
+        peak = first + b * t / 2.0 if 0.0 < t < 1.0 else -math.inf
+        return max(peak / min(sizes), *(value / size for value, size in zip(values, sizes, strict=True)))
+
+
+def bounding_plane(objective: Objective, result: Result) -> Plane:
+    """Return the plane below Σ_i c_i (f⁺_i − f⁻_i) that bounds the minimum of a convex objective."""
+    state = result.state
+    if isinstance(state, PlaneStore):
+        plane = state.combination()
+    elif isinstance(state, PlaneBundle):
+        plane = state.combination(state.far)
+    else:
+        plane = objective.plus.total(result.w)
+    linear = objective.minus.total(result.w)
+    return Plane(plane.slope - linear.slope, plane.offset - linear.offset, below=plane.below)
+
+
+Solve = Callable[[float, "PathPoint | None", Vector | None], PathPoint]
+"""Minimizes at a C, from the state of an earlier point and initial weights."""
+
+
+def follow(solve: Solve, low: float, high: float, tol: float) -> Iterator[PathPoint]:
+    """Yield minimizers from C = `low` to `high`, so close that interpolated weights have gaps of at most `tol`.
+
+    Where the solver itself does not reach the tolerance, neighbors may be further apart than that.
+    """
+    point = last = solve(low, None, None)
+    yield point
+    previous: PathPoint | None = None
+    ratio, ahead = FIRST_RATIO, list[PathPoint]()
+    while high > point.C:
+        if not ahead:
+            C = min(high, point.C * ratio)
+            last = solve(C, last, _extrapolated(previous, point, C))
+            ahead.append(last)
+        following = ahead[-1]
+        excess, step = Segment(point, following).excess(tol), following.C / point.C
+        if excess > 0.0 and step > SMALLEST_RATIO:
+            # The segment is halved, as the points beyond it stay useful.
+            C = math.sqrt(point.C * following.C)
+            last = solve(C, last, Segment(point, following).at(C)[0])
+            ahead.append(last)
+            ratio = min(ratio, math.sqrt(step))
+            continue
+        # Between solved ends the gap grows with the square of the logarithm of the ratio.
+        grown = (excess + tol) / tol
+        ratio = min(step ** min(1.5, math.sqrt(PLANNED / max(grown, 1e-3))), LARGEST_RATIO)
+        previous, point = point, ahead.pop()
+        yield point
+
+
+def _extrapolated(previous: PathPoint | None, point: PathPoint, C: float) -> Vector:
+    """Return weights on the line through the last two minimizers."""
+    if previous is None:
+        return point.w
+    return point.w + (C - point.C) / (point.C - previous.C) * (point.w - previous.w)
+
+
+def risk_of(result: Result, C: float) -> float:
+    """Return R(w) of a result whose regularizer is ½‖w‖²."""
+    return max(0.0, (result.objective - 0.5 * float(result.w @ result.w)) / C)
