@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.formatting import show
 from latentstruct.exceptions import Description, FormatError, InputError, missing_package
 from latentstruct.io.annotated import UNREAD_SUFFIXES
 from latentstruct.io.file_sources import FileSource
-from latentstruct.io.text import BOM, FilePath, decode_line, fail, numbered_lines, path_text, show
+from latentstruct.io.text import BOM, FilePath, decode_line, fail, numbered_lines, path_text
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -210,9 +211,9 @@ def _label_names(lines: Iterable[tuple[int, bytes]], file: str) -> dict[int, str
         try:
             code = label_code(label)
         except InputError:
-            fail(file, number, f"found {show(label)}; expected a label such as 3 or #ff0000 and its name: correct it")
+            fail(file, number, label, "a label such as 3 or #ff0000 and its name")
         if not shown.strip():
-            fail(file, number, f"the label {label} has no name; expected one after it: add it")
+            fail(file, number, label, "a label such as 3 or #ff0000 and its name")
         called[code] = shown.strip()
     return called
 
