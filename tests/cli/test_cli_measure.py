@@ -9,7 +9,7 @@ from latentstruct.cli.kinds.measure.command import Wish, parse_wish
 from latentstruct.exceptions import InputError
 from latentstruct.io import read_svmlight
 from latentstruct.metrics import measure_scores
-from latentstruct.metrics.strengths import comparable_strength
+from latentstruct.metrics.strengths import suggest_C
 
 WEIGHTS = np.array([2.0, -1.0, 0.5])
 NAMES = ("error", "precision", "recall", "f1", "prbep", "rocarea", "average_precision")
@@ -262,6 +262,6 @@ def test_usual_strength(train, tmp_path):
         ("precision@k", 5, 2, 6): "k is 6; expected a whole number",
     }.items():
         with pytest.raises(InputError, match=message):
-            comparable_strength(*arguments)
+            suggest_C(*arguments)
     with pytest.raises(InputError, match="found 0 positive examples of 5"):
-        comparable_strength("f1", 5, 0)
+        suggest_C("f1", 5, 0)

@@ -81,7 +81,7 @@ def nearest_box(boxes: Any, truth: Any) -> int:
     Returns
     -------
     int
-        The first of the best; where none overlaps, the one whose centre is nearest.
+        The first of the best; where none overlaps, the one whose center is nearest.
     """
     found, true = check_boxes(boxes, "boxes"), check_boxes(truth, "truth")
     table = overlaps(found, true).max(axis=1)
@@ -106,14 +106,14 @@ def grid_boxes(
     width, height : int
         Size of the image in pixels.
     step : int, default=8
-        Least distance of neighbouring boxes of one shape in pixels.
+        Least distance of neighboring boxes of one shape in pixels.
     sizes : sequence of float
         √(width · height) of the boxes as shares of that of the image. Boxes that would be longer than the image are
         cut to its length.
     aspects : sequence of float
         Width over height of the boxes.
     limit : int, default=350
-        The most boxes. Where the grid would have more, neighbours move apart by one share of their width and height,
+        The most boxes. Where the grid would have more, neighbors move apart by one share of their width and height,
         the same for all shapes: small boxes stay dense, large ones become few. If there are more shapes than that,
         some are left out.
 
@@ -176,7 +176,7 @@ def _counts(width: int, height: int, step: int, shapes: NDArray[np.int64], limit
 
     if total(0.0) <= limit:
         return fitting(0.0)
-    # Halving finds the least share of a box's side between neighbours; at this one there is one box a shape.
+    # Halving finds the least share of a box's side between neighbors; at this one there is one box a shape.
     low, high = 0.0, float((room / shapes).max()) + 1.0
     for _ in range(40):
         middle = 0.5 * (low + high)

@@ -44,7 +44,7 @@ class Document:
     part : int
         Number of the part, where a longer text is cut into documents.
     others : OtherColumns, optional
-        The other columns of the file the document was read from. Nothing is learnt from them, and they do not count
+        The other columns of the file the document was read from. Nothing is learned from them, and they do not count
         when documents are compared; they are written again with the document.
     """
 

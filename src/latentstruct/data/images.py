@@ -26,7 +26,7 @@ __all__ = [
     "ImageFiles",
     "draw_overlay",
     "label_code",
-    "label_colours",
+    "label_colors",
     "label_name",
     "parse_image",
     "parse_label_image",
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 Pixels = NDArray[np.uint8]
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
 JPEGS = ("JPEG", "MPO")
 """A JPEG that holds further images is called so by Pillow."""
@@ -52,10 +52,10 @@ MAX_SCANS, SCAN = 100, b"\xff\xda"
 MAX_BYTES = 2**28
 """Bytes of a compressed image above which it is refused before it is read."""
 MAX_LABELS = 256
-COLOUR_NAME = re.compile(r"#[0-9a-f]{6}")
+COLOR_NAME = re.compile(r"#[0-9a-f]{6}")
 BUFFER = re.compile(r" *<_io\.BytesIO[^>]*>")
 
-PALETTE: tuple[Colour, ...] = (
+PALETTE: tuple[Color, ...] = (
     (42, 157, 63),
     (36, 100, 196),
     (232, 163, 23),
@@ -67,7 +67,7 @@ PALETTE: tuple[Colour, ...] = (
     (170, 200, 40),
     (95, 105, 118),
 )
-UNKNOWN_COLOUR: Colour = (0, 0, 0)
+UNKNOWN_COLOR: Color = (0, 0, 0)
 
 
 def require_vision() -> None:
@@ -120,7 +120,7 @@ def parse_image(raw: bytes, name: str = "the image") -> Pixels:
     Returns
     -------
     uint8 array of shape (height, width, 3)
-        Red, green and blue; transparency is dropped, greys are repeated, 16 bits are scaled to 8.
+        Red, green and blue; transparency is dropped, grays are repeated, 16 bits are scaled to 8.
     """
     image, _ = _decode(raw, name)
     if image.mode.startswith("I"):
@@ -128,23 +128,23 @@ def parse_image(raw: bytes, name: str = "the image") -> Pixels:
     return np.array(image.convert("RGB"), dtype=np.uint8)
 
 
-def parse_label_image(raw: bytes, name: str = "the label image", colours: bool | None = None) -> NDArray[np.int64]:
+def parse_label_image(raw: bytes, name: str = "the label image", colors: bool | None = None) -> NDArray[np.int64]:
     """Decode an image whose pixels are labels.
 
     Parameters
     ----------
     raw : bytes
-        The contents of a PNG, BMP or PPM file: with a palette or grey, whose numbers are the labels, or with colours,
+        The contents of a PNG, BMP or PPM file: with a palette or gray, whose numbers are the labels, or with colors,
         each of which is a label.
     name : str
         The file, for messages.
-    colours : bool, optional
-        Whether labels are colours; a palette is then looked up. By default the file decides.
+    colors : bool, optional
+        Whether labels are colors; a palette is then looked up. By default the file decides.
 
     Returns
     -------
     int64 array of shape (height, width)
-        Numbers from 0 to 255, or 256 + 65536 red + 256 green + blue for colours; `label_name` names them.
+        Numbers from 0 to 255, or 256 + 65536 red + 256 green + blue for colors; `label_name` names them.
     """
     image, kind = _decode(raw, name)
     if kind in JPEGS:
@@ -152,11 +152,11 @@ def parse_label_image(raw: bytes, name: str = "the label image", colours: bool |
     numbered = image.mode in ("1", "L", "P")
     if not numbered and image.mode not in ("RGB", "RGBA", "PA"):
         raise FormatError(name, Description(f"pixels of type {image.mode!r}"), "a palette, 8-bit grays or RGB")
-    if colours is False and not numbered:
+    if colors is False and not numbered:
         raise FormatError(name, Description("colors"), "a palette or grays, as in the other label images")
-    if colours and image.mode in ("1", "L"):
+    if colors and image.mode in ("1", "L"):
         raise FormatError(name, Description("grays"), "colors, as in the other label images")
-    if numbered and not colours:
+    if numbered and not colors:
         return np.array(image).astype(np.int64)
     rgb = np.array(image.convert("RGB")).astype(np.int64)
     found: NDArray[np.int64] = MAX_LABELS + rgb[..., 0] * 65536 + rgb[..., 1] * 256 + rgb[..., 2]
@@ -164,14 +164,14 @@ def parse_label_image(raw: bytes, name: str = "the label image", colours: bool |
 
 
 def label_name(code: int) -> str:
-    """Return a label as people write it: a number, or a colour such as #ff8000."""
+    """Return a label as people write it: a number, or a color such as #ff8000."""
     return str(code) if code < MAX_LABELS else f"#{code - MAX_LABELS:06x}"
 
 
 def label_code(name: str) -> int:
     """Return the number in a label image of a label as people write it."""
     text = name.strip().lower()
-    if COLOUR_NAME.fullmatch(text):
+    if COLOR_NAME.fullmatch(text):
         return MAX_LABELS + int(text[1:], 16)
     if re.fullmatch(r"[0-9]{1,3}", text, re.ASCII) and int(text) < MAX_LABELS:
         return int(text)
@@ -217,23 +217,23 @@ def _label_names(lines: Iterable[tuple[int, bytes]], file: str) -> dict[int, str
     return called
 
 
-def label_colours(codes: Sequence[int]) -> list[Colour]:
-    """Return the colours that labels are shown in: their own, or those of a fixed palette in the order given."""
+def label_colors(codes: Sequence[int]) -> list[Color]:
+    """Return the colors that labels are shown in: their own, or those of a fixed palette in the order given."""
     return [
         _unpack(code) if code >= MAX_LABELS else _vary(PALETTE[k % len(PALETTE)], k // len(PALETTE))
         for k, code in enumerate(codes)
     ]
 
 
-def _unpack(code: int) -> Colour:
+def _unpack(code: int) -> Color:
     rgb = code - MAX_LABELS
     return rgb >> 16, rgb >> 8 & 255, rgb & 255
 
 
-def _vary(colour: Colour, turn: int) -> Colour:
-    """Return a colour nearer to white with each turn through the palette."""
+def _vary(color: Color, turn: int) -> Color:
+    """Return a color nearer to white with each turn through the palette."""
     share = 1.0 - 0.8**turn
-    red, green, blue = (round(value + share * (255 - value)) for value in colour)
+    red, green, blue = (round(value + share * (255 - value)) for value in color)
     return red, green, blue
 
 
@@ -325,14 +325,14 @@ class ImageFiles:
         """Return an image as uint8 array of shape (height, width, 3)."""
         return parse_image(self.raw(name), self.file(name))
 
-    def labels(self, name: str, colours: bool | None = None) -> NDArray[np.int64]:
+    def labels(self, name: str, colors: bool | None = None) -> NDArray[np.int64]:
         """Return a label image as `parse_label_image` does."""
-        return parse_label_image(self.raw(name), self.file(name), colours)
+        return parse_label_image(self.raw(name), self.file(name), colors)
 
     def palette_place(self, name: str, code: int) -> int | None:
-        """Return the number that stands for a colour in the palette of an image, −1 if none, None without a palette.
+        """Return the number that stands for a color in the palette of an image, −1 if none, None without a palette.
 
-        `code` is the colour as `label_code` numbers it. Of several numbers it is one that occurs, if any does.
+        `code` is the color as `label_code` numbers it. Of several numbers it is one that occurs, if any does.
         """
         image, _ = _decode(self.raw(name), self.file(name))
         if image.mode != "P":
@@ -353,7 +353,7 @@ def write_label_image(path: FilePath, labels: Any, codes: Sequence[int]) -> None
     labels : int array of shape (height, width)
         The position in `codes` of the label of each pixel.
     codes : sequence of int
-        The labels as `parse_label_image` numbers them. Numbers below 256 become the numbers of the file; colours
+        The labels as `parse_label_image` numbers them. Numbers below 256 become the numbers of the file; colors
         become its palette.
     """
     require_vision()
@@ -362,14 +362,14 @@ def write_label_image(path: FilePath, labels: Any, codes: Sequence[int]) -> None
     values = np.asarray(codes, dtype=np.int64)
     table = np.zeros((MAX_LABELS, 3), dtype=np.uint8)
     places = np.arange(len(values)) if (values >= MAX_LABELS).all() else values
-    table[places] = label_colours(codes)
+    table[places] = label_colors(codes)
     image = Image.fromarray(places[np.asarray(labels)].astype(np.uint8))
     image.putpalette(table.tobytes())
     image.save(path_text(path), format="PNG", optimize=True)
 
 
 def draw_overlay(
-    image: Any, labels: Any, names: Sequence[str], colours: Sequence[Colour], opacity: float = 0.5
+    image: Any, labels: Any, names: Sequence[str], colors: Sequence[Color], opacity: float = 0.5
 ) -> Pixels:
     """Draw labels over an image, with a legend of those that occur below.
 
@@ -379,10 +379,10 @@ def draw_overlay(
         The image.
     labels : int array of shape (height, width)
         The number of the label of each pixel, −1 for none.
-    names, colours : sequences
-        Names and colours of the labels.
+    names, colors : sequences
+        Names and colors of the labels.
     opacity : float, default=0.5
-        Weight of the colours against the image.
+        Weight of the colors against the image.
 
     Returns
     -------
@@ -391,7 +391,7 @@ def draw_overlay(
     """
     places = np.asarray(labels)
     known = places >= 0
-    table = np.asarray(colours, dtype=np.float64).reshape(-1, 3)
+    table = np.asarray(colors, dtype=np.float64).reshape(-1, 3)
     picture = np.asarray(image, dtype=np.float64).copy()
     picture[known] = (1.0 - opacity) * picture[known] + opacity * table[places[known]]
     border = np.zeros(places.shape, dtype=bool)
@@ -399,11 +399,11 @@ def draw_overlay(
     border[:, 1:] |= places[:, 1:] != places[:, :-1]
     picture[border] = 255.0
     found = np.unique(places[known])
-    legend = _draw_legend(places.shape[1], [names[k] for k in found], [colours[k] for k in found])
+    legend = _draw_legend(places.shape[1], [names[k] for k in found], [colors[k] for k in found])
     return np.vstack([picture.round().astype(np.uint8), legend])
 
 
-def _draw_legend(width: int, names: Sequence[str], colours: Sequence[Colour]) -> Pixels:
+def _draw_legend(width: int, names: Sequence[str], colors: Sequence[Color]) -> Pixels:
     """Draw swatches with names, in as many lines as the width needs."""
     require_vision()
     from PIL import Image, ImageDraw, ImageFont
@@ -419,7 +419,7 @@ def _draw_legend(width: int, names: Sequence[str], colours: Sequence[Colour]) ->
         x += needed
     image = Image.new("RGB", (width, y + line), (255, 255, 255))
     pen = ImageDraw.Draw(image)
-    for name, colour, (left, top) in zip(names, colours, places, strict=True):
-        pen.rectangle((left, top + margin, left + swatch, top + margin + swatch), fill=colour, outline=(60, 60, 60))
+    for name, color, (left, top) in zip(names, colors, places, strict=True):
+        pen.rectangle((left, top + margin, left + swatch, top + margin + swatch), fill=color, outline=(60, 60, 60))
         pen.text((left + swatch + 4, top + margin - 1), name, fill=(30, 30, 30), font=font)
     return np.array(image)

@@ -161,7 +161,7 @@ def plain_label(label: str) -> str:
 
 
 def is_artificial(label: str) -> bool:
-    """Return whether a label was made by `binarise`."""
+    """Return whether a label was made by `binarize`."""
     return SEPARATOR in label
 
 
@@ -196,12 +196,12 @@ def _binary_node(label: str, children: tuple[Tree, ...], markov: int | None) -> 
     return (Tree(label, (children[0], node)),)
 
 
-def binarise(tree: Tree, markov: int | None = None) -> Tree:
+def binarize(tree: Tree, markov: int | None = None) -> Tree:
     """Return the tree with at most two children a node, by artificial nodes from left to right.
 
     A node A over B₁ … B_m with m > 2 becomes A over B₁ and an artificial node that stands for the rest, which is over
     B₂ and the next rest, and so on. The artificial label tells A and the children that came before, all of them or the
-    last `markov` of them. It holds spaces, as no label of a treebank does, so that `debinarise` is the exact inverse.
+    last `markov` of them. It holds spaces, as no label of a treebank does, so that `debinarize` is the exact inverse.
 
     Parameters
     ----------
@@ -214,17 +214,17 @@ def binarise(tree: Tree, markov: int | None = None) -> Tree:
     Examples
     --------
     >>> tree = Tree("S", (Tree("a", ("x",)), Tree("b", ("y",)), Tree("c", ("z",))))
-    >>> binarise(tree, markov=1).children[1].label
+    >>> binarize(tree, markov=1).children[1].label
     'S a …'
-    >>> debinarise(binarise(tree)) == tree
+    >>> debinarize(binarize(tree)) == tree
     True
     """
     (integer(0) | None).check(markov, "markov")
     return _rebuilt(tree, lambda label, children: _binary_node(label, children, markov))
 
 
-def debinarise(tree: Tree) -> Tree:
-    """Undo `binarise`: artificial nodes give way to their children."""
+def debinarize(tree: Tree) -> Tree:
+    """Undo `binarize`: artificial nodes give way to their children."""
     return _rebuilt(tree, lambda label, children: children if is_artificial(label) else (Tree(label, children),))
 
 

@@ -197,7 +197,7 @@ def load_msrc(paths: list[Path]) -> Msrc:
             )
 
     def read_labels(name: str) -> NDArray[np.int64]:
-        found = labels.labels(name, colours=False)
+        found = labels.labels(name, colors=False)
         if found.max() >= len(classes):
             expected = f"at most {len(classes) - 1}, the last of the classes"
             raise FormatError(

@@ -66,7 +66,7 @@ def precision_at_k(y: Any, scores: Any, k: int) -> float:
 
 
 def ndcg_at_k(y: Any, scores: Any, k: int) -> float:
-    """Return the normalised discounted cumulative gain of the first k: DCG / the best possible DCG.
+    """Return the normalized discounted cumulative gain of the first k: DCG / the best possible DCG.
 
     DCG = Σ_{r ≤ k} (2^{grade of the r-th} − 1) / log₂(1 + r).
 

@@ -3,13 +3,13 @@
 from latentstruct.core.validation import integer, options
 from latentstruct.tasks.measure.task import MEASURES
 
-__all__ = ["comparable_strength"]
+__all__ = ["suggest_C"]
 
 
-def comparable_strength(loss: str, n_examples: int, n_positive: int, k: int | None = None) -> float:
+def suggest_C(loss: str, n_examples: int, n_positive: int, k: int | None = None) -> float:
     """Return the C of `Measure` that weighs a mistake as a conventional SVM with C = 1 does.
 
-    A conventional SVM minimises ½‖u‖² + Σ_i hinge(y_i u·x_i). Where a wrong label costs about δ of the measure and
+    A conventional SVM minimizes ½‖u‖² + Σ_i hinge(y_i u·x_i). Where a wrong label costs about δ of the measure and
     moves the mean features by 1/n, the margin of the measure is nδ times that of the hinge: with w = nδ u,
     ½‖w‖² + C·δ Σ_i hinge is n²δ² (½‖u‖² + C/(n²δ) Σ_i hinge), so that C = n²δ compares with 1. Measures of the order
     of pairs have features of pairs, each with the same weight as in the loss; a positive example then weighs C/n₊.

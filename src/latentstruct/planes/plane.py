@@ -100,7 +100,7 @@ class Plane:
         b.
     entropy : float
         The part of the offset that comes from soft pooling of outputs and latents (ε_y H(y) + ε_h H(h | y)); 0 where
-        both are maximised. Without it the plane supports the function that maximises both, because a mean of hard
+        both are maximized. Without it the plane supports the function that maximizes both, because a mean of hard
         planes remains.
     exact : bool
         Whether the plane is tight: its height at w is the value of the function. False after approximate inference.

@@ -35,7 +35,7 @@ class PlaneTree:
         self._group: Plane | None = None
         self._in_group = 0
         self._nodes: list[tuple[int, Plane]] = []
-        """Sums that wait for their neighbours to the right, with their heights in the tree, which fall."""
+        """Sums that wait for their neighbors to the right, with their heights in the tree, which fall."""
 
     def add(self, plane: Plane) -> None:
         """Add the next plane."""

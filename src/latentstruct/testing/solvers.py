@@ -23,7 +23,7 @@ REASONS = ("converged", "max_rounds", "max_seconds", "stalled", "interrupted", "
 def check_solver(solver: Solver, *, objective: Objective | None = None, seed: int = 0) -> None:
     """Check that a solver keeps the contract of `latentstruct.core.protocols.Solver`.
 
-    Small random problems are minimised: multiclass and chain hinges, a multiclass CRF, and hard and soft
+    Small random problems are minimized: multiclass and chain hinges, a multiclass CRF, and hard and soft
     latent candidates, as far as they have what the solver says it `needs`. Objectives that lack a need must
     be refused with `InputError`; a solver may refuse others too, but not all.
 
