@@ -1,4 +1,4 @@
-"""Images and label images: reading them safely, and writing predictions with overlays to look at.
+"""Images and label images: safe reading, and writing predictions and overlays.
 
 Pillow is loaded when the first image is read or written.
 """
@@ -40,17 +40,17 @@ Pixels = NDArray[np.uint8]
 Color = tuple[int, int, int]
 
 JPEGS = ("JPEG", "MPO")
-"""A JPEG that holds further images is called so by Pillow."""
+"""Pillow's name for a JPEG that contains further images."""
 FORMATS = ("PNG", "JPEG", "BMP", "PPM")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm")
 MAX_PIXELS = 50_000_000
-"""Pixels above which an image is refused before it is decoded."""
+"""Maximum number of pixels, checked before decoding."""
 MAX_SIDE = 65_535
-"""Pixels of a side: those that the formats with headers of 16 bits can have."""
+"""Maximum pixels of a side: that of formats with 16-bit headers."""
 MAX_SCANS, SCAN = 100, b"\xff\xda"
-"""Scans of a progressive JPEG, each of which takes as long as the whole image, and what each begins with."""
+"""Maximum scans of a progressive JPEG, each as slow as the whole image, and their marker."""
 MAX_BYTES = 2**28
-"""Bytes of a compressed image above which it is refused before it is read."""
+"""Maximum bytes of a compressed image, checked before reading."""
 MAX_LABELS = 256
 COLOR_NAME = re.compile(r"#[0-9a-f]{6}")
 BUFFER = re.compile(r" *<_io\.BytesIO[^>]*>")
@@ -78,13 +78,13 @@ def require_vision() -> None:
 
 
 def _decode(raw: bytes, name: str) -> "tuple[PillowImage, str | None]":
-    """Return a decoded image and its format, the header checked before its pixels are unpacked."""
+    """Return a decoded image and its format, checking the header before its pixels are decoded."""
     require_vision()
     from PIL import Image, ImageOps
 
     try:
         with warnings.catch_warnings():
-            # Pillow warns of a bomb below our limit and of odd metadata, which is not looked at.
+            # Pillow warns of decompression bombs below our limit and of odd metadata, which is not used.
             warnings.simplefilter("ignore")
             image = Image.open(io.BytesIO(raw), formats=FORMATS)
             width, height = image.size
@@ -96,8 +96,8 @@ def _decode(raw: bytes, name: str) -> "tuple[PillowImage, str | None]":
     except Image.DecompressionBombError as error:
         raise FormatError(name, Description(str(error)), f"an image of at most {MAX_PIXELS} pixels") from error
     except Exception as error:
-        # A damaged image fails in as many ways as its format has parts.
-        # Pillow names the buffer it was given, which nobody else knows.
+        # Decoders raise many types of errors for damaged images.
+        # Pillow names the buffer, which means nothing to users.
         got = Description(f"{type(error).__name__}: {show(BUFFER.sub('', str(error)), 120)}")
         expected = f"a complete {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image"
         raise FormatError(name, got, expected) from error
@@ -115,7 +115,7 @@ def parse_image(raw: bytes, name: str = "the image") -> Pixels:
     raw : bytes
         The contents of a PNG, JPEG, BMP or PPM file.
     name : str
-        The file, for messages.
+        File name for error messages.
 
     Returns
     -------
@@ -134,17 +134,17 @@ def parse_label_image(raw: bytes, name: str = "the label image", colors: bool | 
     Parameters
     ----------
     raw : bytes
-        The contents of a PNG, BMP or PPM file: with a palette or gray, whose numbers are the labels, or with colors,
-        each of which is a label.
+        The contents of a PNG, BMP or PPM file: with a palette or gray values as labels, or with colors
+        as labels.
     name : str
-        The file, for messages.
+        File name for error messages.
     colors : bool, optional
-        Whether labels are colors; a palette is then looked up. By default the file decides.
+        Whether labels are colors; a palette is then applied. By default the file determines it.
 
     Returns
     -------
     int64 array of shape (height, width)
-        Numbers from 0 to 255, or 256 + 65536 red + 256 green + blue for colors; `label_name` names them.
+        Numbers from 0 to 255, or 256 + 65536 red + 256 green + blue for colors; see `label_name`.
     """
     image, kind = _decode(raw, name)
     if kind in JPEGS:
@@ -164,12 +164,12 @@ def parse_label_image(raw: bytes, name: str = "the label image", colors: bool | 
 
 
 def label_name(code: int) -> str:
-    """Return a label as people write it: a number, or a color such as #ff8000."""
+    """Return the text of a label: a number, or a color such as #ff8000."""
     return str(code) if code < MAX_LABELS else f"#{code - MAX_LABELS:06x}"
 
 
 def label_code(name: str) -> int:
-    """Return the number in a label image of a label as people write it."""
+    """Return the code in a label image of the text of a label."""
     text = name.strip().lower()
     if COLOR_NAME.fullmatch(text):
         return MAX_LABELS + int(text[1:], 16)
@@ -179,24 +179,24 @@ def label_code(name: str) -> int:
 
 
 def read_label_names(path: FilePath) -> dict[int, str]:
-    """Read what people call the labels.
+    """Read the names of labels.
 
     Parameters
     ----------
     path : path
-        A text file with a line such as ``3 tree`` or ``#ff0000 car`` for each label; empty lines are skipped.
+        A text file with a line such as ``3 tree`` or ``#ff0000 car`` per label; empty lines are skipped.
 
     Returns
     -------
     dict of int to str
-        The names by the numbers that `parse_label_image` gives the labels.
+        Names by the codes of `parse_label_image`.
     """
     file = path_text(path)
     return _label_names(numbered_lines(file), file)
 
 
 def parse_label_names(raw: bytes, file: str) -> dict[int, str]:
-    """Read such names from the contents of a file, which messages call `file`."""
+    """Read names from the contents of a file; `file` is its name in error messages."""
     return _label_names(enumerate(io.BytesIO(raw.removeprefix(BOM)), 1), file)
 
 
@@ -218,7 +218,7 @@ def _label_names(lines: Iterable[tuple[int, bytes]], file: str) -> dict[int, str
 
 
 def label_colors(codes: Sequence[int]) -> list[Color]:
-    """Return the colors that labels are shown in: their own, or those of a fixed palette in the order given."""
+    """Return the display colors of labels: their own, or those of a fixed palette in the given order."""
     return [
         _unpack(code) if code >= MAX_LABELS else _vary(PALETTE[k % len(PALETTE)], k // len(PALETTE))
         for k, code in enumerate(codes)
@@ -231,16 +231,16 @@ def _unpack(code: int) -> Color:
 
 
 def _vary(color: Color, turn: int) -> Color:
-    """Return a color nearer to white with each turn through the palette."""
+    """Return a color that is lighter after each cycle through the palette."""
     share = 1.0 - 0.8**turn
     red, green, blue = (round(value + share * (255 - value)) for value in color)
     return red, green, blue
 
 
 class ImageFiles:
-    """The images of a folder or of a zip archive, or a single one, read when they are asked for.
+    """The images of a folder or of a zip archive, or a single one, read on access.
 
-    Folders within the folder are not looked into; within an archive all are.
+    Subfolders of a folder are ignored; those of an archive are included.
 
     Parameters
     ----------
@@ -250,11 +250,11 @@ class ImageFiles:
     Attributes
     ----------
     path : Path
-        What messages call it.
+        Path for error messages.
     names : list of str
         The names of the images without their extensions, sorted.
     unread : dict of str to str
-        Names and files of other images, of types that are not read.
+        Names and files of other images, of unsupported types.
     """
 
     def __init__(self, path: FilePath | FileSource) -> None:
@@ -272,7 +272,7 @@ class ImageFiles:
                 got = Description(f"{self._members[base.stem]} and {member}")
                 raise FormatError(self.path, got, "one image per name")
             self._members[base.stem] = member
-        # The same image may lie there once more as one that is read.
+        # The same image may also exist in a supported type.
         self.unread = {name: member for name, member in self.unread.items() if name not in self._members}
         self.names = sorted(self._members)
         if not self.names:
@@ -289,9 +289,9 @@ class ImageFiles:
         return FormatError(self.path, Description("no images"), f"files that end in {', '.join(SUFFIXES)}", hint)
 
     def why_unread(self, name: str) -> str:
-        """Return what is wrong with an image of a type that is not read."""
+        """Return the message for an image of an unsupported type."""
         return (
-            f"{self._source.shown(self.unread[name])} is not of a type that is read "
+            f"{self._source.shown(self.unread[name])} has an unsupported type, not one of "
             f"({', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]})"
         )
 
@@ -305,7 +305,7 @@ class ImageFiles:
         return iter(self.names)
 
     def file(self, name: str) -> str:
-        """Return the file of an image as messages show it."""
+        """Return the file of an image for error messages."""
         return self._source.shown(self._members[name])
 
     def member(self, name: str) -> str:
@@ -313,7 +313,7 @@ class ImageFiles:
         return self._members[name]
 
     def beside(self, file: str, limit: int) -> tuple[str, bytes] | None:
-        """Return a file that lies among the images, as messages show it, and its contents; None if there is none."""
+        """Return the path and contents of another file in the folder; None if it does not exist."""
         member = self._source.find(file)
         return None if member is None else (self._source.shown(member), self._source.read(member, limit))
 
@@ -330,9 +330,9 @@ class ImageFiles:
         return parse_label_image(self.raw(name), self.file(name), colors)
 
     def palette_place(self, name: str, code: int) -> int | None:
-        """Return the number that stands for a color in the palette of an image, −1 if none, None without a palette.
+        """Return the index of a color in the palette of an image, −1 if none, None without a palette.
 
-        `code` is the color as `label_code` numbers it. Of several numbers it is one that occurs, if any does.
+        `code` is that of `label_code`. Of several indices one that occurs is preferred.
         """
         image, _ = _decode(self.raw(name), self.file(name))
         if image.mode != "P":
@@ -344,7 +344,7 @@ class ImageFiles:
 
 
 def write_label_image(path: FilePath, labels: Any, codes: Sequence[int]) -> None:
-    """Write a label image as PNG with a palette, which `parse_label_image` reads back.
+    """Write a label image as PNG with a palette; `parse_label_image` is the inverse.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def write_label_image(path: FilePath, labels: Any, codes: Sequence[int]) -> None
     labels : int array of shape (height, width)
         The position in `codes` of the label of each pixel.
     codes : sequence of int
-        The labels as `parse_label_image` numbers them. Numbers below 256 become the numbers of the file; colors
+        Labels as codes of `parse_label_image`. Codes below 256 become the numbers of the file; colors
         become its palette.
     """
     require_vision()
@@ -371,18 +371,18 @@ def write_label_image(path: FilePath, labels: Any, codes: Sequence[int]) -> None
 def draw_overlay(
     image: Any, labels: Any, names: Sequence[str], colors: Sequence[Color], opacity: float = 0.5
 ) -> Pixels:
-    """Draw labels over an image, with a legend of those that occur below.
+    """Draw labels over an image, with a legend below.
 
     Parameters
     ----------
     image : uint8 array of shape (height, width, 3)
         The image.
     labels : int array of shape (height, width)
-        The number of the label of each pixel, −1 for none.
+        Index of the label of each pixel, −1 for none.
     names, colors : sequences
         Names and colors of the labels.
     opacity : float, default=0.5
-        Weight of the colors against the image.
+        Weight of the colors relative to the image.
 
     Returns
     -------
@@ -404,7 +404,7 @@ def draw_overlay(
 
 
 def _draw_legend(width: int, names: Sequence[str], colors: Sequence[Color]) -> Pixels:
-    """Draw swatches with names, in as many lines as the width needs."""
+    """Draw swatches with names, in as many lines as needed."""
     require_vision()
     from PIL import Image, ImageDraw, ImageFont
 

@@ -17,7 +17,7 @@ from latentstruct.exceptions import Description, InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination, Layout, as_flags, selected_graphs, check_temperature
 from latentstruct.inference.structure import Beliefs, FactorGraphs
-from latentstruct.inference.wiring import Selection, Wiring
+from latentstruct.inference.wiring import Selected, Wiring
 
 Flags = NDArray[np.bool_]
 Counting = Literal["bethe", "trees", "auto"]
@@ -61,7 +61,7 @@ class Propagated(Beliefs):
 class _Task:
     """Potentials and messages of the selected graphs; factors of one variable are folded into `folded`."""
 
-    selected: Selection
+    selected: Selected
     unary: Vector
     tables: Vector
     folded: Vector
@@ -203,7 +203,9 @@ class Propagation:
         layout = Layout.of(self.structure, graphs)
         unary, tables = layout.check_unary(unary), layout.check_tables(tables)
         lengths = self.message_at[graphs + 1] - self.message_at[graphs]
-        selected = Selection(graphs, layout.unary_at, layout.tables_at, offsets_from_lengths(lengths), layout.variables_at)
+        selected = Selected(
+            graphs, layout.unary_at, layout.tables_at, offsets_from_lengths(lengths), layout.variables_at
+        )
         begin = np.zeros(int(selected.messages_at[-1]))
         if messages is not None:
             given = np.asarray(messages, dtype=np.float64)

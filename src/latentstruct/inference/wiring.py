@@ -36,7 +36,7 @@ class Wiring(NamedTuple):
     shares: Vector
 
 
-class Selection(NamedTuple):
+class Selected(NamedTuple):
     """The selected graphs and the starts of their compact entries, each array but `graphs` of shape (k + 1,)."""
 
     graphs: Indices
