@@ -27,8 +27,8 @@ def _resolve(app: Any, env: Any, node: Any, content: nodes.Element) -> nodes.Ele
 
 
 def _skip(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what scikit-learn adds, and the fields of tuples, which their class describes."""
-    if INHERITED.fullmatch(name) or type(member).__name__ == "_tuplegetter":
+    """Skip methods of scikit-learn, fields of tuples, which their class describes, and types of saved states."""
+    if INHERITED.fullmatch(name) or type(member).__name__ == "_tuplegetter" or name == "state_type":
         return True
     return None
 
