@@ -22,8 +22,8 @@ FULL_FROM = 0.8
 # Number of weights that fit into a cache.
 IN_CACHE = 2**19
 Compressed = tuple[Indices, NDArray[np.int32], NDArray[np.float64]]
-# Values between 1 / ORDINARY and ORDINARY are not changed by `rescaled`.
-ORDINARY = 1e8
+# Values between 1 / UNSCALED and UNSCALED are not changed by `rescaled`.
+UNSCALED = 1e8
 
 
 def is_finite_number(value: Any) -> bool:
@@ -91,7 +91,7 @@ def compress(matrix: Any) -> Compressed:
 def rescaled(matrix: Any) -> Any:
     """Return rows rescaled to ordinary size, for models that do not depend on scale but fail with values of 1e150."""
     largest = float(abs(matrix).max()) if matrix.shape[0] and matrix.shape[1] else 0.0
-    return matrix if largest == 0 or 1.0 / ORDINARY <= largest <= ORDINARY else matrix / largest
+    return matrix if largest == 0 or 1.0 / UNSCALED <= largest <= UNSCALED else matrix / largest
 
 
 def share_of_nonzeros(matrix: NDArray[np.float64]) -> float:
