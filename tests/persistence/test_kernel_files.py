@@ -128,7 +128,7 @@ def test_a_callback_must_be_a_function(cuts):
 
 def test_bad_inputs_are_refused():
     model = KernelStructuralSVM(Multiclass()).fit(X, Y)
-    with pytest.raises(InputError, match="X has 3 features but the model has 2"):
+    with pytest.raises(InputError, match="`X` must be rows with 2 features, as in training"):
         model.predict(np.ones((4, 3)))
     with pytest.raises(InputError, match="not finite at row 1, column 0"):
         model.predict([[0.0, 1.0], [np.nan, 1.0]])
@@ -166,7 +166,7 @@ def test_bad_inputs_are_refused():
         (np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]), "positive semidefinite"),
         (np.diag([1.0, -1.0, 1.0]), "positive semidefinite"),
         (np.triu(np.ones((3, 3))), r"symmetric kernel matrix, got 1 at \[0, 1\] and 0 at \[1, 0\]"),
-        (np.eye(3) + np.diag([np.nan, 0, 0]), "not finite at row 0, column 0"),
+        (np.eye(3) + np.diag([np.nan, 0, 0]), "`X` must be finite, got nan at row 0, column 0"),
     ],
 )
 def test_matrices_that_are_no_kernel_are_refused(gram, message, cuts):

@@ -289,7 +289,7 @@ def test_bad_predictions():
         task.prepare([DetectionInput(np.zeros((0, 4)), np.ones((0, 2)))])
     with pytest.raises(InputError, match="`Y` must be a sequence of 6 outputs, got 5 outputs"):
         task.prepare(X, Y[:-1])
-    with pytest.raises(InputError, match="the latent of example 0 is 99"):
+    with pytest.raises(InputError, match=r"`latents\[0\]` must be a state from 0 to 4, got 99"):
         task.completion_planes(batch, [99] * 6)
     with pytest.raises(InputError, match="1 latents are given; expected 6, one for each image"):
         chosen_boxes(X, [0])

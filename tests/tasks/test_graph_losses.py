@@ -258,7 +258,7 @@ def test_latent_loss_wants_labels_and_whole_assignments():
         task.latent_losses(batch, [["a", 1]], [[-1, -1]], [["b", 0]])
     with pytest.raises(InputError, match=r"`H_true\[0\]\[1\]` must be a state from 0 to 1 for a hidden node"):
         task.latent_losses(batch, [["a", 2]], [["a", -1]], [["b", 0]])
-    with pytest.raises(InputError, match=r"latents\[0\] has 5 at node 1"):
+    with pytest.raises(InputError, match=r"`latents\[0\]\[1\]` must be a state from 0 to 1 for a hidden node"):
         task.point_distribution(batch, [["a", 5]])
     with pytest.raises(InputError, match="0 latents are given; expected 1, one for each example"):
         task.latent_losses(batch, [], [["a", -1]], [["b", 0]])

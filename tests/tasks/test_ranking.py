@@ -547,7 +547,7 @@ def test_queries_survive_the_way_through_a_file(tmp_path_factory, data):
 def test_scores_of_all_documents_together(tmp_path):
     write_scores(tmp_path / "scores.gz", np.array([1.0, -0.25]))
     assert gzip.decompress((tmp_path / "scores.gz").read_bytes()) == b"1.0\n-0.25\n"
-    with pytest.raises(InputError, match="the scores must be numbers"):
+    with pytest.raises(InputError, match="`scores` must be one array of numbers per query"):
         write_scores(tmp_path / "scores", ["a"])
 
 
@@ -568,7 +568,7 @@ def test_letor_folds(tmp_path):
     assert queries.X[0].shape == (1, 46)
     assert (queries.Y[0].tolist(), queries.documents) == ([1], [["docid = 1"]])
     for fold in (0, 6, True, "1", None):
-        with pytest.raises(InputError, match="fold is"):
+        with pytest.raises(InputError, match="`fold` must be an integer from 1 to 5, got 0"):
             load_letor_mq2008(fold, "train", tmp_path)
     with pytest.raises(InputError, match="subset is 'valid'"):
         load_letor_mq2008(1, "valid", tmp_path)
