@@ -27,6 +27,8 @@ struct Rows {
             "rows must have one value per place, or none");
     return {indptr.data(), places.data(), data.shape(0) ? data.data() : nullptr, indptr.shape(0) - 1};
   }
+
+  LATENTSTRUCT_INLINE double value(Index entry) const { return data ? data[entry] : 1.0; }
 };
 
 // Flat atoms of many planes; T is const where they are only read.

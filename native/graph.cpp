@@ -7,34 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "arrays.hpp"
-#include "elementwise.hpp"
+#include "atoms.hpp"
 
 using namespace latentstruct;
 
 using Indices = In<Index, 1>;
 using Vector = In<double, 1>;
-
-static void require(bool sound, const char *message) {
-  if (!sound) throw nb::value_error(message);
-}
-
-// Feature rows in CSR form; no data means that all values are 1.
-struct Rows {
-  const Index *indptr;
-  const std::uint32_t *places;
-  const double *data;
-  std::size_t n;
-  explicit Rows(nb::handle from) {
-    const auto pointers = array<Indices>(from, "indptr");
-    const auto values = array<Vector>(from, "data");
-    indptr = pointers.data();
-    n = pointers.shape(0) - 1;
-    places = array<In<std::uint32_t, 1>>(from, "places").data();
-    data = values.shape(0) > 0 ? values.data() : nullptr;
-  }
-  double value(Index k) const { return data ? data[k] : 1.0; }
-};
 
 // The items (nodes or edges) of the selected graphs, one graph after the other.
 struct Items {
@@ -90,11 +68,11 @@ LATENTSTRUCT_CLONES static void add_expected(const Rows &rows, const Items &item
 }
 
 // Atoms of planes being written; a direct atom has row -1.
-struct Atoms {
+struct AtomWriter {
   std::int32_t *row, *column;
   double *value;
   std::size_t capacity, end = 0;
-  explicit Atoms(nb::handle from) {
+  explicit AtomWriter(nb::handle from) {
     const auto values = array<Out<double, 1>>(from, "value");
     row = array<Out<std::int32_t, 1>>(from, "row").data();
     column = array<Out<std::int32_t, 1>>(from, "column").data();
@@ -133,7 +111,7 @@ public:
     }
     return &sums[block_at[block] - block_at[0]];
   }
-  void write(Atoms &atoms) {
+  void write(AtomWriter &atoms) {
     for (const Index block : blocks) {
       for (Index at = block_at[block]; at < block_at[block + 1]; ++at) {
         double &sum = sums[at - block_at[0]];
@@ -149,7 +127,7 @@ public:
 NB_MODULE(graph, m) {
   m.def("score_items",
         [](nb::object rows_tuple, Indices graphs, Indices items_at, Index shift, Indices entries_at, Vector w, Out<double, 1> out) {
-          const Rows rows(rows_tuple);
+          const Rows rows = Rows::read(rows_tuple);
           const Items items(graphs, items_at, entries_at);
           require(out.shape(0) >= items.n_entries(), "out is too short");
           nb::gil_scoped_release released;
@@ -160,7 +138,7 @@ NB_MODULE(graph, m) {
   m.def("add_expected",
         [](nb::object rows_tuple, Indices graphs, Indices items_at, Index shift, Indices entries_at, Vector beliefs, Vector weights,
            Out<double, 1> slope) {
-          const Rows rows(rows_tuple);
+          const Rows rows = Rows::read(rows_tuple);
           const Items items(graphs, items_at, entries_at);
           require(beliefs.shape(0) >= items.n_entries() && weights.shape(0) == items.n, "beliefs or weights are too short");
           nb::gil_scoped_release released;
@@ -208,7 +186,7 @@ NB_MODULE(graph, m) {
         [](Indices graphs, Indices variables_at, Indices state_at, Indices factors_at, Indices table_at, Indices edge_blocks,
            Indices block_at, Vector unary, Vector tables, Out<Index, 1> pointers, nb::object atoms_tuple) {
           const Items nodes(graphs, variables_at, state_at), edges(graphs, factors_at, table_at);
-          Atoms atoms(atoms_tuple);
+          AtomWriter atoms(atoms_tuple);
           require(unary.shape(0) >= nodes.n_entries() && tables.shape(0) >= edges.n_entries() && pointers.shape(0) == nodes.n + 1,
                   "unary, tables or pointers are too short");
           nb::gil_scoped_release released;
@@ -242,7 +220,7 @@ NB_MODULE(graph, m) {
         [](Indices graphs, Indices variables_at, Indices state_at, Indices factors_at, Indices scopes, Indices edge_blocks,
            Indices block_at, Indices states, Out<Index, 1> pointers, nb::object atoms_tuple) {
           const Items nodes(graphs, variables_at, state_at);
-          Atoms atoms(atoms_tuple);
+          AtomWriter atoms(atoms_tuple);
           require(states.shape(0) >= nodes.n_items() && pointers.shape(0) == nodes.n + 1, "states or pointers are too short");
           nb::gil_scoped_release released;
           BlockSums sums(edge_blocks, block_at);
