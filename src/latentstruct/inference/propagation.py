@@ -15,7 +15,7 @@ from latentstruct.core.types import Indices, Vector, offsets_from_lengths, posit
 from latentstruct.core.validation import integer, options, real
 from latentstruct.exceptions import Description, InputError
 from latentstruct.inference.conditioning import Conditioned
-from latentstruct.inference.elimination import Elimination, Layout, as_flags, selected_graphs, check_temperature
+from latentstruct.inference.elimination import Elimination, Layout, as_flags, check_temperature, selected_graphs
 from latentstruct.inference.structure import Beliefs, FactorGraphs
 from latentstruct.inference.wiring import Selected, Wiring
 
