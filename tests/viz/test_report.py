@@ -425,7 +425,7 @@ def test_the_command_reads_standard_input_and_tells_what_it_wrote(tagger, tmp_pa
     assert found["n_examples"] == text.count("\n\n")
     assert "Data: standard input." in out.read_text()
     run("train", "chain", "-", "-o", tmp_path / "model", "--report", out, "-q", stdin=text)
-    assert "Of standard input, the training data." in out.read_text()
+    assert "Data: standard input, the training data." in out.read_text()
 
 
 def test_no_file_that_is_no_page_is_ever_replaced(tagger, tmp_path):
