@@ -463,7 +463,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(path):
         inputs = np.random.default_rng(0).normal(size=(1000, 3))
         outputs = np.arange(1000) % 3
         larger = path.with_name("larger")
-        lost = "the rounds so far are lost"
+        lost = "the iterations so far are lost"
         with raises("checkpoint", got=lost, hint="Free disk space", error=CheckpointError) as found:
             small().fit(inputs, outputs, checkpoint=Checkpoint(larger, every=0))
         assert isinstance(found.value, OSError)
