@@ -467,7 +467,7 @@ def test_labels_that_may_be_misspelt_are_told_of(wrong, data, tmp_path):
 def test_labels_in_the_place_of_images(data, tmp_path, untrained):
     message = fail(*train((data[1], data[0]), tmp_path))
     assert "labels.csv: expected a folder or zip archive of images" in message
-    assert "labels come after the images" in message
+    assert "Labels come after the images" in message
 
 
 def test_one_class_only(data, tmp_path, untrained):

@@ -370,7 +370,7 @@ def test_inputs_whose_scores_are_no_numbers_are_refused():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"state": None}, "has learned nothing"),
+        ({"state": None}, "has not learned"),
         ({"state": {"$dict": [["n_inputs", -1]]}}, "n_inputs is -1"),
         ({"state": {"$dict": [["n_inputs", 2**40]]}}, "n_inputs is 1099511627776"),
     ],
