@@ -487,7 +487,7 @@ def test_states_of_stored_data(tmp_path):
         warnings.simplefilter("ignore")
         model.fit(data)
     assert model.complete(data) == model.complete(X, y)
-    with raises("Y", expected="None for stored examples"):
+    with raises("y", expected="None for stored examples"):
         model.complete(data, y)
     pruned = model.prune(n_states=2, zeros="drop")
     with pytest.raises(InputError, match=r"task=model\.task_"):
