@@ -15,6 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "sanitize"
 PACKAGE = BUILD / "src" / "latentstruct"
+# An editable install finds its package before PYTHONPATH is searched, in child processes too.
+FORGET_EDITABLE = """import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "_editable_" not in type(finder).__module__]
+"""
 FUZZERS = [["fuzz.matrices", "--mutants", "1000"], ["fuzz", "--inputs", "2000"]]
 TESTS = ["tests/kernels", "tests/inference", "tests/planes", "tests/tasks", "tests/solvers/test_simplex_qp.py"]
 
@@ -23,6 +27,7 @@ def build() -> None:
     """Copy the package, and compile its kernels into the copy."""
     shutil.rmtree(PACKAGE, ignore_errors=True)
     shutil.copytree(ROOT / "src" / "latentstruct", PACKAGE, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    (PACKAGE.parent / "sitecustomize.py").write_text(FORGET_EDITABLE)
     found = subprocess.run(
         [sys.executable, "-m", "nanobind", "--cmake_dir"], capture_output=True, text=True, check=True
     )
@@ -50,6 +55,10 @@ def main() -> int:
         "ASAN_OPTIONS": "detect_leaks=0",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     }
+    where = [sys.executable, "-c", "import latentstruct; print(latentstruct.__file__)"]
+    used = subprocess.run(where, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+    if Path(used).parent != PACKAGE:
+        sys.exit(f"tests would use {used}, whose kernels are not sanitized; expected {PACKAGE}")
     runs = [["pytest", "-q", *sys.argv[1:]]] if sys.argv[1:] else [["pytest", "-q", *TESTS], *FUZZERS]
     codes = (subprocess.call([sys.executable, "-m", *run], cwd=ROOT, env=environment) for run in runs)
     return next(filter(None, codes), 0)

@@ -156,7 +156,7 @@ def test_shards_that_the_scheduler_forgot_are_built_again(client):
     shards = shards_of_rows(client)
     with limited():
         assert shards.map(size_of) == shards.sizes
-        client.cancel([shards._task, *shards._batches])
+        client.cancel([shards._sent, *shards._batches])
         assert shards.map(size_of) == shards.sizes
         assert shards.map(size_of, chosen=[2, 5]) == [shards.sizes[2], shards.sizes[5]]
 
