@@ -256,10 +256,10 @@ def test_what_does_not_go_together_is_refused(stored, tmp_path):
     free = ShardedData.write(tmp_path / "free", model.task_, [(X, None)])
     assert_array_equal(model.predict(free), model.predict(X))
     for call, told in (
-        (lambda: CRF(Multiclass()).fit(stored, y), "`Y` must be None for stored examples"),
+        (lambda: CRF(Multiclass()).fit(stored, y), "`y` must be None for stored examples"),
         (lambda: CRF(Multiclass()).fit(free), "`X` must be prepared with outputs"),
         (lambda: model.score(free), "`X` must be prepared with outputs"),
-        (lambda: model.score(stored, y), "`Y` must be None for stored examples"),
+        (lambda: model.score(stored, y), "`y` must be None for stored examples"),
         (lambda: CRF(Chain()).fit(stored), "`task` must be Multiclass, .*task=data.task"),
         (lambda: CRF(Multiclass(labels=["b", "a"])).fit(stored), "`labels` must be None"),
         (lambda: other.predict(stored), "model.task_"),

@@ -69,12 +69,16 @@ def check_feature_names(estimator: Any, X: Any, reset: bool) -> None:
 
 
 def as_classes(task: BaseTask, y: Any) -> Any:
-    """Return one class per row; raise for continuous values and, if the task is binary, unless there are two."""
+    """Return one class per row.
+
+    Raises for numbers with fractions, unless they are declared as labels, and if a binary task has not two classes.
+    """
     if hasattr(y, "__array__"):
         y = array_of(y, "y")
         if y.ndim == 2 and y.shape[1] == 1:
             y = sklearn.utils.column_or_1d(y, warn=True)
-    _refuse_continuous(y)
+    if task.get_params(deep=False).get("labels") is None:
+        _refuse_continuous(y)
     if task.tags.binary and is_ordered(y):
         n_classes = len(distinct_labels(label_list(y)))
         if n_classes != 2:
@@ -87,16 +91,17 @@ def as_classes(task: BaseTask, y: Any) -> Any:
 def _refuse_continuous(y: Any) -> None:
     """Raise if labels are numbers with fractions, which are no classes."""
     if isinstance(y, np.ndarray) and y.dtype.kind != "O":
-        values = y.ravel() if y.dtype.kind == "f" else np.zeros(0)
+        numbers = y.dtype.kind == "f"
     else:
-        values = np.array([one for one in y if isinstance(one, float)] if is_ordered(y) else [])
+        numbers = is_ordered(y) and all(isinstance(label, float) for label in y)
+    values = np.ravel(y) if numbers else np.zeros(0)
     finite = np.isfinite(values)
     if not finite.all():
         raise InputError("y", Description(f"{values[~finite][0]}"), "finite classes, neither NaN nor infinite")
     fractions = values[values != np.floor(values)]
     if len(fractions):
         got = Description(f"continuous values such as {fractions[0]}")
-        raise InputError("y", got, "classes", "Convert them to integers or strings if they are labels.")
+        raise InputError("y", got, "classes", "Declare them in `labels` of the task if they are labels.")
 
 
 def class_probabilities(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
