@@ -751,7 +751,7 @@ def test_questions_that_need_outputs_or_latents_say_so():
     X, y, h = planted(n=10)
     model = ModLat(comparing(), C=1.0).fit(X, y)
     batch = model.task_.prepare(X, y)
-    with raises("Y", got=None):
+    with raises("y", got=None):
         model.latent_distribution(X, None)
     with raises("mode", hint="Prepare the batch with `Y`"):
         model.task_.latent_sites(model.task_.prepare(X))

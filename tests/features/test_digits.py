@@ -322,7 +322,7 @@ def test_scores_of_states_are_those_of_the_model(small, weights):
     assert pair.X_test.shape == (50, 11, 5)
     model = LatentSSVM(LatentMulticlass(weights=weights), C=0.1, init="random").fit(pair.X, pair.y)
     scores = digit_pairs.scores_of_states(model, pair.X_test)
-    np.testing.assert_allclose(scores.max(axis=2), model.decision_function(pair.X_test), atol=1e-9)
+    np.testing.assert_allclose(scores.max(axis=2), model.class_scores(pair.X_test), atol=1e-9)
     right = digit_pairs.hits(model, scores, pair.y_test)
     assert right.mean() == model.score(pair.X_test, pair.y_test)
     alone = np.zeros((2, 11), dtype=bool)

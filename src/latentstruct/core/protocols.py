@@ -210,6 +210,8 @@ class TaskTags:
         Whether the methods of `LatentLossTask` are implemented, as `ModLat` needs.
     classifier, binary : bool
         Whether an output is one label per example, and whether there are only two.
+    row_examples : bool
+        Whether X may be a matrix with one row of numbers per example; the task then provides `WeightedInputs`.
     state_weights : bool
         Whether latent states may have separate weights, as in `StateWeights`.
     single_example : bool
@@ -237,6 +239,7 @@ class TaskTags:
     latent_loss: bool = False
     classifier: bool = False
     binary: bool = False
+    row_examples: bool = False
     state_weights: bool = False
     single_example: bool = False
     marginals: bool = False
@@ -321,7 +324,7 @@ class Classifier(Protocol):
 
 
 class WeightedInputs(Protocol):
-    """Further interface of tasks with weight vectors for the rows of a matrix, for kernels."""
+    """Further interface of tasks with `tags.row_examples`: weight vectors for the rows of a matrix."""
 
     n_inputs_: int
     bias: float
