@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from command import fail, run
+from error_fields import raises
 from latentstruct import load
 from latentstruct.cli.kinds.measure.command import Wish, parse_wish
 from latentstruct.exceptions import InputError
@@ -252,16 +253,14 @@ def test_usual_strength(train, tmp_path):
     }.items():
         args = ("train", "measure", train, "--optimise", optimise, "-o", tmp_path / "model", "--json")
         assert json.loads(run(*args).stdout)["C"] == pytest.approx(expected)
-    for arguments, message in {
-        ("f1", 5, 0): "found 0 positive examples of 5; expected whole numbers, at least one",
-        ("f1", 5, 6): "found 6 positive examples of 5",
-        ("f1", "5", 2): "found 2 positive examples of '5'",
-        ("f2", 5, 2): "loss is 'f2'; expected one of f1, fbeta",
-        ("precision@k", 5, 2): "k is None; expected a whole number from 1 to 5",
-        ("precision@k", 5, 2, 0.4): "k is 0.4; expected a whole number",
-        ("precision@k", 5, 2, 6): "k is 6; expected a whole number",
+    for arguments, parameter in {
+        ("f1", 5, 0): "n_positive",
+        ("f1", 5, 6): "n_positive",
+        ("f1", "5", 2): "n_examples",
+        ("f2", 5, 2): "loss",
+        ("precision@k", 5, 2): "k",
+        ("precision@k", 5, 2, 0.4): "k",
+        ("precision@k", 5, 2, 6): "k",
     }.items():
-        with pytest.raises(InputError, match=message):
+        with raises(parameter):
             comparable_strength(*arguments)
-    with pytest.raises(InputError, match="found 0 positive examples of 5"):
-        comparable_strength("f1", 5, 0)

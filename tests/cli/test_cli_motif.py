@@ -308,7 +308,7 @@ def test_files_of_one_kind_are_given_by_name(files, model):
     assert "label=1" in fail("train", "motif", files.positive)
     assert "--positive FASTA --negative FASTA" in fail("train", "motif", files.positive, files.negative)
     assert f"--data {files.positive}" in fail("report", model, files.positive)
-    assert "is a file" in fail("predict", files.positive, model)
+    assert "the folder of a latentstruct model" in fail("predict", files.positive, model)
 
 
 def test_output_must_not_be_an_input(model, files, tmp_path):

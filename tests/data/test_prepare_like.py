@@ -257,7 +257,7 @@ def test_models_that_are_none_are_refused_before_anything_is_written(tagger, cla
     (damaged / "model.json").write_bytes((tagger / "model" / "model.json").read_bytes()[:-100])
     os.mkfifo(tmp_path / "pipe")
     for like, told in (
-        (tmp_path / "missing", "which does not exist"),
+        (tmp_path / "missing", "does not exist"),
         (tagger / "test.txt", "--like must be the folder of a"),
         (tagger / "prepared", "--like must be the folder of a"),
         (tmp_path, "expected the folder of a latentstruct model"),

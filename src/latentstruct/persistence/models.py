@@ -360,7 +360,7 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
         raise InputError("path", path, MODEL_FOLDER)
     folder = Path(path)
     if not folder.exists():
-        raise InputError("path", Description(f"{folder}, which does not exist"), MODEL_FOLDER)
+        raise FormatError(folder, Description("a path that does not exist"), MODEL_FOLDER)
     if folder.is_file():
         raise FormatError(folder, Description("a file"), MODEL_FOLDER)
     with ExitStack() as stack:
