@@ -47,8 +47,7 @@ class InputError(ValueError):
 
     def render(self, name: Callable[[str], str | None] = lambda parameter: None) -> str:
         """Return the message; `name` returns the option of a command for a parameter, None if there is none."""
-
-        return printable(rename_parameters(self._text(), name))
+        return _printable(rename_parameters(self._text(), name))
 
     def _text(self) -> str:
         if not self.expected:
@@ -138,8 +137,7 @@ def rename_parameters(text: str, name: Callable[[str], str | None]) -> str:
     return _NAMES.sub(named, text)
 
 
-def printable(text: str) -> str:
-    """Return a text of limited length, without characters that cannot be printed."""
+def _printable(text: str) -> str:
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST - _END - 1]}…{text[-_END:]}"
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -226,7 +226,7 @@ def test_columns_are_chosen(tmp_path):
 def test_wrong_number_of_columns(chain_model, tmp_path):
     data = write_columns(tmp_path / "one.txt", sentences(2), columns=(0,))
     message = fail("predict", chain_model, data)
-    assert "expected 3 as in training, or" in message
+    assert "expected 3 columns as in training, or" in message
     bare = write_columns(tmp_path / "two.txt", sentences(2), columns=(0, 1))
     assert "expected 3 with the labels in" in fail("evaluate", chain_model, bare)
     assert "one column" in fail("train", "chain", data, "-o", tmp_path / "other")

@@ -7,7 +7,6 @@ from command import fail, run
 from error_fields import raises
 from latentstruct import load
 from latentstruct.cli.kinds.measure.command import Wish, parse_wish
-from latentstruct.exceptions import InputError
 from latentstruct.io import read_svmlight
 from latentstruct.metrics import measure_scores
 from latentstruct.metrics.strengths import comparable_strength

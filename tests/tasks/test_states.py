@@ -600,6 +600,6 @@ def test_pictures_of_states():
     assert [text.get_text() for text in lines.get_legend().get_texts()] == ["0", "1"]
     counts = next(ax for ax in lines.figure.axes if ax is not lines)
     np.testing.assert_array_equal(counts.lines[0].get_ydata(), path.n_states)
-    with pytest.raises(InputError, match="`names`.*3 names"):
+    with pytest.raises(InputError, match=r"`names`.*3 names"):
         plot_states(model, ["left", "right"])
     pyplot.close("all")

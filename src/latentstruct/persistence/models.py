@@ -368,6 +368,8 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
             _check_regular(folder / SETTINGS)
             opened = stack.enter_context(open(folder / SETTINGS, "rb"))
             file = msgspec.json.decode(opened.read(), type=ModelFile)
+        except FileNotFoundError as error:
+            raise FormatError(folder, Description(f"a folder without {SETTINGS}"), MODEL_FOLDER) from error
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise FormatError(folder, Description(show(error, 160)), MODEL_FOLDER) from error
         if file.format != FORMAT or file.version not in READ_VERSIONS:
