@@ -574,7 +574,7 @@ def test_frames_stay_inside_their_boxes(data):
     x0, y0 = data.draw(st.integers(0, width - 1)), data.draw(st.integers(0, height - 1))
     x1, y1 = data.draw(st.integers(x0 + 1, width)), data.draw(st.integers(y0 + 1, height))
     image = np.full((height, width, 3), 7, np.uint8)
-    picture = draw_boxes(image, [[x0, y0, x1, y1]], colours=[(200, 0, 0)], true_boxes=np.empty((0, 4)))
+    picture = draw_boxes(image, [[x0, y0, x1, y1]], colors=[(200, 0, 0)], true_boxes=np.empty((0, 4)))
     assert picture.shape == image.shape
     changed = np.argwhere((picture != 7).any(axis=2))
     assert changed.min(axis=0).tolist() == [y0, x0]
@@ -582,7 +582,7 @@ def test_frames_stay_inside_their_boxes(data):
     assert (image == 7).all()
 
 
-def test_colours_and_captions():
+def test_colors_and_captions():
     image = np.full((150, 200, 3), 90, np.uint8)
     box, truth = [20, 40, 90, 120], [100, 10, 180, 80]
     picture = draw_boxes(image, [box], ["raccoon 1.2"], [(200, 30, 30)], [truth])

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from command import fail, run
-from error_fields import raises
 from latentstruct import load
 from latentstruct.cli.kinds.measure.command import Wish, parse_wish
+from latentstruct.exceptions import InputError
 from latentstruct.io import read_svmlight
 from latentstruct.metrics import measure_scores
-from latentstruct.metrics.strengths import comparable_strength
+from latentstruct.metrics.strengths import suggest_C
 
 WEIGHTS = np.array([2.0, -1.0, 0.5])
 NAMES = ("error", "precision", "recall", "f1", "prbep", "rocarea", "average_precision")
@@ -252,14 +252,15 @@ def test_usual_strength(train, tmp_path):
     }.items():
         args = ("train", "measure", train, "--optimise", optimise, "-o", tmp_path / "model", "--json")
         assert json.loads(run(*args).stdout)["C"] == pytest.approx(expected)
-    for arguments, parameter in {
-        ("f1", 5, 0): "n_positive",
-        ("f1", 5, 6): "n_positive",
-        ("f1", "5", 2): "n_examples",
-        ("f2", 5, 2): "loss",
-        ("precision@k", 5, 2): "k",
-        ("precision@k", 5, 2, 0.4): "k",
-        ("precision@k", 5, 2, 6): "k",
+    for arguments, named in {
+        ("f1", 5, 0): ("n_positive", 0),
+        ("f1", 5, 6): ("n_positive", 6),
+        ("f1", "5", 2): ("n_examples", "5"),
+        ("f2", 5, 2): ("loss", "f2"),
+        ("precision@k", 5, 2): ("k", None),
+        ("precision@k", 5, 2, 0.4): ("k", 0.4),
+        ("precision@k", 5, 2, 6): ("k", 6),
     }.items():
-        with raises(parameter):
-            comparable_strength(*arguments)
+        with pytest.raises(InputError) as caught:
+            suggest_C(*arguments)
+        assert (caught.value.parameter, caught.value.got) == named

@@ -291,12 +291,14 @@ def test_rescaling(estimator):
     refuse_field(estimator(Multiclass(), rescaling="both"), X, Y, **fields)
 
 
-def test_slack_rescaling_of_chains_with_costs_is_searched_and_has_no_certificate():
-    hamming, costly = (
-        StructuralSVM(Chain(costs=costs), rescaling="slack").fit(SEQUENCES, LABELS) for costs in (None, {"N": 2.0})
+def test_slack_rescaling_of_chains_is_certified_for_costs_that_are_multiples_of_a_unit():
+    hamming, costly, odd = (
+        StructuralSVM(Chain(costs=costs), rescaling="slack").fit(SEQUENCES, LABELS)
+        for costs in (None, {"N": 2.0}, {"N": np.pi})
     )
     assert hamming.certified_
-    assert not costly.certified_
+    assert costly.certified_
+    assert not odd.certified_
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from latentstruct.data.images import (
     ImageFiles,
     draw_overlay,
     label_code,
-    label_colours,
+    label_colors,
     label_name,
     parse_image,
     parse_label_image,
@@ -63,13 +63,13 @@ def test_lossless_images_are_read_back(pixels, kind):
 
 
 def test_every_kind_of_pixel_becomes_red_green_blue():
-    grey = np.arange(12, dtype=np.uint8).reshape(3, 4)
-    np.testing.assert_array_equal(parse_image(encode(grey)), np.repeat(grey[..., None], 3, axis=2))
-    deep = grey.astype(np.uint16) * 256 + 200
-    np.testing.assert_array_equal(parse_image(encode(deep))[..., 1], grey)
+    gray = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    np.testing.assert_array_equal(parse_image(encode(gray)), np.repeat(gray[..., None], 3, axis=2))
+    deep = gray.astype(np.uint16) * 256 + 200
+    np.testing.assert_array_equal(parse_image(encode(deep))[..., 1], gray)
     clear = np.dstack([np.full((3, 4, 3), 70, np.uint8), np.zeros((3, 4), np.uint8)])
     assert (parse_image(encode(clear)) == 70).all()
-    palette = encode(grey % 2, palette=[1, 2, 3, 4, 5, 6])
+    palette = encode(gray % 2, palette=[1, 2, 3, 4, 5, 6])
     assert parse_image(palette)[0, :2].tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
@@ -127,8 +127,8 @@ def test_label_images_are_read_back(tmp_path_factory, codes, data):
     places = data.draw(arrays.arrays(np.int64, shape, elements=st.integers(0, len(codes) - 1)))
     path = tmp_path_factory.mktemp("labels") / "a.png"
     write_label_image(path, places, codes)
-    colours = codes[0] >= 256
-    read = parse_label_image(path.read_bytes(), colours=colours)
+    colors = codes[0] >= 256
+    read = parse_label_image(path.read_bytes(), colors=colors)
     np.testing.assert_array_equal(read, np.array(codes)[places])
 
 
@@ -143,22 +143,22 @@ def test_names_that_are_no_labels(name):
         label_code(name)
 
 
-def test_labels_by_number_and_by_colour():
-    grey = np.array([[0, 7], [255, 7]], np.uint8)
-    np.testing.assert_array_equal(parse_label_image(encode(grey)), grey)
+def test_labels_by_number_and_by_color():
+    gray = np.array([[0, 7], [255, 7]], np.uint8)
+    np.testing.assert_array_equal(parse_label_image(encode(gray)), gray)
     palette = encode(np.array([[0, 1]], np.uint8), palette=[0, 0, 0, 255, 128, 0])
     assert parse_label_image(palette).tolist() == [[0, 1]]
-    assert [label_name(code) for code in parse_label_image(palette, colours=True)[0].tolist()] == ["#000000", "#ff8000"]
-    colours = encode(np.array([[[255, 128, 0], [0, 0, 1]]], np.uint8))
-    assert [label_name(code) for code in parse_label_image(colours)[0].tolist()] == ["#ff8000", "#000001"]
+    assert [label_name(code) for code in parse_label_image(palette, colors=True)[0].tolist()] == ["#000000", "#ff8000"]
+    colors = encode(np.array([[[255, 128, 0], [0, 0, 1]]], np.uint8))
+    assert [label_name(code) for code in parse_label_image(colors)[0].tolist()] == ["#ff8000", "#000001"]
 
 
 def test_label_images_of_the_wrong_kind():
-    grey, colour = encode(np.zeros((2, 2), np.uint8)), encode(np.zeros((2, 2, 3), np.uint8))
+    gray, color = encode(np.zeros((2, 2), np.uint8)), encode(np.zeros((2, 2, 3), np.uint8))
     with raises("x", got="colors", expected="a palette or grays", error=FormatError):
-        parse_label_image(colour, "x", colours=False)
+        parse_label_image(color, "x", colors=False)
     with raises("x", got="grays", expected="colors", error=FormatError):
-        parse_label_image(grey, "x", colours=True)
+        parse_label_image(gray, "x", colors=True)
     with raises("x", got="a JPEG, which blurs labels", error=FormatError):
         parse_label_image(encode(np.zeros((2, 2), np.uint8), "JPEG"), "x")
     with raises("x", got="'I;16'", expected="a palette, 8-bit grays or RGB", error=FormatError):
@@ -235,12 +235,12 @@ def test_missing_packages_are_named(monkeypatch, module):
 
 
 @given(st.data())
-def test_overlays_mix_colours_and_name_what_is_there(data):
+def test_overlays_mix_colors_and_name_what_is_there(data):
     pixels = data.draw(PIXELS)
     places = data.draw(arrays.arrays(np.int64, pixels.shape[:2], elements=st.integers(-1, 2)))
-    colours = label_colours([0, 1, 2])
+    colors = label_colors([0, 1, 2])
     opacity = data.draw(st.sampled_from([0.0, 0.5, 1.0]))
-    picture = draw_overlay(pixels, places, ["a", "b", "c"], colours, opacity)
+    picture = draw_overlay(pixels, places, ["a", "b", "c"], colors, opacity)
     height = len(pixels)
     assert picture.shape[1:] == pixels.shape[1:]
     assert picture.shape[0] > height
@@ -251,21 +251,21 @@ def test_overlays_mix_colours_and_name_what_is_there(data):
     plain = (places < 0) & ~border
     np.testing.assert_array_equal(picture[:height][plain], pixels[plain])
     shown = (places >= 0) & ~border
-    mixed = (1 - opacity) * pixels[shown] + opacity * np.array(colours)[places[shown]]
+    mixed = (1 - opacity) * pixels[shown] + opacity * np.array(colors)[places[shown]]
     np.testing.assert_allclose(picture[:height][shown], mixed, atol=0.5)
 
 
 def test_legends_show_only_what_is_there():
-    colours = label_colours([0, 1])
-    picture = draw_overlay(np.zeros((4, 120, 3), np.uint8), np.ones((4, 120), int), ["first", "second"], colours)
+    colors = label_colors([0, 1])
+    picture = draw_overlay(np.zeros((4, 120, 3), np.uint8), np.ones((4, 120), int), ["first", "second"], colors)
     legend = picture[4:].reshape(-1, 3).tolist()
-    assert list(colours[1]) in legend
-    assert list(colours[0]) not in legend
+    assert list(colors[1]) in legend
+    assert list(colors[0]) not in legend
 
 
 @given(st.integers(1, 200))
-def test_colours_of_labels_differ(n):
-    assert len(set(label_colours(range(min(n, 60))))) == min(n, 60)
+def test_colors_of_labels_differ(n):
+    assert len(set(label_colors(range(min(n, 60))))) == min(n, 60)
 
 
 # Patches

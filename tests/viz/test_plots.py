@@ -126,7 +126,7 @@ def test_unknown_axes_and_empty_histories_are_refused(plot, convex):
 
 
 @pytest.mark.parametrize("plot", [plot_convergence, plot_gap, plot_restarts])
-def test_colours_are_those_of_the_style(plot, latent):
+def test_colors_are_those_of_the_style(plot, latent):
     cycle = ["#123456", "#abcdef"]
     with rc_context({"axes.prop_cycle": f"cycler('color', {cycle})"}):
         ax = plot(latent, new_axes())

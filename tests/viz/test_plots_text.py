@@ -24,7 +24,7 @@ from latentstruct.viz.plots import (
     plot_tree,
     plot_weights,
 )
-from latentstruct.viz.plots.colours import AGAINST, FOR
+from latentstruct.viz.plots.colors import AGAINST, FOR
 from latentstruct.viz.plots.features import can_write, drawn_text, shorten
 from latentstruct.viz.plots.trees import tree_height
 

@@ -136,7 +136,7 @@ def test_hostile_names_reach_the_page_as_they_are():
 
 
 def test_a_page_is_one_file_that_asks_for_nothing():
-    text = page_of(LINE, LINE, Photo(np.full((30, 40, 3), 7, np.uint8), "grey")).html()
+    text = page_of(LINE, LINE, Photo(np.full((30, 40, 3), 7, np.uint8), "gray")).html()
     found = Parsed(text)
     assert not found.open
     addresses = found.names("src") + found.names("href") + found.names("xlink:href")
@@ -148,7 +148,7 @@ def test_a_page_is_one_file_that_asks_for_nothing():
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
 
 
-def test_plots_have_names_of_their_own_and_the_colours_of_the_page(monkeypatch):
+def test_plots_have_names_of_their_own_and_the_colors_of_the_page(monkeypatch):
     monkeypatch.setattr(pictures, "NARROW_WIDTH", 3.6)
     text = page_of(LINE, LINE).html()
     found = Parsed(text)
@@ -161,7 +161,7 @@ def test_plots_have_names_of_their_own_and_the_colours_of_the_page(monkeypatch):
     drawn = text[text.index("<main") :]
     assert "var(--ink)" in drawn
     assert "var(--series-1)" in drawn
-    assert not any(colour in drawn for colour in pictures.VARIABLES)
+    assert not any(color in drawn for color in pictures.VARIABLES)
     assert not any(part in drawn for part in ("<style", "<metadata", "<!--"))
     assert page_of(LINE, LINE).html() == text
 

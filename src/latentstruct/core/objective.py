@@ -88,7 +88,7 @@ class Objective:
         weights = self.minus.weights
         if isinstance(planes, Plane):
             return replace(self, minus=FixedTotal(planes, weights))
-        return replace(self, minus=FixedOracle(planes, weights, cuts=self.minus.cuts))
+        return replace(self, minus=FixedOracle(planes, weights, chunk_bounds=self.minus.chunk_bounds))
 
     def reweighted(self, weights: Vector) -> "Objective":
         """Return the same objective with other weights c_i."""
@@ -103,9 +103,11 @@ class Objective:
         """Return the same objective, evaluated by several threads where possible."""
         return replace(self, plus=self.plus.in_threads(n_jobs), minus=self.minus.in_threads(n_jobs))
 
-    def cut_at(self, cuts: Indices) -> "Objective":
-        """Return the same objective with its sums made of those between consecutive cuts; see `TaskOracle`."""
-        return replace(self, plus=self.plus.cut_at(cuts), minus=self.minus.cut_at(cuts))
+    def with_chunk_bounds(self, chunk_bounds: Indices) -> "Objective":
+        """Return the same objective with sums over the chunks between these bounds; see `TaskOracle`."""
+        return replace(
+            self, plus=self.plus.with_chunk_bounds(chunk_bounds), minus=self.minus.with_chunk_bounds(chunk_bounds)
+        )
 
     def counted(self) -> "Objective":
         """Return the same objective with the calls of its plus side counted from zero."""

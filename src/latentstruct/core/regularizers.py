@@ -1,4 +1,4 @@
-"""Regularisers Ω(w)."""
+"""Regularizers Ω(w)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -100,7 +100,7 @@ class GroupNorm(BaseRegularizer):
     groups : "states", "shared_states", array of shape (d,) or list of index arrays, default="states"
         Which weights go together. "states": a group for each class and latent state; "shared_states": one for each
         latent state, over all classes. An array gives the group of each weight, from 0, and −1 for weights that are
-        not penalised. A list gives the weights of each group; those in none are not penalised.
+        not penalized. A list gives the weights of each group; those in none are not penalized.
     weights : float or array of shape (P,), default=1.0
         λ_p ≥ 0.
 
@@ -200,7 +200,7 @@ class GroupNorm(BaseRegularizer):
         return w * (1.0 - taken)[self.index_]
 
     def lower_bound(self, slope: Vector, offset: float) -> float:
-        """Return a value not above min_w Ω(w) + max(0, offset + slope·w); −inf if slope pulls at unpenalised weights.
+        """Return a value not above min_w Ω(w) + max(0, offset + slope·w); −inf if slope pulls at unpenalized weights.
 
         For t in [0, 1] the maximum is at least t·(offset + slope·w), and Ω(w) + t·slope·w ≥ 0 for all w if
         t‖slope^p‖ ≤ λ_p for every group and slope is 0 elsewhere; then t·offset is below the minimum.

@@ -261,7 +261,7 @@ class _Run(OuterLoop[DissimilarityObjective]):
 LATENT_PRECISION = 1e-2
 # Steps of L-BFGS in one block, and passes over the data of the stochastic subgradient.
 LATENT_STEPS, LATENT_PASSES = 100, 10
-# Multiples of w that θ may begin with: the distribution then favours the latents that w does.
+# Multiples of w that θ may begin with: the distribution then favors the latents that w does.
 FIRST_MULTIPLES = (1.0, 4.0, 16.0, 64.0)
 
 

@@ -35,7 +35,7 @@ class CCCP(BaseSolver):
     """Concave-convex procedure with kept planes.
 
     A round replaces f⁻ by its planes at the present w, which gives a convex problem that lies above the objective and
-    touches it at w, and minimises that. The objective never rises (exact inference). The plus side is the same in
+    touches it at w, and minimizes that. The objective never rises (exact inference). The plus side is the same in
     all rounds and all starts, so the planes an inner solver found stay valid and are handed on: a round after the
     first needs few new answers of the oracle.
 

@@ -1,4 +1,4 @@
-"""Proximal descent for regularisers with kinks, such as group norms: exact zeros, with latent variables or without."""
+"""Proximal descent for regularizers with kinks, such as group norms: exact zeros, with latent variables or without."""
 
 import math
 from collections import deque
@@ -175,7 +175,7 @@ class Proximal(BaseSolver):
     Parameters
     ----------
     tol : float, default=1e-3
-        Relative gap to certify where the objective is convex and Ω gives a bound (`GroupNorm` without unpenalised
+        Relative gap to certify where the objective is convex and Ω gives a bound (`GroupNorm` without unpenalized
         weights, `L2`). Otherwise the relative decrease that a step promises, or ten rounds bring, when it stops.
     max_rounds, max_seconds : number
         Limits; a round is a step.
@@ -351,9 +351,9 @@ class _Run:
 
 @dataclass
 class _BundleDescent:
-    """One descent by the bundle: the centre v with its value, and the plane of f⁻ there."""
+    """One descent by the bundle: the center v with its value, and the plane of f⁻ there."""
 
-    centre: Weights
+    center: Weights
     minus: Plane | None = None
     value: float = math.inf
     exact: bool = True
@@ -374,12 +374,12 @@ class _BundleDescent:
         self.model.add(plus)
         value = self.objective.regularizer.value(w) + (plus(w) - minus(w))
         if not plus.exact:
-            value = max(value, self._modelled(w, minus))
+            value = max(value, self._modeled(w, minus))
         exact = plus.exact and minus.exact
         self.monitor.offer(w, value, exact)
         return value, minus, exact
 
-    def _modelled(self, w: Vector, minus: Plane) -> float:
+    def _modeled(self, w: Vector, minus: Plane) -> float:
         """Return the objective at w with the highest kept plane in place of f⁺ and a plane in place of f⁻."""
         return self.objective.regularizer.value(w) + (self.model.height(w) - minus(w))
 
@@ -387,7 +387,7 @@ class _BundleDescent:
         """Have the monitor compare inexact objectives by the kept planes, if f⁻ is linear."""
         minus = self.minus
         if "convex" in self.objective.properties and minus is not None:
-            self.monitor.model = lambda w: self._modelled(w, minus)
+            self.monitor.model = lambda w: self._modeled(w, minus)
 
     def begin(self, w: Vector) -> None:
         """Begin at w."""
@@ -402,11 +402,11 @@ class _BundleDescent:
         while not (self.over or self.monitor.reason):
             assert self.minus is not None
             if not self.exact:
-                self.value = max(self.value, self._modelled(self.centre, self.minus))
+                self.value = max(self.value, self._modeled(self.center, self.minus))
             value = self.value
             gap = 0.1 * tol * abs(value)
-            w = self.model.step(self.objective.regularizer, self.minus.slope, self.centre, self.proximity, gap)
-            promised = value - self._modelled(w, self.minus)
+            w = self.model.step(self.objective.regularizer, self.minus.slope, self.center, self.proximity, gap)
+            promised = value - self._modeled(w, self.minus)
             slope, offset = self._combined(self.minus)
             self.settings._bound(self.objective, self.monitor, slope, offset, self.model.below)
             if self.monitor.is_small(self.monitor.gap) and self.monitor.close_round():
@@ -429,7 +429,7 @@ class _BundleDescent:
         reached, new_minus, exact = self._ask(w)
         if self.value - reached >= SERIOUS * promised:
             self.proximity *= 0.5 if self.value - reached >= GOOD * promised else 1.0
-            self.centre, self.value, self.minus, self.exact, self.nulls = w, reached, new_minus, exact, 0
+            self.center, self.value, self.minus, self.exact, self.nulls = w, reached, new_minus, exact, 0
             return
         self.nulls += 1
         if reached - self.value > 2.0 * promised or self.nulls >= NULL_STEPS:

@@ -68,10 +68,10 @@ class Cut:
 
 
 class CutModel:
-    """The cuts found so far, their inner products, and the minimum of the model near a centre v.
+    """The cuts found so far, their inner products, and the minimum of the model near a center v.
 
     The model is ½‖w‖² + max_k (b_k + ⟨g_k, w⟩); see `latentstruct.solvers.bundle.PlaneBundle` for the same with dense
-    slopes. Products with v and with the minimiser follow from those of the cuts.
+    slopes. Products with v and with the minimizer follow from those of the cuts.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ class CutModel:
         self.proximity, self.most = proximity, most
         self.cuts: list[Cut] = []
         self.gram = np.zeros((0, 0))
-        self.offsets, self.at_centre, self.near, self.far = np.zeros((4, 0))
+        self.offsets, self.at_center, self.near, self.far = np.zeros((4, 0))
 
-    def add(self, cut: Cut, offset: float, at_centre: float) -> None:
+    def add(self, cut: Cut, offset: float, at_center: float) -> None:
         """Add a cut with its height at zero and its product with v; with no room, the one with the least mass goes."""
         if len(self.cuts) == self.most:
             self._drop(int((self.near + self.far).argmin()))
@@ -101,18 +101,18 @@ class CutModel:
         wider[k, :], wider[:, k] = products, products
         self.cuts.append(cut)
         self.gram = wider
-        self.offsets, self.at_centre = np.append(self.offsets, offset), np.append(self.at_centre, at_centre)
+        self.offsets, self.at_center = np.append(self.offsets, offset), np.append(self.at_center, at_center)
         self.near, self.far = (np.append(alpha, float(k == 0)) for alpha in (self.near, self.far))
 
     def _drop(self, gone: int) -> None:
         del self.cuts[gone]
         self.gram = np.delete(np.delete(self.gram, gone, axis=0), gone, axis=1)
-        self.offsets, self.at_centre = np.delete(self.offsets, gone), np.delete(self.at_centre, gone)
-        self.near, self.far = (_normalised(np.delete(alpha, gone)) for alpha in (self.near, self.far))
+        self.offsets, self.at_center = np.delete(self.offsets, gone), np.delete(self.at_center, gone)
+        self.near, self.far = (_normalized(np.delete(alpha, gone)) for alpha in (self.near, self.far))
 
     def solve(self, precision: float) -> None:
-        """Find the masses of the model's minimum, near the centre and anywhere."""
-        pull = self.at_centre * self.proximity / (1.0 + self.proximity)
+        """Find the masses of the model's minimum, near the center and anywhere."""
+        pull = self.at_center * self.proximity / (1.0 + self.proximity)
         self._solve(self.far, self.gram, self.offsets, precision)
         self._solve(self.near, self.gram / (1.0 + self.proximity), self.offsets + pull, precision)
 
@@ -121,9 +121,9 @@ class CutModel:
         scale = max(np.abs(gains).max(), np.diag(gram).max(), 1e-300)
         solve_simplex_qp(gram, gains, alpha, min(1e-10 * scale, precision), 100 * len(alpha) + 1000)
 
-    def point(self, centre: Function) -> Function:
-        """Return the model's minimiser near the centre."""
-        coefficients, scores = self.proximity * centre.coefficients, self.proximity * centre.scores
+    def point(self, center: Function) -> Function:
+        """Return the model's minimizer near the center."""
+        coefficients, scores = self.proximity * center.coefficients, self.proximity * center.scores
         for cut, mass in zip(self.cuts, self.near, strict=True):
             if mass > 0:
                 coefficients[cut.rows] -= mass * cut.coefficients
@@ -131,11 +131,11 @@ class CutModel:
         return Function(coefficients / (1.0 + self.proximity), scores / (1.0 + self.proximity))
 
     def at_point(self) -> Vector:
-        """Return the products of all cuts with the minimiser near the centre."""
-        return (self.proximity * self.at_centre - self.gram @ self.near) / (1.0 + self.proximity)
+        """Return the products of all cuts with the minimizer near the center."""
+        return (self.proximity * self.at_center - self.gram @ self.near) / (1.0 + self.proximity)
 
     def lower_to(self, value: float) -> None:
-        """Lower the cuts that are above the true loss at the minimiser near the centre: true planes never are."""
+        """Lower the cuts that are above the true loss at the minimizer near the center: true planes never are."""
         self.offsets = np.minimum(self.offsets, value - self.at_point())
 
     def lowest(self) -> float:
@@ -143,7 +143,7 @@ class CutModel:
         return float(self.far @ self.offsets - 0.5 * self.far @ self.gram @ self.far)
 
 
-def _normalised(alpha: Vector) -> Vector:
+def _normalized(alpha: Vector) -> Vector:
     return alpha / alpha.sum() if alpha.sum() > 0 else np.full(len(alpha), 1.0 / max(len(alpha), 1))
 
 
@@ -268,9 +268,9 @@ class SampledCuts(BaseSolver):
         at, at_loss, at_slope = best, loss, slope
         while True:
             cut = self._cut(at_slope, rng)
-            at_centre = cut.product(best.scores)
-            # Tight where it was asked, unless that would be above the true loss at the centre.
-            model.add(cut, min(at_loss - cut.product(at.scores), loss - at_centre), at_centre)
+            at_center = cut.product(best.scores)
+            # Tight where it was asked, unless that would be above the true loss at the center.
+            model.add(cut, min(at_loss - cut.product(at.scores), loss - at_center), at_center)
             model.solve(QP_SHARE * self.tol * abs(monitor.objective))
             monitor.lower_bound = min(model.lowest(), monitor.objective)
             if monitor.close_round():
@@ -284,6 +284,6 @@ class SampledCuts(BaseSolver):
             model.lower_to(at_loss)
             found, reached = at.half_square + at_loss, monitor.objective
             if found < reached and reached - found >= 0.1 * (reached - promised):
-                best, loss, slope, model.at_centre = at, at_loss, at_slope, products
+                best, loss, slope, model.at_center = at, at_loss, at_slope, products
                 monitor.state = best
                 monitor.offer(at.scores.ravel(), found, True)

@@ -203,7 +203,7 @@ class Perceptron(BaseSolver):
 
     @staticmethod
     def _keep_last(monitor: Monitor, w: Vector, objective: Objective) -> None:
-        # Without a regulariser w = 0 would have the lowest objective: later weights are better, not lower ones.
+        # Without a regularizer w = 0 would have the lowest objective: later weights are better, not lower ones.
         found = objective.evaluate(w)
         monitor.forget_best()
         monitor.offer(w, *found)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.lazy import ndimage
 from latentstruct.core.validation import check_shape
-from latentstruct.data.images import Colour, Pixels, draw_overlay, require_vision
+from latentstruct.data.images import Color, Pixels, draw_overlay, require_vision
 from latentstruct.exceptions import Description, InputError
 
 __all__ = ["draw_regions", "fit_image", "fit_labels"]
@@ -64,8 +64,8 @@ def fit_labels(labels: Any, size: Sequence[int]) -> NDArray[np.int64]:
     return found
 
 
-def draw_regions(image: Any, labels: Any, colours: Sequence[Colour], numbers: Sequence[int]) -> Pixels:
-    """Draw labelled regions over an image: their colours, and a number in the largest region of each label.
+def draw_regions(image: Any, labels: Any, colors: Sequence[Color], numbers: Sequence[int]) -> Pixels:
+    """Draw labelled regions over an image: their colors, and a number in the largest region of each label.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def draw_regions(image: Any, labels: Any, colours: Sequence[Colour], numbers: Se
         The image.
     labels : int array of shape (height, width)
         The number of the label of each pixel, −1 where it is not known; such regions are hatched.
-    colours : sequence of colours
+    colors : sequence of colors
         Those of the labels.
     numbers : sequence of int
         What to write for each label.
@@ -87,7 +87,7 @@ def draw_regions(image: Any, labels: Any, colours: Sequence[Colour], numbers: Se
 
     pixels, places = np.asarray(image), np.asarray(labels)
     check_shape(places, pixels.shape[:2], "labels", "one label per pixel")
-    drawn = draw_overlay(pixels, places, [""] * len(colours), colours)[: len(pixels)]
+    drawn = draw_overlay(pixels, places, [""] * len(colors), colors)[: len(pixels)]
     rows, columns = np.indices(places.shape)
     stripe = (rows + columns) // STRIPE % 3
     drawn[(places < 0) & (stripe == 0)] = DARK

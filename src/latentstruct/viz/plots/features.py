@@ -8,7 +8,7 @@ import numpy as np
 from latentstruct.core.validation import array_of, check_lists, check_shape, finite_of, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
-from latentstruct.viz.plots.colours import AGAINST, FOR, SINGLE
+from latentstruct.viz.plots.colors import AGAINST, FOR, SINGLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,13 +105,13 @@ def plot_scores(scores: Any, positive: Any, names: tuple[Any, Any], ax: "Axes | 
     # Few samples far away would leave one bar for all the others.
     low, high = np.quantile(values, [0.002, 0.998])
     edges = np.linspace(min(low, 0.0), max(high, 0.0, low + 1e-9), BINS + 1).tolist()
-    for chosen, label, colour in ((truth, names[0], FOR), (~truth, names[1], AGAINST)):
+    for chosen, label, color in ((truth, names[0], FOR), (~truth, names[1], AGAINST)):
         if chosen.any():
             shares = np.full(int(chosen.sum()), 1.0 / chosen.sum())
             inside = np.clip(values[chosen], edges[0], edges[-1])
             told = f"truly {drawn_text(label)} ({int(chosen.sum())})"
-            ax.hist(inside, edges, weights=shares, color=colour, alpha=0.25, histtype="stepfilled")
-            ax.hist(inside, edges, weights=shares, color=colour, histtype="step", label=told, linewidth=1.6)
+            ax.hist(inside, edges, weights=shares, color=color, alpha=0.25, histtype="stepfilled")
+            ax.hist(inside, edges, weights=shares, color=color, histtype="step", label=told, linewidth=1.6)
     ax.axvline(0.0, color=SINGLE, linestyle="--", linewidth=1.0, label="threshold")
     ax.set_xlabel("score")
     ax.set_ylabel("share of the class")

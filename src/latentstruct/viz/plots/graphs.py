@@ -10,7 +10,7 @@ from latentstruct.core.lazy import csgraph, sparse
 from latentstruct.core.validation import array_of, check_length, check_lists, finite_of
 from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import new_axes
-from latentstruct.viz.plots.colours import SINGLE, WRONG, shade
+from latentstruct.viz.plots.colors import SINGLE, WRONG, shade
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def _turned(places: NDArray[np.float64], pairs: NDArray[np.int64]) -> NDArray[np
 def _scaled(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the places of classical scaling in the plane."""
     squares = distances**2
-    centred = -0.5 * (squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean())
-    values, vectors = np.linalg.eigh(centred)
+    centerd = -0.5 * (squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean())
+    values, vectors = np.linalg.eigh(centerd)
     places: NDArray[np.float64] = vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 0.0))
     return places
 
@@ -175,7 +175,7 @@ def _size(n_nodes: int) -> float:
 
 
 def _draw_nodes(ax: "Axes", points: NDArray[np.float64], labels: list[Any], square: NDArray[np.bool_]) -> None:
-    """Draw the nodes of each label in its colour, with its name or number in them."""
+    """Draw the nodes of each label in its color, with its name or number in them."""
     named = sorted(dict.fromkeys(label for label, hid in zip(labels, square, strict=True) if not hid), key=str)
     states = sorted(dict.fromkeys(label for label, hid in zip(labels, square, strict=True) if hid), key=str)
     fit = all(len(str(label)) <= SHORT for label in named)
@@ -190,11 +190,11 @@ def _draw_nodes(ax: "Axes", points: NDArray[np.float64], labels: list[Any], squa
         _draw_legend(ax, legend)
 
 
-def _draw_alike(ax: "Axes", points: NDArray[np.float64], colour: str, marker: str, text: str, n_nodes: int) -> None:
-    """Draw nodes of the same colour with the same text in them, unless the graph has too many nodes for texts."""
+def _draw_alike(ax: "Axes", points: NDArray[np.float64], color: str, marker: str, text: str, n_nodes: int) -> None:
+    """Draw nodes of the same color with the same text in them, unless the graph has too many nodes for texts."""
     from matplotlib.colors import to_rgba
 
-    look: dict[str, Any] = {"facecolors": [to_rgba(colour, 0.25)], "edgecolors": colour, "linewidths": 1.4}
+    look: dict[str, Any] = {"facecolors": [to_rgba(color, 0.25)], "edgecolors": color, "linewidths": 1.4}
     ax.scatter(points[:, 0], points[:, 1], s=_size(n_nodes), marker=marker, zorder=2, clip_on=False, **look)
     if n_nodes <= NODES_WITH_TEXT:
         small = "x-small" if n_nodes > 40 else "small"
@@ -206,7 +206,7 @@ def _draw_legend(ax: "Axes", entries: list[tuple[str, str]]) -> None:
     from matplotlib.lines import Line2D
 
     shown = entries[:LABELS_IN_LEGEND]
-    handles = [Line2D([], [], marker="o", linestyle="", color=colour, label=text) for colour, text in shown]
+    handles = [Line2D([], [], marker="o", linestyle="", color=color, label=text) for color, text in shown]
     columns = 1 if len(handles) < 3 else 3
     ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=columns, frameon=False)
 
@@ -218,9 +218,9 @@ def _ring(
     known = np.array([one is not None for one in truth])
     wrong = known & ~square & np.array([a != b for a, b in zip(labels, truth, strict=True)])
     size = 2.1 * _size(len(labels))
-    for chosen, colour, width, style in ((wrong, WRONG, 2.2, "-"), (~known & ~square, SINGLE, 1.0, ":")):
+    for chosen, color, width, style in ((wrong, WRONG, 2.2, "-"), (~known & ~square, SINGLE, 1.0, ":")):
         if chosen.any():
-            look: dict[str, Any] = {"edgecolors": colour, "linewidths": width, "linestyles": style}
+            look: dict[str, Any] = {"edgecolors": color, "linewidths": width, "linestyles": style}
             ax.scatter(
                 points[chosen, 0], points[chosen, 1], s=size, facecolors="none", zorder=2.5, clip_on=False, **look
             )

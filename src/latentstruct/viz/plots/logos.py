@@ -11,7 +11,7 @@ from latentstruct.viz.plots.axes import hide_frame, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = {"A": "#2a9d3f", "C": "#2464c4", "G": "#e8a317", "T": "#cc2b2b"}
+COLORS = {"A": "#2a9d3f", "C": "#2464c4", "G": "#e8a317", "T": "#cc2b2b"}
 THINNEST = 1e-3
 """Height in bits below which a letter could not be seen."""
 
@@ -73,4 +73,4 @@ def _draw_letter(ax: "Axes", letter: str, position: float, bottom: float, height
     box = outline.get_extents()
     place = Affine2D().translate(-box.x0, -box.y0).scale(0.92 / box.width, height / box.height)
     place = place.translate(position - 0.46, bottom)
-    ax.add_patch(PathPatch(place.transform_path(outline), facecolor=COLOURS[letter], linewidth=0))
+    ax.add_patch(PathPatch(place.transform_path(outline), facecolor=COLORS[letter], linewidth=0))

@@ -8,7 +8,7 @@ import numpy as np
 from latentstruct.core.validation import check_shape, finite_of, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
-from latentstruct.viz.plots.colours import SINGLE, shade
+from latentstruct.viz.plots.colors import SINGLE, shade
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

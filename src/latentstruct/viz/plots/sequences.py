@@ -9,7 +9,7 @@ from latentstruct.core.formatting import show
 from latentstruct.core.validation import array_of, check_length, check_lists
 from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
-from latentstruct.viz.plots.colours import AGAINST, FOR, SINGLE
+from latentstruct.viz.plots.colors import AGAINST, FOR, SINGLE
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
     edges = np.linspace(places.min() - 0.5, places.max() + 0.5, n_bins + 1).tolist()
     parts = [(places[sides > 0], "given strand", AGAINST), (places[sides <= 0], "other strand", FOR)]
     parts = [part for part in parts if len(part[0])]
-    values, names, colours = zip(*parts, strict=True)
-    ax.hist(values, edges, stacked=True, color=colours, label=names)
+    values, names, colors = zip(*parts, strict=True)
+    ax.hist(values, edges, stacked=True, color=colors, label=names)
     ax.set_xlabel("first letter of the site")
     ax.set_ylabel("sequences")
     ax.locator_params(axis="both", integer=True, nbins=6)

@@ -8,7 +8,7 @@ from latentstruct.core.validation import check_length
 from latentstruct.data.trees import Constituent, Tree, check_tree, is_preterminal, words
 from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import new_axes
-from latentstruct.viz.plots.colours import SINGLE, WRONG
+from latentstruct.viz.plots.colors import SINGLE, WRONG
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ def _judged_blocks(examples: Examples, losses: NDArray, order: NDArray) -> list[
     middle = middle[~np.isin(middle, wrong[:WORST_DRAWN])]
     blocks += _drawn(examples, "The largest losses", wrong[:WORST_DRAWN], losses)
     blocks += _drawn(examples, "Losses in the middle", middle, losses)
-    # Spread over the data, as neighbours may be alike.
+    # Spread over the data, as neighbors may be alike.
     chosen = np.sort(right)[np.linspace(0, len(right) - 1, min(RIGHT_DRAWN, len(right))).astype(int)]
     return blocks + _drawn(examples, "No loss", chosen, losses)
 
