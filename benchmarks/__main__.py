@@ -28,6 +28,7 @@ SUITES = (
     "parsing",
     "own_tasks",
     "startup",
+    "cold",
     "threads",
     "peers",
     "sweeps",

@@ -1,4 +1,4 @@
-"""Draw the pictures of the README anew: the demonstration, and parts of three reports as a browser shows them.
+"""Redraw the pictures of the README: the demonstration, and parts of three reports in a browser.
 
 Run by `make pictures`; it needs Chromium.
 """

@@ -17,8 +17,8 @@
 //
 // Backwards, each state passes its probability on to those before it, in proportion to what they contributed: log Z
 // itself is too coarse to normalize by where scores are large.
-#include "binding.hpp"
 #include "domains.hpp"
+#include "fields.hpp"
 #include "sparse_sum.hpp"
 
 #include <algorithm>
@@ -51,30 +51,23 @@ enum Mark : std::uint8_t {
   INSERTION_AFTER_DELETION = 16
 };
 
-// See the Python classes of these names.
+// See the Python classes of these names. Codes and references were checked with the batch.
 struct Pairs {
   const std::uint64_t *starts;
   const std::uint32_t *codes;
   const double *left, *right;
   const Index *first_a, *first_b, *partner;
-  std::size_t groups, length_a, length_b, profile, n;
+  Index groups, length_a, length_b, profile;
 
   static Pairs read(nb::handle source) {
-    const auto starts = array<In<std::uint64_t, 2>>(source, "starts");
-    const auto codes = array<In<std::uint32_t, 2>>(source, "codes");
-    const auto left = array<In<double, 2>>(source, "left"), right = array<In<double, 2>>(source, "right");
-    const auto field = [&](const char *name) { return array<Indices>(source, name); };
-    const auto first_a = field("first_a"), first_b = field("first_b"), partner = field("partner");
-    require_length(starts.shape(0), codes);
-    require_length(starts.shape(1), left, partner);
-    require_length(left.shape(1), right);
-    require_length(first_a.shape(0), first_b);
-    const std::size_t n = first_a.shape(0) - 1, length_a = starts.shape(1), length_b = codes.shape(1);
-    require(n < first_a.shape(0) && right.shape(1) == length_b, "pairs must have matching lengths");
-    require(first_a(n) == static_cast<Index>(length_a) && first_b(n) == static_cast<Index>(length_b),
-            "pairs must cover their positions");
-    return {starts.data(),  codes.data(),   left.data(),     right.data(), first_a.data(), first_b.data(),
-            partner.data(), starts.shape(0), length_a, length_b,     left.shape(1),  n};
+    const Fields fields(source);
+    const Index g = fields.size("starts"), a = fields.size("starts", 1), b = fields.size("codes", 1);
+    const Index q = fields.size("right"), n = fields.size("first_a");
+    const auto *first_a = fields.get<const Index>("first_a", n), *first_b = fields.get<const Index>("first_b", n);
+    require(n > 0 && first_a[n - 1] == a && first_b[n - 1] == b, "pairs must cover their positions");
+    return {fields.get<const std::uint64_t>("starts", g, a), fields.get<const std::uint32_t>("codes", g, b),
+            fields.get<const double>("left", a, q), fields.get<const double>("right", q, b), first_a, first_b,
+            fields.get<const Index>("partner", a), g, a, b, q};
   }
 
   Index height(Index k) const { return first_a[k + 1] - first_a[k]; }
@@ -89,36 +82,35 @@ struct Pairs {
 
 struct Scoring {
   const double *tables, *dense;
-  std::size_t cells, profile;
+  Index cells, profile;
   double open, extend;
   bool local, linear;
   Index tolerance;
 
   static Scoring read(nb::handle source) {
-    const auto tables = array<Vector>(source, "tables"), dense = array<Vector>(source, "dense");
-    const auto number = [&](const char *name) { return nb::cast<double>(source.attr(name)); };
-    const auto flag = [&](const char *name) { return nb::cast<bool>(source.attr(name)); };
-    return {tables.data(),    dense.data(),  tables.shape(0), dense.shape(0), number("open"),
-            number("extend"), flag("local"), flag("linear"),  nb::cast<Index>(source.attr("tolerance"))};
+    const Fields fields(source);
+    const Index cells = fields.size("tables"), profile = fields.size("dense");
+    return {fields.get<const double>("tables", cells), fields.get<const double>("dense", profile), cells, profile,
+            fields.number<double>("open"), fields.number<double>("extend"), fields.number<bool>("local"),
+            fields.number<bool>("linear"), fields.number<Index>("tolerance")};
   }
 };
 
 struct Numbering {
   const Index *cells, *at, *each, *dense;
   const std::int32_t *numbers;
-  std::size_t groups, profile;
-  Index n_weights;
+  Index groups, profile, n_weights;
 
   static Numbering read(nb::handle source) {
-    const auto field = [&](const char *name) { return array<Indices>(source, name); };
-    const auto cells = field("cells"), at = field("at"), each = field("each"), dense = field("dense");
-    require_length(cells.shape(0) - 1, at, each);
-    return {cells.data(), at.data(),       each.data(), dense.data(), array<In<std::int32_t, 1>>(source, "numbers").data(),
-            at.shape(0),  dense.shape(0), nb::cast<Index>(source.attr("n_weights"))};
+    const Fields fields(source);
+    const Index g = fields.size("at"), q = fields.size("dense");
+    const auto get = [&](const char *name, Index n) { return fields.get<const Index>(name, n); };
+    return {get("cells", g + 1), get("at", g), get("each", g), get("dense", q),
+            fields.get<const std::int32_t>("numbers", fields.size("numbers")), g, q, fields.number<Index>("n_weights")};
   }
 
   // Add the weights that a cell stands for.
-  void add(SparseSum &sum, std::size_t group, Index cell, double value) const {
+  void add(SparseSum &sum, Index group, Index cell, double value) const {
     const std::int32_t *first = numbers + at[group] + (cell - cells[group]) * each[group];
     for (Index t = 0; t < each[group]; ++t) sum.add(first[t], value);
   }
@@ -255,13 +247,13 @@ struct Scorer {
     const double base = S::of(bonus);
     double *__restrict scores = out;
     if (dense) std::fill_n(scores, width, bonus);
-    for (std::size_t q = 0; q < scoring.profile; ++q) {
+    for (Index q = 0; q < scoring.profile; ++q) {
       const double factor = scoring.dense[q] * pairs.left[at * pairs.profile + q];
       const double *__restrict right = pairs.right + q * pairs.length_b + first;
       for (Index j = 0; factor != 0.0 && j < width; ++j) scores[j] += factor * right[j];
     }
     for (Index j = 0; dense && j < width; ++j) scores[j] = S::of(scores[j]);
-    for (std::size_t g = 0; g < pairs.groups; ++g) {
+    for (Index g = 0; g < pairs.groups; ++g) {
       const double *__restrict table = tables + pairs.starts[g * pairs.length_a + at];
       const std::uint32_t *__restrict codes = pairs.codes + g * pairs.length_b + first;
       if (g == 0 && !dense) {
@@ -410,6 +402,8 @@ public:
     int state = scoring.local ? static_cast<int>(MATCH) : marks[i * (width + 1) + j] & STATE;
     while (i > 0 || j > 0) {
       const std::uint8_t mark = marks[i * (width + 1) + j];
+      // Scores that are not numbers must not lead outside.
+      if ((state != INSERT && i == 0) || (state != DELETE && j == 0)) break;
       if (state == MATCH) {
         --i, --j;
         matches[2 * end] = i, matches[2 * end + 1] = j;
@@ -587,19 +581,19 @@ void path_atoms(Pairs pairs, Numbering numbering, Indices chosen, Matches matche
                 Out<Index, 1> ends, Out<std::int32_t, 1> row, Out<std::int32_t, 1> column, Values value) {
   require_length(chosen.shape(0) + 1, pointers, ends);
   require(numbering.groups == pairs.groups && numbering.profile == pairs.profile, "numbering must fit the pairs");
-  AtomWriter atoms(ends, row, column, value);
+  ends(0) = 0;
   SparseSum sum(numbering.n_weights);
   for (std::size_t r = 0; r < chosen.shape(0); ++r) {
     const Index k = chosen(r);
     for (Index m = pointers(r); m < pointers(r + 1); ++m) {
       const Index i = pairs.first_a[k] + matches(m, 0), j = pairs.first_b[k] + matches(m, 1);
-      for (std::size_t g = 0; g < pairs.groups; ++g)
+      for (Index g = 0; g < pairs.groups; ++g)
         numbering.add(sum, g, pairs.starts[g * pairs.length_a + i] + pairs.codes[g * pairs.length_b + j], 1.0);
-      for (std::size_t q = 0; q < pairs.profile; ++q)
+      for (Index q = 0; q < pairs.profile; ++q)
         sum.add(numbering.dense[q], pairs.left[i * pairs.profile + q] * pairs.right[q * pairs.length_b + j]);
     }
     add_gaps(matches, pointers(r), pointers(r + 1), pairs.height(k), pairs.width(k), local, numbering.n_weights, sum);
-    sum.write(r, atoms);
+    ends(r + 1) = sum.write(ends(r), row, column, value);
   }
 }
 
@@ -619,14 +613,14 @@ void count_cells(const Pairs &pairs, Index k, const Aligner &aligner, double wei
   for (Index i = 0; i < pairs.height(k); ++i) {
     const Index at = pairs.first_a[k] + i;
     const double *shares = aligner.shares(i);
-    for (std::size_t g = 0; g < pairs.groups; ++g) {
+    for (Index g = 0; g < pairs.groups; ++g) {
       double *table = cells + pairs.starts[g * pairs.length_a + at];
       const std::uint32_t *codes = pairs.codes + g * pairs.length_b + first_b;
       // Most matches are next to impossible; adding those would take most of the time.
       for (Index j = 0; j < width; ++j)
         if (shares[j] > NEGLIGIBLE) table[codes[j]] += weight * shares[j];
     }
-    for (std::size_t q = 0; q < pairs.profile; ++q) {
+    for (Index q = 0; q < pairs.profile; ++q) {
       const double left = pairs.left[at * pairs.profile + q];
       if (left != 0.0) dense[q] += weight * left * dot(shares, pairs.right + q * pairs.length_b + first_b, width);
     }
@@ -658,10 +652,10 @@ void pool_apart(Pairs pairs, Scoring scoring, Indices chosen, Vector gains, bool
   require_length(chosen.shape(0), gains, hits, values);
   require_length(chosen.shape(0) + 1, ends);
   require(numbering.groups == pairs.groups && numbering.profile == pairs.profile &&
-              numbering.cells[numbering.groups] == static_cast<Index>(scoring.cells),
+              numbering.cells[numbering.groups] == scoring.cells,
           "numbering must fit pairs and scores");
   Aligner aligner(pairs, scoring, chosen, true, false);
-  AtomWriter atoms(ends, row, column, value);
+  ends(0) = 0;
   SparseSum sum(numbering.n_weights);
   double both[2];
   std::vector<double> cells(scoring.cells), dense(scoring.profile);
@@ -669,12 +663,12 @@ void pool_apart(Pairs pairs, Scoring scoring, Indices chosen, Vector gains, bool
     values(r) = aligner.pool(chosen(r), gains(r), clamped, both);
     hits(r) = expected_hits(pairs, scoring, chosen(r), aligner);
     count_cells(pairs, chosen(r), aligner, 1.0, cells.data(), dense.data());
-    for (std::size_t g = 0; g < numbering.groups; ++g)
+    for (Index g = 0; g < numbering.groups; ++g)
       for (Index c = numbering.cells[g]; c < numbering.cells[g + 1]; ++c)
         if (cells[c] != 0.0) numbering.add(sum, g, c, std::exchange(cells[c], 0.0));
     for (std::size_t q = 0; q < dense.size(); ++q) sum.add(numbering.dense[q], std::exchange(dense[q], 0.0));
     for (int kind = 0; kind < 2; ++kind) sum.add(numbering.n_weights - 2 + kind, -both[kind]);
-    sum.write(r, atoms);
+    ends(r + 1) = sum.write(ends(r), row, column, value);
   }
 }
 

@@ -35,8 +35,8 @@ struct Forests {
 // The tables of one forest after the other.
 struct Tables {
   const Forests &forests;
-  const double *scores = nullptr; // of the edges, by their number in the batch
-  Index first = 0, count = 0;     // items
+  const double *scores = nullptr;        // of the edges of the forest
+  Index first = 0, count = 0, first_edge = 0; // items, and the first edge
   std::vector<Index> level_at;
   std::vector<double> best;
   std::vector<std::vector<double>> prefixes; // of an edge with its first tails
@@ -49,7 +49,7 @@ struct Tables {
   const std::vector<double> &combine(Index edge) {
     const Index tail = forests.tail_at[edge], size = forests.tail_at[edge + 1] - tail;
     if (prefixes.size() <= static_cast<std::size_t>(size)) prefixes.resize(size + 1);
-    prefixes[0].assign(1, scores[edge]);
+    prefixes[0].assign(1, scores[edge - first_edge]);
     for (Index k = 0; k < size; ++k) {
       const Index below = forests.tails[tail + k], more = levels(below);
       const double *own = best.data() + level_at[below];
@@ -64,7 +64,7 @@ struct Tables {
 
   void fill(Index forest, const double *edge_scores) {
     first = forests.items_at[forest], count = forests.items_at[forest + 1] - first;
-    scores = edge_scores - (count ? forests.edge_at[first] : 0);
+    scores = edge_scores, first_edge = forests.edge_at[first];
     level_at.assign(1, 0);
     best.clear();
     for (Index item = 0; item < count; ++item) {
@@ -81,8 +81,15 @@ struct Tables {
       level_at.push_back(level_at.back() + most + 1);
       best.resize(level_at.back(), -INFINITE);
       for (Index edge = forests.edge_at[first + item]; edge < forests.edge_at[first + item + 1]; ++edge) {
-        const std::vector<double> &found = combine(edge);
         double *own = best.data() + level_at[item] + forests.losses[edge];
+        if (forests.tail_at[edge + 1] - forests.tail_at[edge] == 1) {
+          // Most edges of chains have one tail: nothing has to be combined.
+          const Index below = forests.tails[forests.tail_at[edge]], size = levels(below);
+          const double *other = best.data() + level_at[below], score = scores[edge - first_edge];
+          for (Index l = 0; l < size; ++l) own[l] = std::max(own[l], score + other[l]);
+          continue;
+        }
+        const std::vector<double> &found = combine(edge);
         for (std::size_t l = 0; l < found.size(); ++l) own[l] = std::max(own[l], found[l]);
       }
     }
@@ -91,7 +98,6 @@ struct Tables {
   // Mark the edges of the best derivation of the root with a loss.
   void trace(Index loss, std::vector<std::pair<Index, Index>> &open, double *used) {
     open.assign(1, {count - 1, loss});
-    const Index base = forests.edge_at[first];
     while (!open.empty()) {
       const auto [item, level] = open.back();
       open.pop_back();
@@ -100,7 +106,7 @@ struct Tables {
         Index left = level - forests.losses[edge];
         const std::vector<double> &found = combine(edge);
         if (left < 0 || left >= static_cast<Index>(found.size()) || found[left] != value) continue;
-        used[edge - base] = 1.0;
+        used[edge - first_edge] = 1.0;
         for (Index k = forests.tail_at[edge + 1] - forests.tail_at[edge] - 1; k >= 0; --k) {
           const Index below = forests.tails[forests.tail_at[edge] + k];
           const std::vector<double> &before = prefixes[k];

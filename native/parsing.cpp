@@ -19,8 +19,8 @@
 //
 // Derivatives of ε log Z by the scores of symbols are their probabilities; they are passed down from the root, each
 // derivation getting its share.
-#include "binding.hpp"
 #include "domains.hpp"
+#include "fields.hpp"
 #include "pooling.hpp"
 
 #include <nanobind/stl/tuple.h>
@@ -35,7 +35,6 @@ using namespace latentstruct;
 namespace {
 
 using Indices = In<Index, 1>;
-using Places = In<Index, 2>;
 using Vector = In<double, 1>;
 using Values = Out<double, 1>;
 
@@ -46,26 +45,21 @@ constexpr double ROUNDING = 1e-10;
 
 // ---- arrays, see the Python classes of these names ----
 
-Indices places(nb::handle source, const char *name) { return array<Indices>(source, name); }
-
 struct Rules {
   const Index *left_start, *pair_right, *pair_start, *left, *right, *parent, *weight, *parent_start, *by_parent;
   const Index *bottom_start, *bottom, *top, *top_start, *by_top, *step_start, *step_weight, *step_symbol, *root, *label;
   Index symbols, pairs, rules, chains;
 
   static Rules read(nb::handle source) {
-    const auto field = [&](const char *name, Index size) {
-      const Indices found = places(source, name);
-      require(static_cast<Index>(found.shape(0)) == size, "rules must have matching lengths");
-      return found.data();
-    };
-    const auto size = [&](const char *name) { return static_cast<Index>(places(source, name).shape(0)); };
-    const Index s = size("root"), q = size("pair_right"), r = size("parent"), k = size("top"), steps = size("step_weight");
-    return {field("left_start", s + 1), field("pair_right", q),     field("pair_start", q + 1), field("left", r),
-            field("right", r),          field("parent", r),         field("weight", r),         field("parent_start", s + 1),
-            field("by_parent", r),      field("bottom_start", s + 1), field("bottom", k),       field("top", k),
-            field("top_start", s + 1),  field("by_top", k),         field("step_start", k + 1), field("step_weight", steps),
-            field("step_symbol", steps), field("root", s),          field("label", s),          s, q, r, k};
+    const Fields fields(source);
+    const auto get = [&](const char *name, Index n) { return fields.get<const Index>(name, n); };
+    const Index s = fields.size("root"), q = fields.size("pair_right"), r = fields.size("parent");
+    const Index k = fields.size("top"), t = fields.size("step_weight");
+    return {get("left_start", s + 1), get("pair_right", q), get("pair_start", q + 1), get("left", r), get("right", r),
+            get("parent", r), get("weight", r), get("parent_start", s + 1), get("by_parent", r),
+            get("bottom_start", s + 1), get("bottom", k), get("top", k), get("top_start", s + 1), get("by_top", k),
+            get("step_start", k + 1), get("step_weight", t), get("step_symbol", t), get("root", s), get("label", s),
+            s, q, r, k};
   }
 
   Index steps(Index chain) const { return step_start[chain + 1] - step_start[chain]; }
@@ -76,15 +70,13 @@ struct Sentences {
   Index choices;
 
   static Sentences read(nb::handle source) {
-    const auto field = [&](const char *name) { return places(source, name); };
-    const auto offsets = field("offsets"), choice_start = field("choice_start"), symbol = field("choice_symbol");
-    const auto weight = field("choice_weight"), gold_start = field("gold_start"), first = field("gold_first");
-    const auto stop = field("gold_stop"), label = field("gold_label");
-    require_length(offsets.shape(0), gold_start);
-    require_length(symbol.shape(0), weight);
-    require_length(first.shape(0), stop, label);
-    return {offsets.data(), choice_start.data(), symbol.data(), weight.data(), gold_start.data(),
-            first.data(),   stop.data(),         label.data(),  static_cast<Index>(symbol.shape(0))};
+    const Fields fields(source);
+    const auto get = [&](const char *name, Index n) { return fields.get<const Index>(name, n); };
+    const Index n = fields.size("offsets"), c = fields.size("choice_symbol"), g = fields.size("gold_label");
+    const auto *offsets = get("offsets", n);
+    require(n > 0, "offsets must not be empty");
+    return {offsets, get("choice_start", offsets[n - 1] + 1), get("choice_symbol", c), get("choice_weight", c),
+            get("gold_start", n), get("gold_first", g), get("gold_stop", g), get("gold_label", g), c};
   }
 
   Index words(Index k) const { return offsets[k + 1] - offsets[k]; }
@@ -101,15 +93,13 @@ struct Spans {
   Index boundaries, each_start, each_end, n_classes;
 
   static Spans read(nb::handle source) {
-    const auto starts = array<Places>(source, "starts"), ends = array<Places>(source, "ends");
-    const auto lengths = places(source, "lengths"), classes = places(source, "classes");
-    const auto label_start = places(source, "label_start"), label = places(source, "label");
-    const auto weight = places(source, "weight");
-    require_length(starts.shape(0), ends);
-    require_length(label.shape(0), weight);
-    const auto size = [](std::size_t n) { return static_cast<Index>(n); };
-    return {starts.data(), ends.data(),  lengths.data(),        classes.data(),        label_start.data(),    label.data(),
-            weight.data(), size(starts.shape(0)), size(starts.shape(1)), size(ends.shape(1)), size(classes.shape(0))};
+    const Fields fields(source);
+    const auto get = [&](const char *name, auto... n) { return fields.get<const Index>(name, n...); };
+    const Index b = fields.size("starts"), starts = fields.size("starts", 1), ends = fields.size("ends", 1);
+    const Index classes = fields.size("classes"), q = fields.size("label");
+    return {get("starts", b, starts), get("ends", b, ends), get("lengths", fields.size("lengths")),
+            get("classes", classes), get("label_start", fields.size("label_start")), get("label", q), get("weight", q),
+            b, starts, ends, classes};
   }
 
   Index size_class(Index i, Index j) const { return classes[std::min(j - i, n_classes - 1)]; }
@@ -135,16 +125,12 @@ struct Scores {
   Index boundaries, labels, rules, chains, symbols, choices;
 
   static Scores read(nb::handle source) {
-    const auto field = [&](const char *name) { return array<Vector>(source, name); };
-    const auto table = [&](const char *name) { return array<In<double, 2>>(source, name); };
-    const auto rule = field("rule"), chain = field("chain"), root = field("root"), choice = field("choice");
-    const auto start = table("start"), end = table("end"), length = table("length");
-    require_length(start.shape(0), end);
-    require(start.shape(1) == length.shape(1) && end.shape(1) == length.shape(1), "scores must have as many labels");
-    const auto size = [](std::size_t n) { return static_cast<Index>(n); };
-    return {rule.data(),          chain.data(),         root.data(),          choice.data(),         start.data(),
-            end.data(),           length.data(),        size(start.shape(0)), size(start.shape(1)), size(rule.shape(0)),
-            size(chain.shape(0)), size(root.shape(0)), size(choice.shape(0))};
+    const Fields fields(source);
+    const auto get = [&](const char *name, auto... n) { return fields.get<const double>(name, n...); };
+    const Index b = fields.size("start"), l = fields.size("length", 1), r = fields.size("rule"), k = fields.size("chain");
+    const Index s = fields.size("root"), c = fields.size("choice");
+    return {get("rule", r), get("chain", k), get("root", s), get("choice", c), get("start", b, l), get("end", b, l),
+            get("length", fields.size("length"), l), b, l, r, k, s, c};
   }
 };
 
@@ -153,12 +139,11 @@ struct Derivations {
   Index trees, most, at = 0;
 
   static Derivations read(nb::handle source) {
-    const auto field = [&](const char *name) { return array<Out<Index, 1>>(source, name); };
-    const auto offsets = field("offsets"), kind = field("kind"), symbol = field("symbol"), weight = field("weight");
-    const auto start = field("start"), end = field("end");
-    require_length(kind.shape(0), symbol, weight, start, end);
-    return {offsets.data(), kind.data(), symbol.data(), weight.data(), start.data(), end.data(),
-            static_cast<Index>(offsets.shape(0)) - 1, static_cast<Index>(kind.shape(0))};
+    const Fields fields(source);
+    const auto get = [&](const char *name, Index n) { return fields.get<Index>(name, n); };
+    const Index k = fields.size("offsets"), n = fields.size("kind");
+    return {get("offsets", k), get("kind", n), get("symbol", n), get("weight", n), get("start", n), get("end", n),
+            k - 1, n};
   }
 
   void put(Index kind_, Index symbol_, Index weight_, Index i, Index j) {
@@ -168,43 +153,35 @@ struct Derivations {
   }
 };
 
-// All that derivations of sentences are made of.
-struct Model {
+// A sentence, with all that its derivations are made of.
+struct Sentence {
   const Sentences &sentences;
   const Spans &spans;
   const Rules &rules;
   const Scores &scores;
+  Index k = 0, first = 0, n = 0;
+  std::vector<double> extra; // (cells, L) what labels add.
 
-  Model(const Sentences &sentences, const Spans &spans, const Rules &rules, const Scores &scores)
+  Sentence(const Sentences &sentences, const Spans &spans, const Rules &rules, const Scores &scores)
       : sentences(sentences), spans(spans), rules(rules), scores(scores) {
     require(scores.rules == rules.rules && scores.chains == rules.chains && scores.symbols == rules.symbols &&
                 scores.choices == sentences.choices && scores.boundaries == spans.boundaries,
             "scores must fit grammar and sentences");
   }
 
-  // The score of a chain in a cell, with what its labels add there.
-  double chain_score(Index chain, const double *extra) const {
-    double total = scores.chain[chain];
-    for (Index s = rules.step_start[chain]; s < rules.step_start[chain + 1]; ++s)
-      total += extra[rules.label[rules.step_symbol[s]]];
-    return total;
-  }
-};
-
-// A sentence of the model, and what labels add in its cells.
-struct Sentence {
-  const Model &model;
-  Index k, first, n;
-  std::vector<double> extra; // (cells, L)
-
-  Sentence(const Model &model) : model(model) {}
-
   Index cells() const { return n * (n + 1) / 2; }
   Index cell_of(Index i, Index j) const { return i * n - i * (i - 1) / 2 + j - i - 1; }
-  const double *extra_of(Index c) const { return extra.data() + c * model.scores.labels; }
+  const double *extra_of(Index c) const { return extra.data() + c * scores.labels; }
+
+  // The score of a chain in a cell, with what its labels add there.
+  double chain_score(Index chain, const double *extra_row) const {
+    double total = scores.chain[chain];
+    for (Index s = rules.step_start[chain]; s < rules.step_start[chain + 1]; ++s)
+      total += extra_row[rules.label[rules.step_symbol[s]]];
+    return total;
+  }
 
   void choose(Index sentence, double cost, double gain) {
-    const auto &[sentences, spans, rules, scores] = model;
     k = sentence, first = sentences.offsets[k], n = sentences.words(k);
     const Index labels = scores.labels;
     extra.assign(cells() * labels, cost);
@@ -220,8 +197,8 @@ struct Sentence {
 
   // Visit the symbols of the word at i: visit(symbol, number among all choices).
   template <typename Visit> void each_tag(Index i, Visit visit) const {
-    const Sentences &all = model.sentences;
-    for (Index q = all.choice_start[first + i]; q < all.choice_start[first + i + 1]; ++q) visit(all.choice_symbol[q], q);
+    for (Index q = sentences.choice_start[first + i]; q < sentences.choice_start[first + i + 1]; ++q)
+      visit(sentences.choice_symbol[q], q);
   }
 };
 
@@ -237,13 +214,13 @@ struct Split {
 // The chain by which a node's symbol is best, -1 if it is the base itself. A chart has base_score(node) and
 // below_chain(node, chain), the node of the base.
 template <typename Chart> Index best_chain(const Chart &chart, const Node &node) {
-  const auto &[sentences, spans, rules, scores] = chart.sentence.model;
-  const double *extra = chart.sentence.extra_of(chart.sentence.cell_of(node.i, node.j));
+  const Rules &rules = chart.rules;
+  const double *extra = chart.extra_of(chart.cell_of(node.i, node.j));
   Index chosen = -1;
   double best = chart.base_score(node);
   for (Index at = rules.top_start[node.symbol]; at < rules.top_start[node.symbol + 1]; ++at) {
     const Index chain = rules.by_top[at];
-    const double found = chart.base_score(chart.below_chain(node, chain)) + chart.sentence.model.chain_score(chain, extra);
+    const double found = chart.base_score(chart.below_chain(node, chain)) + chart.chain_score(chain, extra);
     if (found > best) chosen = chain, best = found;
   }
   return chosen;
@@ -252,12 +229,12 @@ template <typename Chart> Index best_chain(const Chart &chart, const Node &node)
 // The rule and the parts by which a base is best. A chart has each_split(node, rule, visit), which calls
 // visit(left, right, score of both).
 template <typename Chart> Split best_split(const Chart &chart, const Node &node) {
-  const auto &[sentences, spans, rules, scores] = chart.sentence.model;
+  const Rules &rules = chart.rules;
   Split chosen;
   double best = -INFINITE;
   for (Index at = rules.parent_start[node.symbol]; at < rules.parent_start[node.symbol + 1]; ++at) {
     const Index r = rules.by_parent[at];
-    chart.each_split(node, r, [&, rule = scores.rule[r]](const Node &left, const Node &right, double score) {
+    chart.each_split(node, r, [&, rule = chart.scores.rule[r]](const Node &left, const Node &right, double score) {
       if (score + rule > best) best = score + rule, chosen = {r, left, right};
     });
   }
@@ -266,7 +243,7 @@ template <typename Chart> Split best_split(const Chart &chart, const Node &node)
 
 // Write the nodes of the best derivation from `root` in preorder.
 template <typename Chart> void trace(const Chart &chart, const Node &root, Derivations &out) {
-  const auto &[sentences, spans, rules, scores] = chart.sentence.model;
+  const Rules &rules = chart.rules;
   std::vector<Node> stack{root};
   while (!stack.empty()) {
     Node node = stack.back();
@@ -278,12 +255,13 @@ template <typename Chart> void trace(const Chart &chart, const Node &root, Deriv
       node = chart.below_chain(node, chain);
     }
     if (node.j - node.i == 1) {
-      chart.sentence.each_tag(node.i, [&](Index symbol, Index q) {
-        if (symbol == node.symbol) out.put(LEXICAL, symbol, sentences.choice_weight[q], node.i, node.j);
+      chart.each_tag(node.i, [&](Index symbol, Index q) {
+        if (symbol == node.symbol) out.put(LEXICAL, symbol, chart.sentences.choice_weight[q], node.i, node.j);
       });
       continue;
     }
     const Split split = best_split(chart, node);
+    require(split.rule >= 0, "scores must be numbers");
     out.put(BINARY, node.symbol, rules.weight[split.rule], node.i, node.j);
     stack.push_back(split.right);
     stack.push_back(split.left);
@@ -312,8 +290,13 @@ struct Cell {
   double weight = 0.0;
 };
 
-// Visit the pairs of symbols that divide a span: visit(pair, left symbol, row of the left one, right symbol, first and
-// stop of the splits, in whole lanes).
+// A pair of symbols that divide a span, their rows, and the first and the stop of the splits; the first is that of lanes.
+struct Parts {
+  Index pair, b, c, first, stop;
+  const double *left, *right;
+};
+
+// Visit the pairs of symbols that divide a span.
 template <typename S, typename Visit>
 LATENTSTRUCT_INLINE void each_pair(const Rules &rules, const Cell &cell, Visit visit) {
   for (const Index b : cell.starters) {
@@ -329,7 +312,7 @@ LATENTSTRUCT_INLINE void each_pair(const Rules &rules, const Cell &cell, Visit v
     for (Index pair = rules.left_start[b]; pair < rules.left_start[b + 1]; ++pair) {
       const Index c = rules.pair_right[pair];
       const auto from = std::max(low, cell.starts[c].first), to = std::min(high, cell.starts[c].last);
-      if (from <= to) visit(pair, b, row, c, Index(from / WIDTH * WIDTH), Index(to + 1));
+      if (from <= to) visit(Parts{pair, b, c, from / WIDTH * WIDTH, to + 1, row, cell.right + c * cell.stride});
     }
   }
 }
@@ -360,8 +343,8 @@ LATENTSTRUCT_INLINE double weigh_splits(const double *left, const double *right,
 template <typename S> LATENTSTRUCT_INLINE void combine_pairs(const Rules &rules, const Cell &cell) {
   constexpr bool linear = std::is_same_v<S, Linear>;
   using Order = std::conditional_t<linear, Linear, Hard>;
-  each_pair<S>(rules, cell, [&](Index pair, Index, const double *left, Index c, Index first, Index stop) __attribute__((always_inline)) {
-    const double *right = cell.right + c * cell.stride;
+  each_pair<S>(rules, cell, [&](const Parts &parts) __attribute__((always_inline)) {
+    const auto [pair, b, c, first, stop, left, right] = parts;
     double pooled = sum_splits<Order>(left, right, first, stop);
     if (pooled == S::zero) return;
     if constexpr (std::is_same_v<S, Log>) {
@@ -382,7 +365,8 @@ LATENTSTRUCT_CLONES void combine(Linear, const Rules &rules, const Cell &cell) {
 // Pass the probabilities of bases down to rules and to the symbols of smaller spans.
 template <typename S> LATENTSTRUCT_INLINE void share_pairs(const Rules &rules, const Cell &cell) {
   constexpr bool linear = std::is_same_v<S, Linear>;
-  each_pair<S>(rules, cell, [&](Index pair, Index b, const double *left, Index c, Index first, Index stop) __attribute__((always_inline)) {
+  each_pair<S>(rules, cell, [&](const Parts &parts) __attribute__((always_inline)) {
+    const auto [pair, b, c, first, stop, left, right] = parts;
     const Index rule = rules.pair_start[pair], n = rules.pair_start[pair + 1] - rule;
     if (!linear && cell.pooled[pair] == -INFINITE) return;
     double taken = 0.0;
@@ -398,7 +382,6 @@ template <typename S> LATENTSTRUCT_INLINE void share_pairs(const Rules &rules, c
       taken += cell.parts[r] = part;
     }
     if (taken == 0.0) return;
-    const double *right = cell.right + c * cell.stride;
     double *left_above = cell.left_above + b * cell.stride, *right_above = cell.right_above + c * cell.stride;
     double weight = cell.weight;
     if constexpr (linear) {
@@ -422,12 +405,10 @@ LATENTSTRUCT_CLONES void share(Linear, const Rules &rules, const Cell &cell) { s
 // ---- the chart of a sentence ----
 
 // Best scores of all spans at temperature 0, pooled ones and probabilities above.
-class Chart {
+class Chart : public Sentence {
 public:
-  Sentence sentence;
-
-  Chart(const Model &model, Index longest, double temperature)
-      : sentence(model), temperature(temperature), soft(temperature > 0.0), symbols(model.rules.symbols),
+  Chart(const Sentence &sentence, Index longest, double temperature)
+      : Sentence(sentence), temperature(temperature), soft(temperature > 0.0), symbols(rules.symbols),
         base(allocate(longest * (longest + 1) / 2 * symbols)), starters(longest), ends(longest * symbols),
         starts((longest + 1) * symbols), top(symbols, -INFINITE), sums(symbols), above(symbols), below(symbols) {
     for (int table = 0; table < (soft ? 3 : 1); ++table)
@@ -437,14 +418,13 @@ public:
 
   // Fill the chart of a sentence, where constituents add `cost` and right ones lose `gain`.
   void inside(Index k, double cost, double gain) {
-    sentence.choose(k, cost, gain);
-    const Index n = sentence.n;
+    choose(k, cost, gain);
     stride = padded(n + 1);
     for (auto &list : starters) list.clear();
     std::fill_n(ends.begin(), n * symbols, Range());
     std::fill_n(starts.begin(), (n + 1) * symbols, Range());
     members.clear();
-    member_start.resize(sentence.cells());
+    member_start.resize(cells());
     for (Index length = 1; length <= n; ++length)
       for (Index i = 0; i + length <= n; ++i) fill_cell(i, i + length);
   }
@@ -452,15 +432,15 @@ public:
   // The scores of all symbols as roots of the sentence, (S,).
   std::vector<double> roots() const {
     std::vector<double> found(symbols, -INFINITE);
-    each_member(0, sentence.n, [&](Index a) { found[a] = row_of(by_start[SCORE], 0, a)[sentence.n] + sentence.model.scores.root[a]; });
+    each_member(0, n, [&](Index a) { found[a] = row_of(by_start[SCORE], 0, a)[n] + scores.root[a]; });
     return found;
   }
 
-  double base_score(const Node &node) const { return base[sentence.cell_of(node.i, node.j) * symbols + node.symbol]; }
-  Node below_chain(const Node &node, Index chain) const { return {node.i, node.j, sentence.model.rules.bottom[chain]}; }
+  double base_score(const Node &node) const { return base[cell_of(node.i, node.j) * symbols + node.symbol]; }
+  Node below_chain(const Node &node, Index chain) const { return {node.i, node.j, rules.bottom[chain]}; }
 
   template <typename Visit> void each_split(const Node &node, Index r, Visit visit) const {
-    const Index b = sentence.model.rules.left[r], c = sentence.model.rules.right[r];
+    const Index b = rules.left[r], c = rules.right[r];
     const Range left = ends[node.i * symbols + b], right = starts[node.j * symbols + c];
     const double *from_start = row_of(by_start[SCORE], node.i, b), *from_end = row_of(by_end[SCORE], node.j, c);
     const Index low = std::max({Index(left.first), Index(right.first), node.i + 1});
@@ -471,13 +451,12 @@ public:
   // Pass probabilities down from those of the roots, (S,); add weight·E[φ] to `slope`. The result is the probabilities
   // of labels in cells, (cells, L).
   const std::vector<double> &outside(const std::vector<double> &roots, double weight, double *slope) {
-    const Index n = sentence.n;
     each_member(0, n, [&](Index a) {
       if (roots[a] == 0.0) return;
       row_of(by_start[ABOVE], 0, a)[n] = roots[a];
-      slope[sentence.model.rules.root[a]] += weight * roots[a];
+      slope[rules.root[a]] += weight * roots[a];
     });
-    labels.assign(sentence.extra.size(), 0.0);
+    labels.assign(extra.size(), 0.0);
     for (Index length = n; length > 0; --length)
       for (Index i = 0; i + length <= n; ++i) share_cell(i, i + length, weight, slope);
     return labels;
@@ -516,23 +495,22 @@ private:
   }
 
   template <typename Visit> void each_member(Index i, Index j, Visit visit) const {
-    for (const Index *at = members.data() + member_start[sentence.cell_of(i, j)]; *at >= 0; ++at) visit(*at);
+    for (const Index *at = members.data() + member_start[cell_of(i, j)]; *at >= 0; ++at) visit(*at);
   }
 
   Cell cell_at(Index i, Index j, bool linear, double *row) {
     const int table = linear ? LINEAR : SCORE;
     return {i, j, stride, starters[i], ends.data() + i * symbols, starts.data() + j * symbols,
-            row_of(by_start[table], i, 0), row_of(by_end[table], j, 0), linear ? rule.data() : sentence.model.scores.rule,
+            row_of(by_start[table], i, 0), row_of(by_end[table], j, 0), linear ? rule.data() : scores.rule,
             temperature, row, factors.data(), splits.data(), pooled.data()};
   }
 
   void fill_cell(Index i, Index j) {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
-    const Index c = sentence.cell_of(i, j);
-    const double *extra = sentence.extra_of(c);
+    const Index c = cell_of(i, j);
+    const double *extra = extra_of(c);
     double *row = base.get() + c * symbols;
     std::fill_n(row, symbols, -INFINITE);
-    if (j - i == 1) sentence.each_tag(i, [&](Index symbol, Index q) { row[symbol] = scores.choice[q]; });
+    if (j - i == 1) each_tag(i, [&](Index symbol, Index q) { row[symbol] = scores.choice[q]; });
     else if (soft) pool_splits(i, j, row);
     else combine(Hard(), rules, cell_at(i, j, false, row));
     bases.clear();
@@ -562,7 +540,6 @@ private:
 
   // List the bases, and all chains above them, that lead to symbols for which keep(symbol), and their scores.
   template <typename Keep> void list_terms(const double *row, const double *extra, Keep keep) {
-    const Rules &rules = sentence.model.rules;
     terms.clear(), values.clear();
     for (const Index a : bases)
       if (keep(a)) terms.push_back({a, a, -1}), values.push_back(row[a]);
@@ -570,7 +547,7 @@ private:
       for (Index chain = rules.bottom_start[b]; chain < rules.bottom_start[b + 1]; ++chain)
         if (keep(rules.top[chain])) {
           terms.push_back({b, rules.top[chain], chain});
-          values.push_back(row[b] + sentence.model.chain_score(chain, extra));
+          values.push_back(row[b] + chain_score(chain, extra));
         }
   }
 
@@ -598,7 +575,7 @@ private:
 
   // Keep the scores of the span (i, j), and their exponentials. Spans come by their lengths.
   void record(Index i, Index j) {
-    member_start[sentence.cell_of(i, j)] = static_cast<Index>(members.size());
+    member_start[cell_of(i, j)] = static_cast<Index>(members.size());
     const auto start = static_cast<std::int32_t>(i), stop = static_cast<std::int32_t>(j);
     const auto clear = [&](const std::vector<Memory> &tables, Index end, Index a) {
       for (std::size_t table = 0; table < tables.size(); ++table)
@@ -616,18 +593,18 @@ private:
     }
     members.push_back(-1);
     if (!soft) return;
-    scale[i * (sentence.n + 1) + j] = high;
-    tame[i * (sentence.n + 1) + j] = reached.empty() || (low - high) / temperature >= -LIMIT;
-    each_value([&](double *x, std::size_t n) { exp_each(x, n, temperature); }, reached, [&](Index a) { return top[a] - high; },
+    scale[i * (n + 1) + j] = high;
+    tame[i * (n + 1) + j] = reached.empty() || (low - high) / temperature >= -LIMIT;
+    const auto exps = [&](double *x, std::size_t size) { exp_each(x, size, temperature); };
+    each_value(exps, reached, [&](Index a) { return top[a] - high; },
                [&](Index a, double x) { row_of(by_start[LINEAR], i, a)[j] = row_of(by_end[LINEAR], j, a)[i] = x; });
   }
 
   // ---- sums ----
 
   void prepare_sums(Index longest) {
-    const Rules &rules = sentence.model.rules;
     base_sums = allocate(longest * (longest + 1) / 2 * symbols);
-    rule.assign(sentence.model.scores.rule, sentence.model.scores.rule + rules.rules);
+    rule.assign(scores.rule, scores.rule + rules.rules);
     double lowest = INFINITE;
     for (const double score : rule) highest_rule = std::max(highest_rule, score), lowest = std::min(lowest, score);
     rules_tame = (highest_rule - lowest) / temperature <= LIMIT;
@@ -642,7 +619,7 @@ private:
 
   // factors[k] = exp((scale of split k - the highest)/ε); return the highest one, and whether all is tame.
   std::pair<double, bool> scale_splits(Index i, Index j) {
-    const Index across = sentence.n + 1;
+    const Index across = n + 1;
     double high = -INFINITE;
     bool all_tame = rules_tame;
     std::fill_n(factors.begin(), stride, -INFINITE);
@@ -659,9 +636,9 @@ private:
   // row[A] = smax_ε over splits and binary rules, without what the label adds.
   void pool_splits(Index i, Index j, double *row) {
     const auto [high, linear] = scale_splits(i, j);
-    double *total = base_sums.get() + sentence.cell_of(i, j) * symbols;
+    double *total = base_sums.get() + cell_of(i, j) * symbols;
     std::fill_n(total, symbols, 0.0);
-    if (linear) combine(Linear(), sentence.model.rules, cell_at(i, j, true, total));
+    if (linear) combine(Linear(), rules, cell_at(i, j, true, total));
     else pool_by_logarithms(i, j, row, total);
     bases.clear();
     for (Index a = 0; a < symbols; ++a)
@@ -671,7 +648,6 @@ private:
 
   // row[A] = the maximum over binary rules of pooled splits, total[A] += Σ of exponentials measured against it.
   void pool_by_logarithms(Index i, Index j, double *row, double *total) {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
     std::fill(pooled.begin(), pooled.end(), -INFINITE);
     combine(Log(), rules, cell_at(i, j, false, row));
     terms.clear(), values.clear();
@@ -686,8 +662,7 @@ private:
 
   // Pass the probabilities of the symbols of the span (i, j) down to its parts.
   void share_cell(Index i, Index j, double weight, double *slope) {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
-    const Index c = sentence.cell_of(i, j);
+    const Index c = cell_of(i, j);
     double *row = base.get() + c * symbols, *label = labels.data() + c * scores.labels;
     bases.clear();
     bool any = false;
@@ -697,9 +672,9 @@ private:
       if (row[a] > -INFINITE) bases.push_back(a);
     });
     if (!any) return;
-    share_chains(row, sentence.extra_of(c), weight, label, slope);
+    share_chains(row, extra_of(c), weight, label, slope);
     if (j - i == 1) {
-      sentence.each_tag(i, [&](Index symbol, Index q) {
+      each_tag(i, [&](Index symbol, Index q) {
         if (sentences.choice_weight[q] >= 0) slope[sentences.choice_weight[q]] += weight * below[symbol];
       });
     } else {
@@ -707,14 +682,13 @@ private:
         if (rules.label[a] >= 0) label[rules.label[a]] += below[a];
       share_splits(i, j, row, weight, slope);
     }
-    spans.each_weight(sentence.first + sentence.k, i, j, [&](Index l, Index number) { slope[number] += weight * label[l]; });
+    spans.each_weight(first + k, i, j, [&](Index l, Index number) { slope[number] += weight * label[l]; });
     for (const Index a : bases) below[a] = 0.0;
   }
 
   // Pass the probabilities of full symbols, `above`, down to bases, `below`, and to the labels of chains. Sums are made
   // again: where scores are large, rounding hides what their logarithms differ by.
   void share_chains(const double *row, const double *extra, double weight, double *label, double *slope) {
-    const Rules &rules = sentence.model.rules;
     list_terms(row, extra, [&](Index upper) { return above[upper] > LEAST_PROBABILITY; });
     climb();
     sum_terms();
@@ -733,7 +707,7 @@ private:
   // Pass the probabilities of bases, `below`, down, in the way in which the span was summed up.
   void share_splits(Index i, Index j, double *row, double weight, double *slope) {
     const bool linear = scale_splits(i, j).second;
-    double *total = base_sums.get() + sentence.cell_of(i, j) * symbols;
+    double *total = base_sums.get() + cell_of(i, j) * symbols;
     if (!linear) {
       std::fill_n(row, symbols, -INFINITE);
       std::fill_n(total, symbols, 0.0);
@@ -743,8 +717,8 @@ private:
     Cell cell = cell_at(i, j, linear, row);
     cell.left_above = row_of(by_start[ABOVE], i, 0), cell.right_above = row_of(by_end[ABOVE], j, 0);
     cell.below = below.data(), cell.parts = parts.data(), cell.slope = slope, cell.weight = weight;
-    if (linear) share(Linear(), sentence.model.rules, cell);
-    else share(Log(), sentence.model.rules, cell);
+    if (linear) share(Linear(), rules, cell);
+    else share(Log(), rules, cell);
   }
 };
 
@@ -753,40 +727,36 @@ private:
 // The best scores of the symbols of all cells, before and after chains, among the derivations that have p constituents,
 // h of them right: tables (H, P) for each symbol, -inf where there is none. Time and memory grow fast with the number of
 // words: for short sentences only.
-class CountChart {
+class CountChart : public Sentence {
 public:
-  Sentence sentence;
-
-  CountChart(const Model &model) : sentence(model), symbols(model.rules.symbols) {}
+  explicit CountChart(const Sentence &sentence) : Sentence(sentence), symbols(rules.symbols) {}
 
   // Fill the chart of a sentence; chains have at most `most_steps` nodes.
   void fill(Index k, Index most_steps) {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
-    sentence.choose(k, 0.0, 0.0);
-    const Index n = sentence.n, cells = sentence.cells();
+    choose(k, 0.0, 0.0);
     n_gold = sentences.gold_start[k + 1] - sentences.gold_start[k];
     rights = n_gold + 1, alls = n + (2 * n - 1) * most_steps;
-    gold.assign(cells * scores.labels, 0);
+    gold.assign(cells() * scores.labels, 0);
     for (Index g = sentences.gold_start[k]; g < sentences.gold_start[k + 1]; ++g)
-      gold[sentence.cell_of(sentences.gold_first[g], sentences.gold_stop[g]) * scores.labels + sentences.gold_label[g]] = 1;
-    base.assign(cells * symbols * rights * alls, -INFINITE);
+      gold[cell_of(sentences.gold_first[g], sentences.gold_stop[g]) * scores.labels + sentences.gold_label[g]] = 1;
+    base.assign(cells() * symbols * rights * alls, -INFINITE);
     full = base;
-    there.assign(cells * symbols, false);
+    there.assign(cells() * symbols, false);
     for (Index length = 1; length <= n; ++length)
       for (Index i = 0; i + length <= n; ++i) fill_cell(i, i + length);
   }
 
   // The node of the whole sentence with the highest score + 1 - 2h/(p + g); its symbol is -1 if there is none.
   Node best() const {
-    Node found{0, sentence.n, -1};
+    Node found{0, n, -1};
     double best = -INFINITE;
     for (Index a = 0; a < symbols; ++a)
       for (Index h = 0; h < rights; ++h)
         for (Index p = 0; p < alls; ++p) {
           const auto both = static_cast<double>(p + n_gold);
           const double loss = both > 0.0 ? 1.0 - 2.0 * static_cast<double>(h) / both : 0.0;
-          const double score = table(full, 0, sentence.n, a)[h * alls + p] + sentence.model.scores.root[a] + loss;
-          if (score > best) best = score, found = {0, sentence.n, a, h, p};
+          const double score = table(full, 0, n, a)[h * alls + p] + scores.root[a] + loss;
+          if (score > best) best = score, found = {0, n, a, h, p};
         }
     return found;
   }
@@ -796,12 +766,11 @@ public:
   }
 
   Node below_chain(const Node &node, Index chain) const {
-    const Rules &rules = sentence.model.rules;
-    return {node.i, node.j, rules.bottom[chain], node.right - chain_hits(node.i, node.j, chain), node.all - rules.steps(chain)};
+    const Index hits = chain_hits(node.i, node.j, chain);
+    return {node.i, node.j, rules.bottom[chain], node.right - hits, node.all - rules.steps(chain)};
   }
 
   template <typename Visit> void each_split(const Node &node, Index r, Visit visit) const {
-    const Rules &rules = sentence.model.rules;
     const auto [hit, one] = counts_of(node.i, node.j, node.symbol);
     const Index h = node.right - hit, p = node.all - one;
     for (Index m = node.i + 1; m < node.j; ++m)
@@ -818,7 +787,7 @@ private:
   std::vector<double> base, full; // (cells, S, H, P)
   std::vector<char> there, gold;  // (cells, S) and (cells, L)
 
-  std::size_t place(Index i, Index j, Index symbol) const { return sentence.cell_of(i, j) * symbols + symbol; }
+  std::size_t place(Index i, Index j, Index symbol) const { return cell_of(i, j) * symbols + symbol; }
   const double *table(const std::vector<double> &tables, Index i, Index j, Index symbol) const {
     return tables.data() + place(i, j, symbol) * rights * alls;
   }
@@ -830,17 +799,16 @@ private:
   }
 
   Index is_gold(Index i, Index j, Index label) const {
-    return gold[sentence.cell_of(i, j) * sentence.model.scores.labels + label];
+    return gold[cell_of(i, j) * scores.labels + label];
   }
 
   // How many of the labels of a symbol, as a base, are right, and how many there are.
   std::pair<Index, Index> counts_of(Index i, Index j, Index symbol) const {
-    const Index label = sentence.model.rules.label[symbol];
+    const Index label = rules.label[symbol];
     return label < 0 ? std::pair<Index, Index>{0, 0} : std::pair<Index, Index>{is_gold(i, j, label), 1};
   }
 
   Index chain_hits(Index i, Index j, Index chain) const {
-    const Rules &rules = sentence.model.rules;
     Index hits = 0;
     for (Index s = rules.step_start[chain]; s < rules.step_start[chain + 1]; ++s)
       hits += is_gold(i, j, rules.label[rules.step_symbol[s]]);
@@ -848,10 +816,9 @@ private:
   }
 
   void fill_cell(Index i, Index j) {
-    const auto &[sentences, spans, rules, scores] = sentence.model;
-    const double *extra = sentence.extra_of(sentence.cell_of(i, j));
+    const double *extra = extra_of(cell_of(i, j));
     if (j - i == 1) {
-      sentence.each_tag(i, [&](Index symbol, Index q) {
+      each_tag(i, [&](Index symbol, Index q) {
         *table(base, i, j, symbol) = scores.choice[q];
         there[place(i, j, symbol)] = true;
       });
@@ -862,7 +829,8 @@ private:
       for (Index m = i + 1; m < j; ++m) {
         if (!there[place(i, m, rules.left[r])] || !there[place(m, j, rules.right[r])]) continue;
         const double score = scores.rule[r] + (label < 0 ? 0.0 : extra[label]);
-        join(table(full, i, m, rules.left[r]), table(full, m, j, rules.right[r]), score, hit, one, table(base, i, j, parent));
+        const double *left = table(full, i, m, rules.left[r]), *right = table(full, m, j, rules.right[r]);
+        join(left, right, score, hit, one, table(base, i, j, parent));
         there[place(i, j, parent)] = true;
       }
     }
@@ -871,7 +839,7 @@ private:
     const std::vector<char> bases(there.begin() + place(i, j, 0), there.begin() + place(i, j, 0) + symbols);
     for (Index chain = 0; chain < rules.chains; ++chain) {
       if (!bases[rules.bottom[chain]]) continue;
-      shift(table(base, i, j, rules.bottom[chain]), sentence.model.chain_score(chain, extra), chain_hits(i, j, chain),
+      shift(table(base, i, j, rules.bottom[chain]), chain_score(chain, extra), chain_hits(i, j, chain),
             rules.steps(chain), table(full, i, j, rules.top[chain]));
       there[place(i, j, rules.top[chain])] = true;
     }
@@ -897,21 +865,12 @@ private:
 // ---- kernels ----
 
 // out[b, l] = Σ of the weights of boundary b's attributes with label l.
-void score_boundaries(Places attributes, Spans spans, Vector w, Out<double, 2> out) {
+void score_boundaries(In<Index, 2> attributes, Spans spans, Vector w, Out<double, 2> out) {
   require_length(attributes.shape(0), out);
   std::fill_n(out.data(), out.size(), 0.0);
   for (std::size_t b = 0; b < attributes.shape(0); ++b)
     spans.each_of(&attributes(b, 0), static_cast<Index>(attributes.shape(1)),
                   [&](Index label, Index weight) { out(b, label) += w(weight); });
-}
-
-// out[c] = Σ of the weights of the chain's unary rules.
-void score_chains(Rules rules, Vector w, Values out) {
-  require_length(rules.chains, out);
-  for (Index c = 0; c < rules.chains; ++c) {
-    out(c) = 0.0;
-    for (Index s = rules.step_start[c]; s < rules.step_start[c + 1]; ++s) out(c) += w(rules.step_weight[s]);
-  }
 }
 
 // Write the best derivation of each row and its score, -inf and no nodes if there is none. `costs` and `gains` are those
@@ -920,8 +879,7 @@ void best_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, In
                 Values values, Derivations out) {
   require_length(rows.shape(0), costs, gains, values);
   require(out.trees == static_cast<Index>(rows.shape(0)), "there must be a derivation for each row");
-  const Model model(sentences, spans, rules, scores);
-  Chart chart(model, sentences.longest(rows), 0.0);
+  Chart chart(Sentence(sentences, spans, rules, scores), sentences.longest(rows), 0.0);
   for (std::size_t m = 0; m < rows.shape(0); ++m) {
     out.offsets[m] = out.at;
     chart.inside(rows(m), costs(m), gains(m));
@@ -937,8 +895,7 @@ void best_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, In
 void best_f1_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, Indices rows, Index most_steps,
                    Derivations out) {
   require(out.trees == static_cast<Index>(rows.shape(0)), "there must be a derivation for each row");
-  const Model model(sentences, spans, rules, scores);
-  CountChart chart(model);
+  CountChart chart(Sentence(sentences, spans, rules, scores));
   for (std::size_t m = 0; m < rows.shape(0); ++m) {
     out.offsets[m] = out.at;
     chart.fill(rows(m), most_steps);
@@ -1011,17 +968,16 @@ void pool_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, In
                 double temperature, Vector weights, bool together, Values values, Values expected, Out<double, 2> slopes) {
   require_length(rows.shape(0), weights, values, expected);
   require_length(together ? 1 : rows.shape(0), slopes);
-  const Model model(sentences, spans, rules, scores);
-  Chart chart(model, sentences.longest(rows), temperature);
+  Chart chart(Sentence(sentences, spans, rules, scores), sentences.longest(rows), temperature);
   for (std::size_t m = 0; m < rows.shape(0); ++m) {
     const Index k = rows(m);
     double *slope = slopes.data() + (together ? 0 : m * slopes.shape(1));
     const auto [value, labels] = pool_sentence(chart, k, cost, gain, temperature, weights(m), slope);
     values(m) = value, expected(m) = 0.0;
     if (labels == nullptr) continue;
-    if (cost != 0.0) expected(m) += cost * sum_of(labels, chart.sentence.extra.size());
+    if (cost != 0.0) expected(m) += cost * sum_of(labels, chart.extra.size());
     for (Index g = sentences.gold_start[k]; g < sentences.gold_start[k + 1] && gain != 0.0; ++g) {
-      const Index cell = chart.sentence.cell_of(sentences.gold_first[g], sentences.gold_stop[g]);
+      const Index cell = chart.cell_of(sentences.gold_first[g], sentences.gold_stop[g]);
       expected(m) -= gain * labels[cell * scores.labels + sentences.gold_label[g]];
     }
   }
@@ -1039,12 +995,11 @@ using Found = std::tuple<nb::ndarray<nb::numpy, Index>, nb::ndarray<nb::numpy, I
 // n_weights weights.
 Found probable_labels(Sentences sentences, Spans spans, Rules rules, Scores scores, Index k, double temperature,
                       double least, Index n_weights) {
-  const Model model(sentences, spans, rules, scores);
   std::vector<Index> cells, labels;
   std::vector<double> found, slope(n_weights);
-  Chart chart(model, sentences.words(k), temperature);
+  Chart chart(Sentence(sentences, spans, rules, scores), sentences.words(k), temperature);
   const double *shares = pool_sentence(chart, k, 0.0, 0.0, temperature, 0.0, slope.data()).second;
-  for (std::size_t q = 0; shares != nullptr && q < chart.sentence.extra.size(); ++q) {
+  for (std::size_t q = 0; shares != nullptr && q < chart.extra.size(); ++q) {
     if (!(shares[q] > least)) continue;
     cells.push_back(static_cast<Index>(q) / scores.labels), labels.push_back(static_cast<Index>(q) % scores.labels);
     found.push_back(shares[q]);
@@ -1059,7 +1014,6 @@ NB_MODULE(parsing, m) {
   m.attr("UNARY") = UNARY;
   m.attr("BINARY") = BINARY;
   bind(m, "score_boundaries", score_boundaries);
-  bind(m, "score_chains", score_chains);
   bind(m, "best_trees", best_trees);
   bind(m, "best_f1_trees", best_f1_trees);
   bind(m, "derivation_atoms", derivation_atoms);

@@ -2,7 +2,8 @@
 
     python tests/sanitize.py [OPTIONS OF PYTEST]
 
-An error of the sanitizers ends the run with their report.
+Without options, damaged matrices and files are given to all tasks and readers, too. An error of the sanitizers ends the
+run with their report.
 """
 
 import os
@@ -14,6 +15,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "sanitize"
 PACKAGE = BUILD / "src" / "latentstruct"
+# An editable install finds its package before PYTHONPATH is searched, in child processes too.
+FORGET_EDITABLE = """import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "_editable_" not in type(finder).__module__]
+"""
+FUZZERS = [["fuzz.matrices", "--mutants", "1000"], ["fuzz", "--inputs", "2000"]]
 TESTS = ["tests/kernels", "tests/inference", "tests/planes", "tests/tasks", "tests/solvers/test_simplex_qp.py"]
 
 
@@ -21,6 +27,7 @@ def build() -> None:
     """Copy the package, and compile its kernels into the copy."""
     shutil.rmtree(PACKAGE, ignore_errors=True)
     shutil.copytree(ROOT / "src" / "latentstruct", PACKAGE, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    (PACKAGE.parent / "sitecustomize.py").write_text(FORGET_EDITABLE)
     found = subprocess.run(
         [sys.executable, "-m", "nanobind", "--cmake_dir"], capture_output=True, text=True, check=True
     )
@@ -39,7 +46,7 @@ def runtime(name: str) -> str:
 
 
 def main() -> int:
-    """Build, run, and return the exit code of pytest."""
+    """Build, run, and return the first exit code other than 0."""
     build()
     environment = {
         **os.environ,
@@ -48,7 +55,13 @@ def main() -> int:
         "ASAN_OPTIONS": "detect_leaks=0",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     }
-    return subprocess.call([sys.executable, "-m", "pytest", "-q", *(sys.argv[1:] or TESTS)], cwd=ROOT, env=environment)
+    where = [sys.executable, "-c", "import latentstruct; print(latentstruct.__file__)"]
+    used = subprocess.run(where, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+    if Path(used).parent != PACKAGE:
+        sys.exit(f"tests would use {used}, whose kernels are not sanitized; expected {PACKAGE}")
+    runs = [["pytest", "-q", *sys.argv[1:]]] if sys.argv[1:] else [["pytest", "-q", *TESTS], *FUZZERS]
+    codes = (subprocess.call([sys.executable, "-m", *run], cwd=ROOT, env=environment) for run in runs)
+    return next(filter(None, codes), 0)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.svm import LinearSVC
 
-from latentstruct import Bundle, Measure, StructuralSVM, comparable_strength
+from latentstruct import Bundle, Measure, StructuralSVM, suggest_C
 from latentstruct.datasets import load_reuters
 from latentstruct.metrics import f_beta, roc_area
 from latentstruct.viz.plots import plot_scores
@@ -32,14 +32,14 @@ print({topic: stories.topics[topic] for topic in topics}, "of", stories.train_X.
 # the output is the list of all labels, and the loss of a wrong list is one minus its F1. There are exponentially many
 # lists; the most violated one is found by sorting. The objective is convex, and certified as any other.
 #
-# How strong must C be? ``comparable_strength`` gives the C that weighs as C = 1 does in a conventional SVM; we take
+# How strong must C be? ``suggest_C`` gives the C that weighs as C = 1 does in a conventional SVM; we take
 # ten times that for all topics, without tuning. The rivals are conventional SVMs with C = 10, plain and with costs in
 # proportion to the classes.
 
 
 def train_for(loss, y):
     """Return a model trained for a measure."""
-    C = 10 * comparable_strength(loss, len(y), int(y.sum()))
+    C = 10 * suggest_C(loss, len(y), int(y.sum()))
     return StructuralSVM(Measure(loss), C=C, solver=Bundle(tol=0.02, max_planes=60)).fit(stories.train_X, y)
 
 

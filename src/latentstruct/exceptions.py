@@ -62,6 +62,12 @@ class InputError(ValueError):
     def __str__(self) -> str:
         return self.render()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.parameter, self.got, self.expected, self.hint)
+
 
 class FormatError(InputError):
     """A file does not have the expected format.
@@ -102,6 +108,12 @@ class FormatError(InputError):
             return self.path
         place = self.path if self.line is None else f"{self.path}, line {self.line}"
         return _with_hint(f"{place}: expected {self.expected}, got {_shown(self.got)}", self.hint)
+
+
+def missing_package(package: str, purpose: str, extra: str) -> InputError:
+    """Return the error of a package that is not installed; `extra` is the extra of the distribution that has it."""
+    hint = f"Install it by pip install 'latentstruct[{extra}]'."
+    return InputError(package, Description("no such package"), f"installed to {purpose}", hint)
 
 
 class CheckpointError(InputError, OSError):

@@ -101,7 +101,7 @@ def test_from_training_to_evaluation(options, estimator, train, test, tmp_path):
 
 def test_scores_and_model_in_words(model, test):
     shown = run("evaluate", model, test).stdout
-    for text in ("10, ", "fully correct", "with the correct tag", "constituents a sentence", "all, unlabelled", "NP"):
+    for text in ("10, ", "fully correct", "with the correct tag", "constituents per sentence", "all, unlabeled", "NP"):
         assert text in shown
     described = run("info", model, "--top", 5).stdout
     assert "strongest rules" in described

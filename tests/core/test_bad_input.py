@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
+from error_fields import raises
 from latentstruct import (
     CRF,
     BlockAscent,
@@ -42,6 +43,12 @@ def refuse(message, estimator, *data, **options):
     assert 20 < len(str(caught.value)) < 400
 
 
+def refuse_field(estimator, *data, parameter, got="", expected="", hint="", **options):
+    with raises(parameter, got=got, expected=expected, hint=hint):
+        estimator.fit(*data, **options)
+    assert not hasattr(estimator, "coef_")
+
+
 def damaged(place, value, k=1):
     """Return the sequences with one value of sequence k replaced."""
     sequences = [x.copy() for x in SEQUENCES]
@@ -68,7 +75,7 @@ def test_lengths_of_X_and_Y_differ(task, inputs):
 
 
 def test_no_outputs():
-    refuse("Y is missing: training needs one output for each example", StructuralSVM(Multiclass()), X, None)
+    refuse_field(StructuralSVM(Multiclass()), X, None, parameter="Y", got=None)
     refuse("Y must be a collection of outputs, found int", StructuralSVM(Multiclass()), X, 3)
 
 
@@ -155,8 +162,7 @@ def test_labels_that_are_no_sequence(y):
 @pytest.mark.parametrize("C", [0, -1.0, np.nan, np.inf, "1", None, [1.0]])
 @pytest.mark.parametrize("estimator", [StructuralSVM, CRF, StructuredEstimator])
 def test_C(estimator, C):
-    message = re.escape(f"C must be a finite number above 0, found {C!r}")
-    refuse(message, estimator(Multiclass(), C=C), X, Y)
+    refuse_field(estimator(Multiclass(), C=C), X, Y, parameter="C", got=repr(C), expected="a finite number above 0")
 
 
 def test_unknown_label_at_evaluation():
@@ -215,13 +221,8 @@ def test_labels_that_are_nan():
 
 def test_unknown_labels_in_chains():
     half = [[0, 1, -1, 1], [0, 1], [1, 0, 1]]
-    refuse("Chain has latent variables, for which StructuralSVM is not", StructuralSVM(Chain()), SEQUENCES, half)
-    refuse(
-        "Chain has latent variables, for which CRF is not.* use (LatentSSVM or MarginalSSVM|HiddenCRF)",
-        CRF(Chain()),
-        SEQUENCES,
-        half,
-    )
+    for estimator, other in ((StructuralSVM(Chain()), "LatentSSVM or MarginalSSVM"), (CRF(Chain()), "HiddenCRF")):
+        refuse_field(estimator, SEQUENCES, half, parameter="task", expected="without latent variables", hint=other)
     refuse(
         r"labels has -1, which marks unknown ones, found \[-1, 0, 1\]: rename",
         StructuralSVM(Chain(labels=[-1, 0, 1])),
@@ -256,85 +257,70 @@ def test_costs(costs, message):
 
 
 @pytest.mark.parametrize(
-    ("weight", "message"),
+    ("weight", "got", "expected"),
     [
-        ([1.0, 1.0], r"sample_weight must have shape \(4,\), found \(2,\)"),
-        (np.ones((4, 1)), r"sample_weight must have shape \(4,\), found \(4, 1\)"),
-        (1.0, r"sample_weight must have shape \(4,\), found \(\)"),
-        ([1.0, -1.0, 1.0, 1.0], "sample_weight must be finite and ≥ 0, with at least one value above 0"),
-        ([1.0, np.nan, 1.0, 1.0], "sample_weight must be finite"),
-        (np.zeros(4), "sample_weight .* at least one value above 0"),
-        (["heavy", "light", "", ""], "sample_weight must be numbers.*'heavy'"),
+        ([1.0, 1.0], "shape (2,)", "shape (4,)"),
+        (np.ones((4, 1)), "shape (4, 1)", "shape (4,)"),
+        (1.0, "shape ()", "shape (4,)"),
+        ([1.0, -1.0, 1.0, 1.0], "-1.0", "finite and ≥ 0"),
+        ([1.0, np.nan, 1.0, 1.0], "nan", "finite and ≥ 0"),
+        (np.zeros(4), "0.0", "at least one value above 0"),
+        (["heavy", "light", "", ""], "'heavy'", "real numbers"),
     ],
 )
 @pytest.mark.parametrize("estimator", [StructuralSVM, CRF, StructuredPerceptron])
-def test_sample_weight(estimator, weight, message):
-    refuse(message, estimator(Multiclass()), X, Y, sample_weight=weight)
+def test_sample_weight(estimator, weight, got, expected):
+    fields = {"parameter": "sample_weight", "got": got, "expected": expected}
+    refuse_field(estimator(Multiclass()), X, Y, sample_weight=weight, **fields)
 
 
 def test_solver():
-    refuse(
-        "unknown solver 'newton': choose 'auto', 'block_ascent', .* or give a solver",
-        StructuralSVM(Multiclass(), solver="newton"),
-        X,
-        Y,
-    )
-    for wrong in (BlockAscent, 5, None):
-        refuse(
-            r"solver must be a name or a solver such as BlockAscent\(\), found",
-            StructuralSVM(Multiclass(), solver=wrong),
-            X,
-            Y,
-        )
+    for wrong in ("newton", BlockAscent, 5, None):
+        fields = {"got": wrong, "expected": "'auto', 'block_ascent', "}
+        refuse_field(StructuralSVM(Multiclass(), solver=wrong), X, Y, parameter="solver", **fields)
 
 
 @pytest.mark.parametrize("task", [Multiclass, "chain", None])
 def test_task(task):
-    refuse(r"task must be a task such as Chain\(\), found", StructuralSVM(task), X, Y)
+    refuse_field(StructuralSVM(task), X, Y, parameter="task", got=task, expected="a task such as Chain()")
 
 
 @pytest.mark.parametrize("estimator", [StructuralSVM, StructuredEstimator])
 def test_rescaling(estimator):
-    message = "rescaling must be 'margin' or 'slack', found 'both'"
-    refuse(message, estimator(Multiclass(), rescaling="both"), X, Y)
+    fields = {"parameter": "rescaling", "got": "both", "expected": "'margin' or 'slack'"}
+    refuse_field(estimator(Multiclass(), rescaling="both"), X, Y, **fields)
 
 
-def test_slack_rescaling_of_chains_with_costs_is_searched_and_has_no_certificate():
-    hamming, costly = (
-        StructuralSVM(Chain(costs=costs), rescaling="slack").fit(SEQUENCES, LABELS) for costs in (None, {"N": 2.0})
+def test_slack_rescaling_of_chains_is_certified_for_costs_that_are_multiples_of_a_unit():
+    hamming, costly, odd = (
+        StructuralSVM(Chain(costs=costs), rescaling="slack").fit(SEQUENCES, LABELS)
+        for costs in (None, {"N": 2.0}, {"N": np.pi})
     )
     assert hamming.certified_
-    assert not costly.certified_
+    assert costly.certified_
+    assert not odd.certified_
 
 
 @pytest.mark.parametrize(
-    ("temperature", "message"),
-    [
-        (1.0, r"temperature must be a pair \(output, latent\), found 1\.0"),
-        ((1.0, 0.0, 0.0), r"temperature must be a pair \(output, latent\), found \(1\.0, 0\.0, 0\.0\)"),
-        (("warm", 0.0), r"temperature must be a pair"),
-        (None, r"temperature must be a pair \(output, latent\), found None"),
-        ((-1.0, 0.0), r"temperatures must be finite and ≥ 0, found \(-1\.0, 0\.0\)"),
-        ((np.nan, 0.0), "temperatures must be finite and ≥ 0"),
-        ((np.inf, 0.0), "temperatures must be finite and ≥ 0"),
-    ],
+    "temperature", [1.0, (1.0, 0.0, 0.0), ("warm", 0.0), None, (-1.0, 0.0), (np.nan, 0.0), (np.inf, 0.0)]
 )
-def test_temperature(temperature, message):
-    refuse(message, StructuredEstimator(Multiclass(), temperature=temperature), X, Y)
+def test_temperature(temperature):
+    fields = {"parameter": "temperature", "got": repr(temperature), "expected": "a pair (output, latent)"}
+    refuse_field(StructuredEstimator(Multiclass(), temperature=temperature), X, Y, **fields)
 
 
 @pytest.mark.parametrize("limits", [{"tol": 0}, {"tol": "x"}, {"max_rounds": 0}, {"max_seconds": -1}])
 def test_limits(limits):
     (name, value), *_ = limits.items()
-    message = f"{name} must be a number above 0, found {value!r}"
-    refuse(message, StructuralSVM(Multiclass(), **limits), X, Y)
+    fields = {"parameter": name, "got": value, "expected": "a number above 0"}
+    refuse_field(StructuralSVM(Multiclass(), **limits), X, Y, **fields)
     if name != "tol":
-        refuse(message, StructuredPerceptron(Multiclass(), **limits), X, Y)
+        refuse_field(StructuredPerceptron(Multiclass(), **limits), X, Y, **fields)
 
 
 def test_marginals_of_a_maximum():
     model = StructuralSVM(Multiclass()).fit(X, Y)
-    with pytest.raises(InputError, match=r"StructuralSVM maximises over outputs .* has no probabilities: use CRF"):
+    with raises("temperature", expected="above 0 for probabilities", hint="Use CRF"):
         model.marginals(X)
 
 
@@ -408,15 +394,14 @@ def test_all_sequences_are_empty():
 @pytest.mark.parametrize("task", [Multiclass, LatentMulticlass, Measure])
 def test_bias(task, bias):
     inputs = X[:, None] if task is LatentMulticlass else X
-    message = "bias must be a finite number, found .*: give 1, or 0 for none"
-    refuse(message, StructuralSVM(task(bias=bias)), inputs, Y)
+    refuse_field(StructuralSVM(task(bias=bias)), inputs, Y, parameter="bias", expected="a finite number")
 
 
 @pytest.mark.parametrize("block", ["start", "end", "bias"])
 @pytest.mark.parametrize("value", [2.0, np.nan, "no", None, [True], np.ones(2)])
 def test_blocks_of_a_chain(block, value):
-    message = f"{block} must be True or False, found .*: choose one of these"
-    refuse(message, StructuralSVM(Chain(**{block: value})), SEQUENCES, LABELS)
+    fields = {"parameter": block, "expected": "True or False"}
+    refuse_field(StructuralSVM(Chain(**{block: value})), SEQUENCES, LABELS, **fields)
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():
@@ -477,12 +462,8 @@ def test_latents_need_an_estimator_that_knows_them(estimator):
         def candidates(self, x):
             return [-1, 1, 1], ["", "near", "far"], np.array([-x, x, 2 * x])
 
-    refuse(
-        f"Hidden has latent variables, for which {estimator.__name__}.*use (LatentSSVM or MarginalSSVM|HiddenCRF)",
-        estimator(Hidden()),
-        X,
-        [-1, 1, 1, 1],
-    )
+    fields = {"parameter": "task", "got": "Hidden()", "expected": f"without latent variables for {estimator.__name__}"}
+    refuse_field(estimator(Hidden()), X, [-1, 1, 1, 1], **fields)
     soft = StructuredEstimator(Hidden(), temperature=(1.0, 1.0)).fit(X, [-1, 1, 1, 1])
     assert soft.stop_reason_ == "converged"
 
@@ -520,8 +501,8 @@ def test_joint_features_that_are_not_finite():
 
 
 def test_examples_have_no_soft_form():
-    message = r"Product knows the hard max only, but the temperature is \(1\.0, 0\.0\): .* CandidateTask"
-    refuse(message, CRF(Product()), X, [-1, 1, 1, 1])
+    fields = {"parameter": "temperature", "got": (1.0, 0.0), "expected": "Product", "hint": "CandidateTask"}
+    refuse_field(CRF(Product()), X, [-1, 1, 1, 1], **fields)
 
 
 @pytest.mark.parametrize(
@@ -599,4 +580,4 @@ def test_whatever_is_handed_in_as_a_parameter_is_refused_in_words(make, value):
     "labels", [3, "ab", {"a": 1}, np.array(3.0), (label for label in "ab")], ids=lambda value: type(value).__name__
 )
 def test_labels_that_are_no_list(labels):
-    refuse("labels must be a sequence of labels|cannot be copied", StructuralSVM(Multiclass(labels=labels)), X, Y)
+    refuse("labels must be a sequence of labels|can be copied", StructuralSVM(Multiclass(labels=labels)), X, Y)

@@ -371,6 +371,11 @@ def test_a_claimed_method_has_the_objective_of_the_enumeration(name, method, sup
             wanted = expected(listed, w, C, temperature)
             assert evaluate(found, task, X, Y, w)[0] == pytest.approx(wanted, rel=1e-8, abs=1e-8), temperature
         return
+    if method == "MinEntropySSVM":
+        batch = task.prepare(X, Y)
+        gradient = found._objective(task, batch, np.full(batch.n_examples, C)).value_and_gradient(w)[1]
+        slopes = [[reference.renyi(one, w, mode, 2.0)[1] for mode in ("augmented", "clamped")] for one in listed]
+        np.testing.assert_allclose(gradient, w + C * sum(above - below for above, below in slopes), atol=1e-8)
     value, exact = evaluate(found, task, X, Y, w)
     if support == "search":
         # The search sees the convex hull of losses and scores only: a lower bound, and never below the true output.

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from error_fields import check_fields, raises
 from latentstruct import (
     CRF,
     Alignment,
@@ -195,13 +196,12 @@ def test_features_of_any_size_train_or_are_refused(name, c):
     try:
         model = quiet_fit(kind(found.task, max_rounds=3), found)
     except InputError as refusal:
-        message = str(refusal)
+        assert c > 1e150
+        check_fields(refusal, "X", hint="Standardize the features")
     else:
-        message = ""
         assert np.isfinite(model.coef_).all()
         assert model.lower_bound_ - 1e-9 <= model.objective_ <= value_at_zero(name, 1.0) * (1.0 + 1e-9)
         assert len(model.predict(found.X)) == len(found.Y)
-    assert not message or (c > 1e150 and "standardise the features" in message)
 
 
 @pytest.mark.parametrize("name", ["views", "candidates", "boxes"])
@@ -304,7 +304,7 @@ def test_group_norms_of_weights_whose_squares_overflow():
 
 def test_kernels_refuse_inputs_whose_squares_overflow():
     found = case("classes", 1e160)
-    with pytest.raises(InputError, match="standardise the features"):
+    with raises("X", hint="Standardize the features"):
         KernelStructuralSVM(found.task).fit(found.X, found.Y)
 
 
@@ -316,5 +316,5 @@ def test_an_objective_below_zero_is_refused():
         monitor = Monitor(objective.counted(), 1e-3, 10, 10.0)
         monitor.offer(np.zeros(task.n_features), value, True)
         monitor.bound(value - 1.0)
-        with pytest.raises(InputError, match="never below 0") if refused else nullcontext():
+        with raises("X", got="cannot be negative") if refused else nullcontext():
             monitor.result()

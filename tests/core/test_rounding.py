@@ -3,11 +3,11 @@
 import warnings
 
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from latentstruct import CRF, InputError, Motif, Multiclass, StructuralSVM
+from error_fields import raises
+from latentstruct import CRF, Motif, Multiclass, StructuralSVM
 from latentstruct.estimators import LatentSSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.progress.display import stop_text
@@ -84,7 +84,7 @@ def test_answers_that_are_no_maxima_are_found_at_every_scale(size, strength):
     rng = np.random.default_rng(0)
     y, X = [0, 1] * 6, list(10.0**size * rng.normal(size=(12, 1)))
     weight = 10.0 ** (strength - 2 * size)
-    with pytest.raises(InputError, match="is above the objective"):
+    with raises("task", got="above the objective"):
         fit(StructuralSVM(Careless(), C=weight, solver="block_ascent", tol=1e-6, max_rounds=50), X, y)
 
 
@@ -111,12 +111,12 @@ def test_the_limit_of_rounding_follows_the_terms(power, objective):
     noise = min(1e-14 * size, 1e-3 * abs(objective))
     assert checked_bound(Pair(size), w, objective, objective + noise) == objective
     assert checked_bound(Pair(size), w, objective, objective - noise) == objective - noise
-    with pytest.raises(InputError, match="is above the objective"):
+    with raises("task", got="above the objective"):
         checked_bound(Pair(size), w, objective, objective + 1e-9 * (size + abs(objective) + 1.0))
 
 
 def test_an_objective_that_is_all_rounding_is_refused():
-    with pytest.raises(InputError, match="by rounding"):
+    with raises("X", got="by rounding"):
         checked_bound(Pair(1e20), np.ones(2), 44.7, 49.3)
 
 

@@ -89,21 +89,21 @@ def test_the_nearest_box_overlaps_most(boxes, truth):
 @pytest.mark.parametrize(
     ("boxes", "message"),
     [
-        ([[0, 0, 2]], r"the boxes have the shape \(1, 3\); expected \(m, 4\)"),
-        (np.zeros((0, 4)), "the boxes are empty; expected at least one box"),
-        ([], "the boxes are empty"),
-        ([[0, 0, 1, 1], [3, 0, 3, 1]], r"box 1 of the boxes is \[3.0, 0.0, 3.0, 1.0\]; expected finite x0 < x1"),
-        ([[0, 2, 1, 1]], "box 0 of the boxes is"),
-        ([[0, 0, np.nan, 1]], "box 0 of the boxes is"),
-        ([[0, 0, 1, np.inf]], "box 0 of the boxes is"),
-        ([["a", 0, 1, 1]], "the boxes must be numbers x0, y0, x1, y1"),
-        ([[0, 0, 1, 1], [0, 1]], "the boxes must be numbers"),
-        (np.ones((2, 2, 4)), r"have the shape \(2, 2, 4\)"),
+        ([[0, 0, 2]], r"`boxes` must be at least one box of four numbers .* got shape \(1, 3\)"),
+        (np.zeros((0, 4)), r"`boxes` must be at least one box .* got shape \(0, 4\)"),
+        ([], "`boxes` must be at least one box"),
+        ([[0, 0, 1, 1], [3, 0, 3, 1]], r"`boxes\[1\]` must be a box with finite x0 < x1"),
+        ([[0, 2, 1, 1]], r"`boxes\[0\]` must be a box with finite x0 < x1"),
+        ([[0, 0, np.nan, 1]], r"`boxes\[0\]` must be a box with finite x0 < x1"),
+        ([[0, 0, 1, np.inf]], r"`boxes\[0\]` must be a box with finite x0 < x1"),
+        ([["a", 0, 1, 1]], "`boxes` must be .* got text such as 'a'"),
+        ([[0, 0, 1, 1], [0, 1]], "`boxes` must be .* got rows of different lengths"),
+        (np.ones((2, 2, 4)), r"got shape \(2, 2, 4\)"),
     ],
 )
 def test_bad_boxes(boxes, message):
     with pytest.raises(InputError, match=message):
-        check_boxes(boxes, "the boxes")
+        check_boxes(boxes, "boxes")
 
 
 # Candidates
@@ -159,15 +159,15 @@ def test_candidates_meet_most_boxes(width, height, seed):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"width": 0}, "width is 0; expected a whole number of at least 1"),
-        ({"height": 2.5}, "height is 2.5; expected a whole number"),
-        ({"step": True}, "step is True"),
-        ({"limit": 0}, "limit is 0"),
-        ({"sizes": []}, r"sizes are \[\]; expected at least one, numbers above 0 and at most 1"),
-        ({"sizes": [1.5]}, r"sizes are \[1.5\]"),
-        ({"aspects": [0.0]}, r"aspects are \[0.0\]; expected at least one, finite numbers above 0"),
-        ({"aspects": [np.inf]}, "aspects are"),
-        ({"aspects": "wide"}, "aspects are 'wide'"),
+        ({"width": 0}, "`width` must be an integer of at least 1, got 0"),
+        ({"height": 2.5}, "`height` must be an integer of at least 1, got 2.5"),
+        ({"step": True}, "`step` must be an integer of at least 1, got True"),
+        ({"limit": 0}, "`limit` must be an integer of at least 1, got 0"),
+        ({"sizes": []}, "`sizes` must be at least one number, all above 0 and at most 1"),
+        ({"sizes": [1.5]}, r"`sizes` must be .* got \[1.5\]"),
+        ({"aspects": [0.0]}, "`aspects` must be at least one number, all finite and above 0"),
+        ({"aspects": [np.inf]}, "`aspects` must be"),
+        ({"aspects": "wide"}, "`aspects` must be .* got 'wide'"),
     ],
 )
 def test_bad_grids(more, message):
@@ -423,7 +423,7 @@ def test_settings_are_saved():
         ({"version": 2}, ": expected a state of format"),
         ({"more": 1}, ": expected a state of format"),
         ({"window": 50}, r"`window` must be a multiple of `cell` \(8\), at.* got 50"),
-        ({"sizes": []}, "sizes are"),
+        ({"sizes": []}, "`sizes` must be"),
         ({"geometry": None}, ": expected a state of format"),
         ({"geometry": -1.0}, r"`geometry` must be a finite number of at least 0, got -1\.0"),
     ],
@@ -441,11 +441,11 @@ def test_bad_settings_files(change, message):
         ({"window": 8}, r"`window` must be a multiple of `cell` \(8\), at.* got 8"),
         ({"cell": 0}, "`cell` must be an integer of at least 1, got 0"),
         ({"window": 48.0}, r"`window` must be an integer of at least 1, got 48\.0"),
-        ({"limit": -1}, "limit is -1"),
+        ({"limit": -1}, "`limit` must be an integer"),
         ({"geometry": -0.5}, r"`geometry` must be a finite number of at least 0, got -0\.5"),
         ({"geometry": np.inf}, "`geometry` must be a finite number of at least 0, got inf"),
         ({"geometry": np.nan}, "`geometry` must be a finite number of at least 0, got nan"),
-        ({"geometry": True}, "geometry is True"),
+        ({"geometry": True}, "`geometry` must be a finite number of at least 0, got True"),
         ({"geometry": "much"}, "`geometry` must be a finite number of at least 0, got 'much'"),
         ({"cache": 3}, "`cache` must be the path of a folder or None, got 3"),
         ({"cache": ""}, "`cache` must be the path of a folder or None, got ''"),
@@ -467,8 +467,8 @@ def test_bad_settings(more, message):
             r"`boxes of bear\.png` must be boxes within the image, 0, 0",
         ),
         (noise(), [[-1, 0, 10, 10]], r"`boxes of bear\.png` must be boxes within the image, 0, 0"),
-        (noise(), np.zeros((0, 4)), "the boxes of bear.png are empty"),
-        (noise(), [[5, 5, 5, 9]], "box 0 of the boxes of bear.png is"),
+        (noise(), np.zeros((0, 4)), r"`boxes of bear\.png` must be at least one box"),
+        (noise(), [[5, 5, 5, 9]], r"`boxes of bear\.png\[0\]` must be a box"),
         (noise()[..., 0], None, r"`bear\.png` must be uint8 of shape \(height"),
         (noise() / 255.0, None, r"`bear\.png` must be uint8 of shape \(height"),
         (noise()[:0], None, r"`bear\.png` must be uint8 of shape \(height"),
@@ -487,9 +487,9 @@ def test_boxes_for_each_image():
             features.transform(images, [[[0, 0, 9, 9]]])
     with pytest.raises(InputError, match="`images` must be a sequence of images, got None"):
         features.transform(None)
-    with pytest.raises(InputError, match="boxes are 3; expected one for each image"):
+    with pytest.raises(InputError, match="`boxes` must be a sequence"):
         features.transform([noise()], 3)
-    with pytest.raises(InputError, match="box 0 of image 1 is"):
+    with pytest.raises(InputError, match="`boxes of image 1` must be boxes within"):
         features.transform([noise()] * 2, [[[0, 0, 9, 9]], [[0, 0, 99, 9]]])
 
 
@@ -537,16 +537,16 @@ def test_without_candidates_a_box_must_be_equal():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([], [], [], []), "there is no image to score"),
-        ((None, [], [], []), "Y_true is None; expected a sequence: give one for each image"),
-        ((["a"], [[0, 0, 1, 1]], ["a"], None), "predicted_boxes is None; expected a sequence"),
-        ((["a"], [], ["a"], [[0, 0, 1, 1]]), "true_boxes are 0; expected 1 as Y_true has"),
-        ((["a"], [[0, 0, 1, 1]], [], [[0, 0, 1, 1]]), "Y_pred are 0"),
-        ((["a"], [[0, 0, 1, 1]], ["a"], []), "predicted_boxes are 0"),
-        ((["a"], [[0, 0, 1, 1]], ["a"], [[0, 0, 1, 1]], []), "candidate_boxes are 0"),
-        ((["a"], [[]], ["a"], [[0, 0, 1, 1]]), r"true_boxes\[0\] are empty"),
-        ((["a"], [[0, 0, 1, 1]], ["a"], [[0, 0, -1, 1]]), r"box 0 of predicted_boxes\[0\] is"),
-        ((["a"], [[0, 0, 1, 1]], ["a"], [[[0, 0, 1, 1], [0, 0, 2, 2]]]), "2 boxes are predicted for an image"),
+        (([], [], [], []), "`Y_true` must be at least one class"),
+        ((None, [], [], []), "`Y_true` must be a sequence such as a list, got None"),
+        ((["a"], [[0, 0, 1, 1]], ["a"], None), "`predicted_boxes` must be a sequence such as a list, got None"),
+        ((["a"], [], ["a"], [[0, 0, 1, 1]]), "`true_boxes` must be a sequence of 1 items"),
+        ((["a"], [[0, 0, 1, 1]], [], [[0, 0, 1, 1]]), "`Y_pred` must be a sequence of 1 items"),
+        ((["a"], [[0, 0, 1, 1]], ["a"], []), "`predicted_boxes` must be a sequence of 1 items"),
+        ((["a"], [[0, 0, 1, 1]], ["a"], [[0, 0, 1, 1]], []), "`candidate_boxes` must be a sequence of 1 items"),
+        ((["a"], [[]], ["a"], [[0, 0, 1, 1]]), r"`true_boxes\[0\]` must be at least one box"),
+        ((["a"], [[0, 0, 1, 1]], ["a"], [[0, 0, -1, 1]]), r"`predicted_boxes\[0\]\[0\]` must be a box"),
+        ((["a"], [[0, 0, 1, 1]], ["a"], [[[0, 0, 1, 1], [0, 0, 2, 2]]]), r"`predicted_boxes\[0\]` must be one box"),
     ],
 )
 def test_bad_scores(arguments, message):

@@ -240,7 +240,7 @@ def test_other_columns_that_do_not_fit(tmp_path):
     (document,) = read_coreference(write(tmp_path / "a.conll", "#begin document (d)\nd 0 0 w NN -\n"))
     assert document.others == ([["d 0 0 "]], [[" NN "]])
     assert document == replace(document, others=None)
-    with pytest.raises(InputError, match="other columns that do not belong to its words"):
+    with pytest.raises(InputError, match="`others` must be a text before and one after each word"):
         replace(document, sentences=[["w", "v"]])
     for sentences in ([["New York"]], [["\u3000"]]):
         with pytest.raises(InputError, match="`documents` must be"):
@@ -282,9 +282,9 @@ def test_what_cannot_be_written(tmp_path):
 
 def test_bad_documents():
     for span in ((1, 0, 1), (0, 0, 3), (0, 1, 1), (0, -1, 1), (-1, 0, 1)):
-        with pytest.raises(InputError, match="expected a sentence from 0 to 0 and a span of at least one of its words"):
+        with pytest.raises(InputError, match="`mentions` must be spans of at least one word in sentences from 0 to 0"):
             Document("d", [["a", "b"]], [Mention(*span, "x")])
-    with pytest.raises(InputError, match="has a mention twice"):
+    with pytest.raises(InputError, match="distinct spans, got a span twice"):
         Document("d", [["a", "b"]], [Mention(0, 0, 1, "x"), Mention(0, 0, 1, "y")])
     with pytest.raises(InputError, match=r"`documents\[0\]` must be a Document with at least one"):
         MentionPairFeatures().transform([Document("d", [["a"]], [])])

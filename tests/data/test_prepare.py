@@ -166,9 +166,9 @@ def test_mistakes_are_answered(text):
     (text / "empty.svm").write_text("\n")
     for args, told in (
         (("prepare", "chain", "-"), "read twice"),
-        (("prepare", "classes", text / "table.csv", "-o", text), "holds other files"),
+        (("prepare", "classes", text / "table.csv", "-o", text), "with other files"),
         (("prepare", "classes", text / "empty.svm", "-o", text / "no"), "found no line"),
-        (("prepare", "chain", path, "-o", text), "holds other files"),
+        (("prepare", "chain", path, "-o", text), "with other files"),
         (("prepare", "graph", path), "chain, classes, motif"),
         (("prepare", "chain", folder, "-o", text / "no"), "is a folder of prepared data"),
         (("prepare", "chain", "/dev/null", "-o", text / "no"), "is a pipe or a device"),
@@ -180,7 +180,7 @@ def test_mistakes_are_answered(text):
         (("train", "chain", folder, "-o", text / "m", "--window", "1"), "--window must be left out if DATA"),
         (("train", "chain", folder, "-o", text / "m", "--unknown", "?"), "--unknown must be left out if DATA"),
         (("train", "chain", text / "own", "-o", text / "m"), "DATA must be data of latentstruct prepare"),
-        (("train", "chain", folder, "-o", text / "m", "--model", "perceptron"), "one plane for each example"),
+        (("train", "chain", folder, "-o", text / "m", "--model", "perceptron"), "one plane per example"),
     ):
         assert told in fail(*args)
 

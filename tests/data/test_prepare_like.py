@@ -257,18 +257,18 @@ def test_models_that_are_none_are_refused_before_anything_is_written(tagger, cla
     (damaged / "model.json").write_bytes((tagger / "model" / "model.json").read_bytes()[:-100])
     os.mkfifo(tmp_path / "pipe")
     for like, told in (
-        (tmp_path / "missing", "there is no model at"),
+        (tmp_path / "missing", "which does not exist"),
         (tagger / "test.txt", "--like must be the folder of a"),
         (tagger / "prepared", "--like must be the folder of a"),
-        (tmp_path, "is not a readable latentstruct model"),
-        (tmp_path / "pipe", "is not a readable latentstruct model"),
-        (damaged, "is not a readable latentstruct model"),
+        (tmp_path, "expected the folder of a latentstruct model"),
+        (tmp_path / "pipe", "expected the folder of a latentstruct model"),
+        (damaged, "expected the folder of a latentstruct model"),
         (tmp_path / "own", "--like must be a model of latentstruct"),
         (tmp_path / "classifier", "--like must be a chain model"),
     ):
         assert told in fail("prepare", "chain", tagger / "test.txt", "--like", like, "-o", tmp_path / "no")
     model = tagger / "model"
-    assert "holds other files" in fail("prepare", "chain", tagger / "test.txt", "--like", model, "-o", model)
+    assert "with other files" in fail("prepare", "chain", tagger / "test.txt", "--like", model, "-o", model)
     assert "--unlabelled must be given with --like" in fail(
         "prepare", "chain", tagger / "test.txt", "--unlabelled", "-o", tmp_path / "no"
     )

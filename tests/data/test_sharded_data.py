@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file, save_file
 from scipy import sparse
 
+from error_fields import raises
 from latentstruct import (
     CRF,
     Chain,
@@ -38,7 +39,7 @@ from latentstruct.core.protocols import Temperature
 from latentstruct.data.shard_writing import locked
 from latentstruct.data.sharded import MANIFEST, ShardedData
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.parallel.dask_transport import Held, stored_recipes
+from latentstruct.parallel.dask_transport import WorkerHandle, stored_recipes
 from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.labels import LabelSet
 
@@ -255,31 +256,31 @@ def test_what_does_not_go_together_is_refused(stored, tmp_path):
     free = ShardedData.write(tmp_path / "free", model.task_, [(X, None)])
     assert_array_equal(model.predict(free), model.predict(X))
     for call, told in (
-        (lambda: CRF(Multiclass()).fit(stored, y), "leave out Y"),
-        (lambda: CRF(Multiclass()).fit(free), "has no outputs"),
-        (lambda: model.score(free), "has no outputs"),
-        (lambda: model.score(stored, y), "leave out Y"),
-        (lambda: CRF(Chain()).fit(stored), "task=data.task"),
-        (lambda: CRF(Multiclass(labels=["b", "a"])).fit(stored), "labels=None"),
+        (lambda: CRF(Multiclass()).fit(stored, y), "`Y` must be None for stored examples"),
+        (lambda: CRF(Multiclass()).fit(free), "`X` must be prepared with outputs"),
+        (lambda: model.score(free), "`X` must be prepared with outputs"),
+        (lambda: model.score(stored, y), "`Y` must be None for stored examples"),
+        (lambda: CRF(Chain()).fit(stored), "`task` must be Multiclass, .*task=data.task"),
+        (lambda: CRF(Multiclass(labels=["b", "a"])).fit(stored), "`labels` must be None"),
         (lambda: other.predict(stored), "model.task_"),
-        (lambda: StructuralSVM(Multiclass(), solver="block_ascent").fit(stored), "one plane for each example"),
+        (lambda: StructuralSVM(Multiclass(), solver="block_ascent").fit(stored), "one plane per example"),
         (lambda: StructuredPerceptron(Multiclass()).fit(stored), "."),
-        (lambda: KernelStructuralSVM(Multiclass()).fit(stored), "needs all examples"),
-        (lambda: KernelStructuralSVM(Multiclass()).fit(X, y).score(stored), "needs all examples"),
-        (lambda: ModLat(LatentMulticlass(2, "state")).fit(stored), "needs all examples"),
-        (lambda: ShardedData.write(tmp_path / "no", ForgetfulTask(), [(X, y)]), "define restore"),
+        (lambda: KernelStructuralSVM(Multiclass()).fit(stored), "`X` must be examples in memory"),
+        (lambda: KernelStructuralSVM(Multiclass()).fit(X, y).score(stored), "`X` must be examples in memory"),
+        (lambda: ModLat(LatentMulticlass(2, "state")).fit(stored), "`X` must be examples in memory"),
+        (lambda: ShardedData.write(tmp_path / "no", ForgetfulTask(), [(X, y)]), "defines both state and restore"),
         (lambda: ShardedData.write(tmp_path / "no", Multiclass(), [(X[:0], y[:0])]), "empty"),
         (lambda: ShardedData.write(tmp_path / "no", many_classes(), [(X, None)]), "20000 labels"),
         (lambda: ShardedData.write(tmp_path / "no", Multiclass(), [(X, y)], extra=print), "JSON"),
         (lambda: ShardedData.write(tmp_path / "no", Graph(), [(X, y)]), "Chain, .*Motif"),
         (lambda: ShardedData.write(tmp_path / "no", Multiclass(), iter([(X, y)])), "twice"),
-        (lambda: ShardedData.write(tmp_path / "no", Multiclass(), []), "no blocks"),
+        (lambda: ShardedData.write(tmp_path / "no", Multiclass(), []), "at least one pair"),
         (lambda: ShardedData.write(tmp_path / "no", Multiclass(), [X]), "a pair"),
         (lambda: ShardedData.write(tmp_path / "no", Multiclass(), [(X, None)]), "no outputs"),
-        (lambda: ShardedData.write(tmp_path / "no", model.task_, [(X, y), (X, None)]), "all or none"),
+        (lambda: ShardedData.write(tmp_path / "no", model.task_, [(X, y), (X, None)]), "all have outputs, or none"),
         (lambda: ShardedData.write(tmp_path / "no", Multiclass(), [(X, y)], shard_mb=0), "shard_mb"),
-        (lambda: ShardedData(tmp_path), "no prepared data"),
-        (lambda: ShardedData(3), "expected the name"),
+        (lambda: ShardedData(tmp_path), "a folder of prepared data"),
+        (lambda: ShardedData(3), "the path of a folder"),
     ):
         with pytest.raises(InputError, match=told):
             call()
@@ -458,7 +459,7 @@ def test_an_interrupt_leaves_the_old_data_set_or_the_new_one(stored, monkeypatch
 
 
 def test_one_writes_at_a_time(stored):
-    with locked(stored.folder), pytest.raises(InputError, match="somebody else"):
+    with locked(stored.folder), pytest.raises(InputError, match="no other process"):
         ShardedData.write(stored.folder, stored.task, blocks_of(classes, [7]))
     ShardedData(stored.folder).verify()
     ShardedData.write(stored.folder, stored.task, blocks_of(classes, [7])).verify()
@@ -471,7 +472,7 @@ def test_a_name_stands_for_the_data_it_was_made_from(stored, monkeypatch):
     sent = pickle.dumps(named)
     assert pickle.loads(sent).batches[0].n_examples == stored.sizes[0]
     ShardedData.write(stored.folder, stored.task, blocks_of(classes, [7]))
-    with pytest.raises(FormatError, match="written there since"):
+    with pytest.raises(FormatError, match="Other data were written there"):
         pickle.loads(sent)
 
 
@@ -486,7 +487,7 @@ def test_states_of_stored_data(tmp_path):
         warnings.simplefilter("ignore")
         model.fit(data)
     assert model.complete(data) == model.complete(X, y)
-    with pytest.raises(InputError, match="leave out Y"):
+    with raises("Y", expected="None for stored examples"):
         model.complete(data, y)
     pruned = model.prune(n_states=2, zeros="drop")
     with pytest.raises(InputError, match=r"task=model\.task_"):
@@ -529,8 +530,10 @@ def test_few_files_stay_open(stored):
 
 def test_workers_keep_few_batches_open(stored):
     for open_mb, kept in ((1.0, True), (0.0, False)):
-        task = Held(stored.task)
-        sent = pickle.dumps([Held(recipe) for recipe in stored_recipes(ShardedData(stored.folder, open_mb=open_mb))])
+        task = WorkerHandle(stored.task)
+        sent = pickle.dumps(
+            [WorkerHandle(recipe) for recipe in stored_recipes(ShardedData(stored.folder, open_mb=open_mb))]
+        )
         first, second = (held.value for held in pickle.loads(sent)[:2])
         batch = first.batch_for(task)
         assert batch.n_examples == stored.sizes[0]
@@ -539,11 +542,11 @@ def test_workers_keep_few_batches_open(stored):
 
 
 def test_what_cannot_be_opened_is_handed_on_until_it_is_asked_for(stored):
-    sent = pickle.dumps(Held((stored, np.arange(5.0))))
+    sent = pickle.dumps(WorkerHandle((stored, np.arange(5.0))))
     (stored.folder / MANIFEST).unlink()
     for protocol in (4, 5):
         arrived = pickle.loads(pickle.dumps(pickle.loads(sent), protocol))
-        with pytest.raises(InputError, match="no prepared data"):
+        with pytest.raises(InputError, match="a folder of prepared data"):
             arrived.value  # noqa: B018
 
 

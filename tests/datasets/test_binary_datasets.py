@@ -97,7 +97,7 @@ def test_damaged_stories(change, message, tmp_path):
 
 def test_missing_files(tmp_path):
     for load, name in ((load_reuters, "modapte_vocab"), (load_optdigits, "optdigits.tra"), (load_adult, "a9a.gz")):
-        with pytest.raises(InputError, match=rf"{name}.* does not exist"):
+        with pytest.raises(InputError, match=rf"{name}.*: expected a file of the data set"):
             load(tmp_path)
 
 

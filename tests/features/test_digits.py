@@ -241,16 +241,16 @@ def test_views_do_not_depend_on_blocks(digits, monkeypatch):
     [
         ({"angles": ()}, "`angles` must be at least one finite number"),
         ({"angles": (0.0, np.nan)}, "`angles` must be at least one finite number"),
-        ({"angles": "a"}, r"angles must be at least one finite number, found 'a'"),
-        ({"angles": [[0.0], [1.0, 2.0]]}, "`angles` must be at least one finite number"),
-        ({"n_components": 65}, r"`n_components` must be an integer from 1 to 64, the.* got 65"),
-        ({"n_components": 2.0}, r"`n_components` must be an integer from 1 to 64, the.* got 2\.0"),
+        ({"angles": "a"}, "`angles` must be real numbers"),
+        ({"angles": [[0.0], [1.0, 2.0]]}, "`angles` must be real numbers"),
+        ({"n_components": 65}, r"`n_components` must be an integer from 1 to 64, got 65"),
+        ({"n_components": 2.0}, r"`n_components` must be an integer from 1 to 64, got 2\.0"),
         ({"scale": 0.0}, r"`scale` must be a finite number above 0, got 0\.0"),
         ({"scale": "a"}, "`scale` must be a finite number above 0, got 'a'"),
         ({"scale": None}, "`scale` must be a finite number above 0, got None"),
-        ({"constant": np.inf}, "`constant` must be a finite number, 0 for none, got inf"),
-        ({"constant": "a"}, "`constant` must be a finite number, 0 for none, got 'a'"),
-        ({"constant": None}, "`constant` must be a finite number, 0 for none, got None"),
+        ({"constant": np.inf}, "`constant` must be a finite number, got inf"),
+        ({"constant": "a"}, "`constant` must be a finite number, got 'a'"),
+        ({"constant": None}, "`constant` must be a finite number, got None"),
     ],
 )
 def test_parameters_that_make_no_sense(digits, change, message):
@@ -277,12 +277,12 @@ def test_images_that_make_no_sense(digits):
             "`images` must be uint8 from 0 to 255 or",
         ),
         (np.ones((2, 8, 8), dtype=bool), "`images` must be uint8 from 0 to 255 or"),
-        ([np.ones((8, 8)), np.ones((8, 7))], r"images must all have the same height and width"),
+        ([np.ones((8, 8)), np.ones((8, 7))], "`images` must be an array"),
     ):
         with pytest.raises(InputError, match=message):
             views.transform(images)
     for states in ([11], [-1], [0.5], [[0]]):
-        with pytest.raises(InputError, match=r"states must be numbers from 0 to 10"):
+        with pytest.raises(InputError, match="`states` must be integers from 0 to 10"):
             views.transform(digits[0][:3], states)
 
 

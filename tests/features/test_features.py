@@ -234,7 +234,7 @@ def test_changed_states(change, message):
         ({"window": True}, "`window` must be an integer from 0 to 100, got True"),
         ({"affixes": 1.5}, r"`affixes` must be an integer from 0 to 100, got 1\.5"),
         ({"min_count": 0}, "`min_count` must be an integer of at least 1, got 0"),
-        ({"shape": 1}, "`shape` must be True or False, got 1"),
+        ({"shape": "yes"}, "`shape` must be True or False, got 'yes'"),
         ({"bigrams": "yes"}, "`bigrams` must be True or False, got 'yes'"),
         ({"min_count": 5}, r"`min_count` must be at most 4, the number of.* got 5"),
     ],

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from error_fields import raises
 from latentstruct.datasets import load_prefab
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.io.alignments import (
@@ -225,19 +226,19 @@ def test_scores_by_counting(found, data, tolerance):
 
 def test_bad_alignments_to_score():
     for true, predicted, message in (
-        ([[(0, 0)]], [], r"there are 0 predicted alignments; expected 1"),
-        ([], [], r"there is no alignment to score"),
-        ([[(0, 0), (0, 1)]], [[]], r"true alignment 0 has the match \(0, 1\) behind \(0, 0\)"),
-        ([[]], [[(1, 1), (2, 0)]], r"predicted alignment 0 has the match \(2, 0\) behind \(1, 1\)"),
-        ([[]], [[(-1, 1)]], r"predicted alignment 0 has the match \(-1, 1\), expected positions from 0"),
-        ([[]], [[(0, 0), (1,)]], r"predicted alignment 0 must be pairs"),
-        ([[0, 1]], [[]], r"true alignment 0 has shape \(2,\)"),
-        ([[(0.5, 1.0)]], [[]], r"type float64, expected whole numbers"),
+        ([[(0, 0)]], [], "`predicted` must be a sequence of 1 alignments"),
+        ([], [], "`true` must be at least one alignment"),
+        ([[(0, 0), (0, 1)]], [[]], r"`true\[0\]` must be matches .* got \(0, 1\) after \(0, 0\)"),
+        ([[]], [[(1, 1), (2, 0)]], r"`predicted\[0\]` must be matches .* got \(2, 0\) after \(1, 1\)"),
+        ([[]], [[(-1, 1)]], r"`predicted\[0\]` must be positions of at least 0, got \(-1, 1\)"),
+        ([[]], [[(0, 0), (1,)]], r"`predicted\[0\]` must be an array, got rows of different lengths"),
+        ([[0, 1]], [[]], r"`true\[0\]` must be pairs .* got int64 of shape \(2,\)"),
+        ([[(0.5, 1.0)]], [[]], "integers .* got float64"),
     ):
         with pytest.raises(InputError, match=message):
             q_scores(true, predicted)
     for tolerance in (-1, None, 0.5):
-        with pytest.raises(InputError, match=rf"tolerance is {tolerance}"):
+        with raises("tolerance", got=tolerance):
             q_scores([[(0, 0)]], [[]], tolerance)
 
 

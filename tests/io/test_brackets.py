@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_fields import raises
 from latentstruct.data.trees import Tree, constituents, is_plain, preterminals, tagged_words, words
 from latentstruct.datasets.texts import load_cess_esp, simplify_label, simplify_tag
 from latentstruct.exceptions import FormatError, InputError
@@ -294,11 +295,11 @@ def test_scores_of_known_trees():
 
 def test_trees_that_cannot_be_compared():
     one, two = parse("(S (N a)) (S (N a) (N b))")
-    with pytest.raises(InputError, match="there are 1 predicted trees; expected 2"):
+    with pytest.raises(InputError, match="`predicted` must be a sequence of 2 trees"):
         parse_scores([one, two], [one])
-    with pytest.raises(InputError, match="the predicted tree of sentence 1 has 2 words; expected 1"):
+    with raises("predicted[1]", got="2 words", expected="a tree of 1 words"):
         parse_f1([one, one], [one, two])
-    with pytest.raises(InputError, match="the predicted tree of sentence 0"):
+    with raises("predicted[0]"):
         parse_scores([one], [Tree("S", ("a", "b"))])
 
 

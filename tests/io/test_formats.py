@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from error_fields import raises
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.io import (
     ColumnSentences,
@@ -212,9 +213,9 @@ def test_write_conll_refuses(tmp_path, sentences, labels, message):
 
 
 def test_write_conll_unwritable(tmp_path):
-    with pytest.raises(InputError, match=r"cannot be written \(.*\); expected a writable place"):
+    with raises(str(tmp_path / "no" / "x"), expected="a writable path"):
         write_conll(tmp_path / "no" / "x", [[("a",)]], [["b"]])
-    with pytest.raises(InputError, match="cannot be written"):
+    with raises(str(tmp_path), expected="a writable path"):
         write_conll(tmp_path, [[("a",)]], [["b"]])
 
 

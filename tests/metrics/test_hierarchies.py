@@ -101,22 +101,22 @@ def test_training_with_the_costs_of_a_tree():
 @pytest.mark.parametrize(
     ("tree", "labels", "message"),
     [
-        ({"a": "b", "b": "c", "c": "a"}, ["a"], "the tree has a cycle through 'a'"),
-        ({"a": "a"}, ["a"], "the tree has a cycle through 'a'"),
-        ({"a": "x", "b": "y"}, ["a", "b"], "the tree has 2 roots ('x', 'y'); expected one"),
-        ({"a": "x"}, ["a", "b"], "the label 'b' is not in the tree"),
-        (["a/b"], ["b"], "the label 'b' is no path of the tree"),
-        (["a//b"], ["a"], "found the path 'a//b'"),
-        ([""], ["a"], "found the path ''"),
-        ([3], ["a"], "found the path 3"),
-        ("a/b", ["a"], "put them into a list"),
-        ({"a": "x"}, "a", "labels is 'a'"),
-        ({"a": "x"}, [], "found 0 labels"),
-        ({"a": "x"}, ["a", "a"], "found 2 labels, 1 of them different"),
-        ({"a": "x"}, [["a"]], "labels must be hashable"),
-        ({"a": ["x"]}, ["a"], "the tree cannot be read (unhashable type: 'list')"),
-        ([("a", ["x"])], ["a"], "the tree cannot be read (unhashable type: 'list')"),
-        (None, ["a"], "expected a mapping from child to parent or a list of paths"),
+        ({"a": "b", "b": "c", "c": "a"}, ["a"], "got a cycle through 'a'"),
+        ({"a": "a"}, ["a"], "got a cycle through 'a'"),
+        ({"a": "x", "b": "y"}, ["a", "b"], "got 2 roots ('x', 'y')"),
+        ({"a": "x"}, ["a", "b"], "`labels` must be nodes of `tree`"),
+        (["a/b"], ["b"], "`labels` must be paths of `tree`"),
+        (["a//b"], ["a"], "none of them empty, got 'a//b'"),
+        ([""], ["a"], "none of them empty, got ''"),
+        ([3], ["a"], "none of them empty, got 3"),
+        ("a/b", ["a"], "`tree` must be a list of paths"),
+        ({"a": "x"}, "a", "`labels` must be a sequence of classes"),
+        ({"a": "x"}, [], "`labels` must be at least one label"),
+        ({"a": "x"}, ["a", "a"], "got 2 labels, 1 of them different"),
+        ({"a": "x"}, [["a"]], "`labels` must be hashable"),
+        ({"a": ["x"]}, ["a"], "got unhashable type: 'list'"),
+        ([("a", ["x"])], ["a"], "got unhashable type: 'list'"),
+        (None, ["a"], "`tree` must be a mapping from child to parent or a list of paths"),
     ],
 )
 def test_bad_trees(tree, labels, message):
@@ -126,5 +126,5 @@ def test_bad_trees(tree, labels, message):
 
 
 def test_unknown_cost():
-    with pytest.raises(InputError, match="expected 'path' or 'height'"):
+    with pytest.raises(InputError, match="`cost` must be 'path' or 'height'"):
         tree_costs(PARENTS, ["opera"], cost="depth")

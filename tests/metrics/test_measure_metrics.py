@@ -118,24 +118,24 @@ def test_at_the_threshold_is_negative():
 
 @pytest.mark.parametrize("beta", [0, -1.0, math.inf, math.nan, "1", None, True, 1e200, 1e-200])
 def test_bad_beta(beta):
-    with pytest.raises(InputError, match=r"beta is .*; expected a positive finite number"):
+    with pytest.raises(InputError, match="`beta` must be a finite number above 0"):
         f_beta([True], [True], beta)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: contingency([1, 2], [1, 0]), r"found truth of shape \(2,\) .*; expected one True"),
-        (lambda: contingency([True], ["spam"]), "found predictions of shape"),
+        (lambda: contingency([1, 2], [1, 0]), "`y_true` must be one boolean per example"),
+        (lambda: contingency([True], ["spam"]), "`y_pred` must be one boolean per example"),
         (lambda: contingency([[True]], [True]), r"shape \(1, 1\)"),
-        (lambda: contingency([True], [True, False]), "found 1 true and 2 predicted labels"),
-        (lambda: prbep([True], [1.0, 2.0]), "expected one score for each example"),
-        (lambda: roc_area([True, False], [1.0, math.nan]), "score 1 is nan; expected finite"),
-        (lambda: roc_area([True, False], ["a", "b"]), "scores must be numbers"),
-        (lambda: roc_area([True, True], [1.0, 2.0]), "found 2 positive examples of 2; expected some of both"),
-        (lambda: roc_area([], []), "found 0 positive examples of 0"),
-        (lambda: recall_at_k([True, False], [1.0, 2.0], 0), "k is 0"),
-        (lambda: measure_scores([True, False], [1.0, 2.0], k=1.5), "k is 1.5"),
+        (lambda: contingency([True], [True, False]), "`y_pred` must be a sequence of 1 labels"),
+        (lambda: prbep([True], [1.0, 2.0]), "`scores` must be an array of shape .*one score per example"),
+        (lambda: roc_area([True, False], [1.0, math.nan]), r"`scores\[1\]` must be finite"),
+        (lambda: roc_area([True, False], ["a", "b"]), "`scores` must be real numbers"),
+        (lambda: roc_area([True, True], [1.0, 2.0]), "both classes .* got 2 positive examples of 2"),
+        (lambda: roc_area([], []), "both classes .* got 0 positive examples of 0"),
+        (lambda: recall_at_k([True, False], [1.0, 2.0], 0), "`k` must be an integer of at least 1, got 0"),
+        (lambda: measure_scores([True, False], [1.0, 2.0], k=1.5), "`k` must be an integer of at least 1, got 1.5"),
     ],
 )
 def test_bad_input(call, message):

@@ -40,10 +40,10 @@ def test_spans(tags, spans):
 @pytest.mark.parametrize(
     ("tags", "message"),
     [
-        (["NP"], r"a tag is 'NP'; expected O, or B, I, E or S with a hyphen and a type.*IOB1, IOB2 or BIOES"),
-        ([""], r"a tag is ''; expected O"),
-        ([3], r"a tag is 3; expected text such as 'B-NP'"),
-        ("B-NP", r"the tags are the string 'B-NP'; expected a sequence of tags"),
+        (["NP"], "IOB1, IOB2 or BIOES scheme, got 'NP'"),
+        ([""], "scheme, got ''"),
+        ([3], "scheme, got 3"),
+        ("B-NP", "`tags` must be a list of tags"),
     ],
 )
 def test_spans_refuse(tags, message):
@@ -79,14 +79,14 @@ def test_scores_of_nothing():
 @pytest.mark.parametrize(
     ("true", "predicted", "message"),
     [
-        ([["O"]], [], r"there are 0 predicted sentences; expected 1"),
-        ([["O"]], [["O", "O"]], r"sentence 0 has 2 predicted tags; expected 1"),
+        ([["O"]], [], "`predicted` must be a sequence of 1 sentences"),
+        ([["O"]], [["O", "O"]], r"`predicted\[0\]` must be a sequence of 1 tags"),
         (
             ["O"],
             ["O"],
-            r"sentence 0 is the string 'O'; expected a sequence of tags: give a list of sentences",
+            r"`true\[0\]` must be a list of tags",
         ),
-        ([["O"]], [["X-NP"]], r"a tag is 'X-NP'"),
+        ([["O"]], [["X-NP"]], "scheme, got 'X-NP'"),
     ],
 )
 def test_scores_refuse(true, predicted, message):

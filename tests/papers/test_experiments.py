@@ -147,13 +147,13 @@ def test_experiments_are_listed(small):
 def test_missing_experiments_say_how_to_get_them(monkeypatch):
     monkeypatch.setitem(sys.modules, "latentstruct_papers", None)
     result = reproduce("small", code=2)
-    assert "the experiments are not installed" in result.stderr
+    assert "latentstruct-papers" in result.stderr
     assert "pip install ./papers" in result.stderr
 
 
 def test_mistakes_are_named_before_anything_runs(small, tmp_path):
-    assert "there is no experiment 'large'" in reproduce("large", code=2).stderr
-    assert "no experiment is named" in reproduce(code=2).stderr
+    assert "got 'large'" in reproduce("large", code=2).stderr
+    assert "got nothing" in reproduce(code=2).stderr
     file = tmp_path / "file"
     file.write_text("mine")
     assert "is a file" in reproduce("small", "-o", file, code=2).stderr

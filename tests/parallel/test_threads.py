@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.base import clone
 from threads_reference import trained
 
+from error_fields import raises
 from latentstruct import (
     CRF,
     Alignment,
@@ -36,9 +37,8 @@ from latentstruct import (
 from latentstruct.core.objective import build_objective
 from latentstruct.core.oracles import RenyiOracle, SlackOracle, TaskOracle
 from latentstruct.core.protocols import Temperature
-from latentstruct.exceptions import InputError
 from latentstruct.parallel import threads as executors
-from latentstruct.parallel.threads import effective_jobs, in_worker_process, pieces, thread_fold, thread_map
+from latentstruct.parallel.threads import chunk_by_work, effective_jobs, in_worker_process, thread_fold, thread_map
 from latentstruct.planes.plane import Planes
 from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.graph.task import grid_graph
@@ -117,7 +117,7 @@ def assert_same_bits(answers):
 )
 def test_pieces_cover_all_examples_in_order_and_are_not_too_small(work, least):
     work = np.array(work, dtype=np.float64)
-    bounds = pieces(work, least)
+    bounds = chunk_by_work(work, least)
     assert (bounds[0], bounds[-1]) == (0, len(work))
     assert (np.diff(bounds) > 0).all()
     assert len(bounds) <= executors.MOST_PIECES + 1
@@ -130,9 +130,9 @@ def test_pieces_cover_all_examples_in_order_and_are_not_too_small(work, least):
 
 
 def test_even_work_is_cut_evenly_and_small_work_not_at_all():
-    assert pieces(np.full(1000, 8.0 * executors.STEPS_OF_PIECE / 1000)).tolist() == [0, 250, 500, 750, 1000]
-    assert pieces(np.full(1000, 1.9 * executors.STEPS_OF_PIECE / 1000)).tolist() == [0, 1000]
-    assert pieces(np.zeros(5)).tolist() == [0, 5]
+    assert chunk_by_work(np.full(1000, 8.0 * executors.STEPS_OF_PIECE / 1000)).tolist() == [0, 250, 500, 750, 1000]
+    assert chunk_by_work(np.full(1000, 1.9 * executors.STEPS_OF_PIECE / 1000)).tolist() == [0, 1000]
+    assert chunk_by_work(np.zeros(5)).tolist() == [0, 5]
 
 
 # ---- the same bits ---------------------------------------------------------------------------------------
@@ -447,7 +447,7 @@ def test_numbers_of_threads():
 
 @pytest.mark.parametrize("wrong", [0, -2, "2", 1.0, True, [2]])
 def test_other_numbers_are_refused_before_any_work(wrong):
-    with pytest.raises(InputError, match="n_jobs must be a whole number"):
+    with raises("n_jobs", got=wrong):
         effective_jobs(wrong)
-    with pytest.raises(InputError, match="n_jobs must be a whole number"):
+    with raises("n_jobs", got=wrong):
         CRF(Chain(), n_jobs=wrong).fit([object()], [object()])

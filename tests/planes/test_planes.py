@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import reference
+from error_fields import raises
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import FixedOracle, SlackOracle, TaskOracle
 from latentstruct.core.protocols import Temperature
@@ -446,7 +447,7 @@ def test_examples_without_weight_are_passed_over():
 
 
 def test_a_store_of_one_plane_an_example_is_refused():
-    with pytest.raises(InputError, match="most"):
+    with raises("most", got=1):
         PlaneStore(Planes.zero(2, 3), np.ones(2), most=1)
 
 
@@ -514,11 +515,11 @@ def test_slots_become_fewer_where_planes_grow():
 
 def test_a_bound_below_two_planes_an_example_is_refused_with_what_is_needed():
     first = Planes.from_matrix(np.ones((100, 50)), np.zeros(100), np.zeros(100))
-    with pytest.raises(InputError, match=r"two planes for each of 100 examples need 0\.\d+ MB.*cache_mb.*raise it"):
+    with raises("cache_mb", got="0.01 MB", expected="two planes for each of 100 examples (0."):
         PlaneStore(first, np.ones(100), most_bytes=10_000)
     # Larger planes than the first ones may need more than there is later.
     store = PlaneStore(Planes.zero(100, 50), np.ones(100), most_bytes=80_000)
-    with pytest.raises(InputError, match="raise cache_mb by at least"):
+    with raises("cache_mb", got="MB too little"):
         store.append(np.arange(100), first, np.zeros(50))
 
 
@@ -575,38 +576,39 @@ def test_states_that_lead_out_of_the_arrays_are_refused():
     state = trial.store.state()
     direct, indirect = np.flatnonzero(state["rows"] < 0)[0], np.flatnonzero(state["rows"] >= 0)[0]
     bad = [
-        (spoiled(state, "numbers", 999), "numbered 999"),
-        (spoiled(state, "rows", N_ROWS), "input rows"),
-        (spoiled(state, "rows", -2), "input rows"),
-        (spoiled(state, "columns", N_FEATURES, direct), "weights"),
-        (spoiled(state, "columns", N_FEATURES - 1, indirect), "weights"),
-        (spoiled(state, "columns", -1), "weights"),
-        (spoiled(state, "count", 0), "count of 0"),
-        (spoiled(state, "count", 2**31 - 1), "entries in"),
-        (spoiled(state, "lengths", -1), "lengths of -1"),
-        (spoiled(state, "table_lengths", 2**62), "at most"),
-        (spoiled(state, "table_lengths", state["table_lengths"][0] + 1), "entries in rows"),
-        (spoiled(state, "used", 10**6), "rounds from 0"),
-        (spoiled(state, "masses", -0.5), "sum to 1"),
-        (spoiled(state, "masses", 1.5), "sum to 1"),
-        (spoiled(state, "values", np.nan), "finite"),
-        (spoiled(state, "gram", np.inf), "finite"),
-        (state | {"numbers": state["numbers"].astype(np.int64)}, "flat array of uint32"),
-        (state | {"gram": state["gram"][:, None]}, "flat array"),
-        (state | {"offsets": state["offsets"][:-1]}, "entries in offsets"),
-        (state | {"clock": -1}, "clock"),
-        (state | {"idle": None}, "idle"),
-        ({}, "idle"),
-        ([state], "a dict of arrays"),
+        (spoiled(state, "numbers", 999), "numbers", "numbered 999"),
+        (spoiled(state, "rows", N_ROWS), "rows", "input rows"),
+        (spoiled(state, "rows", -2), "rows", "input rows"),
+        (spoiled(state, "columns", N_FEATURES, direct), "rows", "weights"),
+        (spoiled(state, "columns", N_FEATURES - 1, indirect), "rows", "weights"),
+        (spoiled(state, "columns", -1), "rows", "weights"),
+        (spoiled(state, "count", 0), "count", "got 0"),
+        (spoiled(state, "count", 2**31 - 1), None, "entries"),
+        (spoiled(state, "lengths", -1), "lengths", "got -1"),
+        (spoiled(state, "table_lengths", 2**62), "table_lengths", "from 0 to"),
+        (spoiled(state, "table_lengths", state["table_lengths"][0] + 1), "rows", "entries"),
+        (spoiled(state, "used", 10**6), "used", "iterations from 0"),
+        (spoiled(state, "masses", -0.5), "masses", "sum to 1"),
+        (spoiled(state, "masses", 1.5), "masses", "sum to 1"),
+        (spoiled(state, "values", np.nan), "values", "finite"),
+        (spoiled(state, "gram", np.inf), "gram", "finite"),
+        (state | {"numbers": state["numbers"].astype(np.int64)}, "numbers", "flat array of uint32"),
+        (state | {"gram": state["gram"][:, None]}, "gram", "flat array"),
+        (state | {"offsets": state["offsets"][:-1]}, "offsets", "entries"),
+        (state | {"clock": -1}, "clock", "integer"),
+        (state | {"idle": None}, "idle", "integer"),
+        ({}, "idle", "integer"),
+        ([state], None, "a dict of arrays"),
     ]
-    for tree, words in bad:
-        with pytest.raises(InputError, match=words):
+    for tree, parameter, words in bad:
+        with raises(parameter and f"state['{parameter}']") as caught:
             PlaneStore.restored(tree, trial.store.first, trial.weights, 9)
-    with pytest.raises(InputError, match="at most 2"):
+        assert words in str(caught.value)
+    with raises("state['count']", expected="at most 2"):
         PlaneStore.restored(state, trial.store.first, trial.weights, 2)
-    with pytest.raises(InputError, match="one for each example"):
+    with raises(expected="one per example"):
         PlaneStore.restored(state, trial.store.first.take(np.arange(2)), trial.weights[:2], 9)
-    with pytest.raises(InputError, match="input rows"):
+    with raises("state['rows']", got="input rows"):
         PlaneStore.restored(state, Planes.zero(3, N_FEATURES), trial.weights, 9)
 
 
@@ -672,7 +674,7 @@ def test_oracles_are_counted_by_examples():
     soft.total(w)
     assert counted.tally.calls == 26
     assert (counted.n_examples, counted.n_features) == (oracle.n_examples, oracle.n_features)
-    with pytest.raises(InputError, match="no soft form"):
+    with raises("solver", expected="no soft form"):
         SlackOracle(oracle.task, oracle.batch, oracle.weights).smoothed(1.0)
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from error_fields import raises
 from latentstruct import CCCP, Bundle, Chain, LatentMulticlass, LatentSSVM, StructuralSVM
-from latentstruct.exceptions import InputError
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import BlockAscent, CuttingPlane, FrankWolfe, HingeSolver, Proximal
 from latentstruct.solvers.bundle import PlaneBundle
@@ -86,12 +86,12 @@ def test_solvers_of_nested_problems_hand_the_bound_on(watch):
 
 def test_bounds_that_leave_too_little_are_refused_before_training():
     X, Y = noisy_chains()
-    with pytest.raises(InputError, match=r"two planes for each of 40 examples need 0\.0\d+ MB"):
+    with raises("cache_mb", expected="two planes for each of 40 examples (0.0"):
         StructuralSVM(Chain(), solver=BlockAscent(), cache_mb=0.01).fit(X, Y)
-    with pytest.raises(InputError, match="3 planes of 48 weights need"):
+    with raises("cache_mb", got=0.001, expected="3 planes of 48 weights"):
         StructuralSVM(Chain(), solver=Bundle(), cache_mb=0.001).fit(X, Y)
     for wrong in (0, -1.0, np.nan, "much"):
-        with pytest.raises(InputError, match="cache_mb must be a number of megabytes"):
+        with raises("cache_mb", expected="a finite number above 0 or None"):
             StructuralSVM(Chain(), cache_mb=wrong).fit(X, Y)
 
 
@@ -106,6 +106,6 @@ def test_room_is_shared_between_both_kinds_of_planes():
     # Few dense planes leave the rest to others.
     assert shared_out(100.0, 1000, 200).store_mb > 98
     assert dense_planes(65.0, 10**6, 60, least=4, copies=2) == 4
-    with pytest.raises(InputError, match="4 planes of 1000000 weights need 64"):
+    with raises("cache_mb", got=63.0, expected="at least 64, for 4 planes of 1000000 weights"):
         dense_planes(63.0, 10**6, 60, least=4, copies=2)
     assert Proximal(cache_mb=5.0).cache_mb == 5.0

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
+from error_fields import raises
 from latentstruct import (
     CCCP,
     LBFGS,
@@ -241,7 +242,7 @@ def test_given_latents_win_over_a_warm_start():
 @pytest.mark.parametrize("seed", [-1, 1.5, "a", np.random.RandomState(0)])
 def test_seeds_are_checked(seed):
     X, Y = hidden_data(5, n=6)
-    with pytest.raises(InputError, match="random_state must be"):
+    with raises("random_state"):
         LatentSSVM(States(), random_state=seed).fit(X, Y)
 
 
@@ -304,7 +305,7 @@ def test_weights_of_examples_can_be_changed():
     expected = build_objective(task, batch, weights, Temperature()).value(w)
     assert objective.reweighted(weights).value(w) == pytest.approx(expected, rel=1e-12)
     by_sum = objective.linearized_with(objective.minus.total(w))
-    with pytest.raises(InputError, match="only the sum over all of them is known"):
+    with raises("weights", expected="only the sum over all examples"):
         by_sum.reweighted(weights)
 
 
@@ -361,7 +362,7 @@ def test_latents_of_the_user_are_the_first_start():
         LatentSSVM(States()).fit(X, Y, H=[9] * len(X))
     with pytest.raises(InputError, match="3 latents are given; expected 40, one for each example"):
         LatentSSVM(States()).fit(X, Y, H=[0] * 3)
-    with pytest.raises(InputError, match="no latent variables"):
+    with raises("H", expected="Multiclass, which has no latent variables"):
         LatentSSVM(Multiclass()).fit(np.eye(2), [0, 1], H=[0, 0])
 
 
@@ -371,9 +372,9 @@ def test_weights_of_the_user_are_the_start():
     again = LatentSSVM(States(), C=0.3).fit(X, Y, coef_init=model.coef_)
     assert again.objective_ <= model.objective_ * (1 + 1e-12)
     assert again.n_rounds_ <= 6
-    with pytest.raises(InputError, match=r"shape \(10,\)"):
+    with raises("coef_init", got="shape (3,)", expected="shape (10,)"):
         LatentSSVM(States()).fit(X, Y, coef_init=np.zeros(3))
-    with pytest.raises(InputError, match="start of its own"):
+    with raises("coef_init", expected="None if `H` or `restarts` are given"):
         LatentSSVM(States(), restarts=2).fit(X, Y, coef_init=np.zeros(10))
     with pytest.raises(InputError, match="not finite"):
         LatentSSVM(States()).fit(X, Y, coef_init=np.full(10, np.nan))
@@ -392,7 +393,7 @@ def test_predictions_and_completions_are_the_enumeration():
         assert completed[i] == states[max(fitting, key=lambda c: scores[c])]
     expected = [States(0.5).output_loss(y, y_hat, h) for y, y_hat, h in zip(Y, model.predict(X), latents, strict=True)]
     np.testing.assert_allclose(model.loss(X, Y), expected)
-    with pytest.raises(InputError, match="predict_latent"):
+    with raises("Y", hint="predict_latent"):
         model.complete(X, None)
 
 
@@ -487,29 +488,29 @@ def test_self_paced_learning_leaves_hard_examples_out_at_first():
 
 
 @pytest.mark.parametrize(
-    ("solver", "message"),
+    ("solver", "parameter"),
     [
-        (CCCP(inner="bundle"), "inner must be a solver"),
-        (CCCP(inner=Bundle), "inner must be a solver"),
-        (CCCP(restarts=0), "restarts must be a whole number"),
+        (CCCP(inner="bundle"), "inner"),
+        (CCCP(inner=Bundle), "inner"),
+        (CCCP(restarts=0), "restarts"),
         (CCCP(first_tol=2.0), "first_tol"),
-        (CCCP(tol=-1.0), "tol must be"),
-        (SelfPaced(Bundle()), "inner must be a CCCP"),
+        (CCCP(tol=-1.0), "tol"),
+        (SelfPaced(Bundle()), "inner"),
         (SelfPaced(growth=1.0), "growth"),
         (SelfPaced(first_share=0.0), "first_share"),
     ],
 )
-def test_parameters_are_checked(solver, message):
+def test_parameters_are_checked(solver, parameter):
     X, Y = hidden_data(0, n=6)
-    with pytest.raises(InputError, match=message):
+    with raises(parameter):
         LatentSSVM(States(), solver=solver).fit(X, Y)
 
 
 def test_starts_are_checked():
     X, Y = hidden_data(0, n=6)
-    with pytest.raises(InputError, match="init must be"):
+    with raises("init", got="best"):
         LatentSSVM(States(), init="best").fit(X, Y)
-    with pytest.raises(InputError, match="restarts=2 is for CCCP"):
+    with raises("restarts", got=2, expected="None for Subgradient"):
         LatentSSVM(States(), solver=Subgradient(), restarts=2).fit(X, Y)
 
 
@@ -588,13 +589,13 @@ def test_one_example_at_a_time_is_the_same():
 
 def test_first_latents_are_for_cccp():
     X, Y = hidden_data(3, n=12)
-    with pytest.raises(InputError, match="Subgradient begins with weights"):
+    with raises("H", expected="None for Subgradient"):
         LatentSSVM(States(), solver="subgradient").fit(X, Y, H=[0] * 12)
     with pytest.raises(InputError, match="one for each example, found 3"):
         LatentSSVM(States()).fit(X, Y, H=3)
-    with pytest.raises(InputError, match="callback must be a function"):
+    with raises("callback", got=3):
         LatentSSVM(States()).fit(X, Y, callback=3)
-    with pytest.raises(InputError, match="Y is missing"):
+    with raises("Y", got=None):
         LatentSSVM(States()).fit(X, Y).score(X, None)
 
 

@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
+from error_fields import raises
 from latentstruct import (
     ConvergenceWarning,
-    InputError,
     KernelStructuralSVM,
     LatentMulticlass,
     Measure,
@@ -136,8 +136,8 @@ def test_sampled_cuts_go_on_from_a_state():
     assert result.lower_bound <= result.objective
     further = clone(solver).minimize(objective, state=result.state)
     assert further.objective <= result.objective
-    with pytest.raises(InputError, match="w0 is given, but sampled cuts go on from a state only"):
+    with raises("w0", expected="without a `state`"):
         solver.minimize(objective, result.w)
     for bad in ({"sample": 0}, {"proximity": -1.0}, {"tol": 0.0}):
-        with pytest.raises(InputError, match=next(iter(bad))):
+        with raises(*bad):
             clone(solver).set_params(**bad).minimize(objective)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from latentstruct import Chain, Coreference, InputError, LatentMulticlass, LatentSSVM, Motif
+from error_fields import raises
+from latentstruct import Chain, Coreference, LatentMulticlass, LatentSSVM, Motif
 from latentstruct.core.objective import build_objective
 from latentstruct.core.protocols import Temperature
 from latentstruct.datasets import make_planted_motif
@@ -56,7 +57,7 @@ def test_marginal_latents_are_best_at_weights_that_lower_the_soft_objective(name
 
 def test_structures_without_soft_inference_refuse_marginal_starts():
     X, Y = [np.ones((3, 2))] * 4, [[0, 0, 1]] * 4
-    with pytest.raises(InputError, match="init must be 'task' or 'random' for Coreference"):
+    with raises("init", got="marginal", expected="'task' or 'random' for Coreference"):
         LatentSSVM(Coreference(), init="marginal").fit(X, Y)
 
 

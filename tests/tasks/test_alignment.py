@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import reference
+from error_fields import raises
 from latentstruct import CRF, LatentSSVM, StructuralSVM, load
 from latentstruct.core.oracles import SlackOracle
 from latentstruct.core.protocols import Temperature
@@ -516,14 +517,14 @@ GOOD_X, GOOD_Y = [("ACD", "AC")], [[(0, 0), (1, 1)]]
         ([("AC1", "AC")], ("sequence a of pair 0", "'1' at position 2")),
         ([("ACD", "AU")], ("sequence b of pair 0", "'U' at position 1", "alphabet=")),
         ([("ACD", "AC\u00df")], ("'\u00df' at position 2",)),
-        ([("ACD", "")], ("sequence b of pair 0 is empty",)),
-        ([("ACD", 3)], ("sequence b of pair 0 is int",)),
-        ([("ACD",)], ("pair 0 of X", "two sequences")),
-        (["AC"], ("pair 0 of X is str",)),
-        ([(SequenceTracks("ACD", "HH"), "AC")], ("the structure of sequence a", "2 letters", "has 3")),
-        ([(SequenceTracks("ACD", None, "bbbb"), "AC")], ("the accessibility of sequence a", "4 letters")),
-        ([(SequenceTracks("ACD", profile=np.ones((2, 20))), "AC")], ("profile of sequence a", "(2, 20)")),
-        ([(SequenceTracks("ACD", profile=np.full((3, 20), np.nan)), "AC")], ("profile of sequence a", "NaN")),
+        ([("ACD", "")], ("`X[0][1]` must be at least one letter",)),
+        ([("ACD", 3)], ("`X[0][1]` must be a string", "got 3")),
+        ([("ACD",)], ("`X[0]`", "two sequences")),
+        (["AC"], ("`X[0]`", "two sequences, got 'AC'")),
+        ([(SequenceTracks("ACD", "HH"), "AC")], ("`X[0][0].structure`", "3 letters, got 2 letters")),
+        ([(SequenceTracks("ACD", None, "bbbb"), "AC")], ("`X[0][0].accessibility`", "got 4 letters")),
+        ([(SequenceTracks("ACD", profile=np.ones((2, 20))), "AC")], ("`X[0][0].profile`", "got shape (2, 20)")),
+        ([(SequenceTracks("ACD", profile=np.full((3, 20), np.nan)), "AC")], ("`X[0][0].profile`", "NaN")),
         ([(SequenceTracks("ACD", "HHH"), "AC")], ("sequence b of pair 0 has no structure",)),
         ([], ("X is empty",)),
     ],
@@ -539,14 +540,14 @@ def test_bad_sequences_are_named(X, words):
 @pytest.mark.parametrize(
     ("y", "words"),
     [
-        ([(0, 0), (1, 1), (2, 2)], ("alignment 0 of Y", "position 2 of sequence b", "has 2 letters")),
-        ([(3, 0)], ("position 3 of sequence a", "has 3 letters")),
-        ([(-1, 0)], ("position -1 of sequence a",)),
-        ([(1, 0), (0, 1)], ("(0, 1) behind (1, 0)", "increase")),
-        ([(0, 1), (1, 1)], ("(1, 1) behind (0, 1)",)),
+        ([(0, 0), (1, 1), (2, 2)], ("`Y[0]`", "from 0 to 1 of sequence b, got 2")),
+        ([(3, 0)], ("from 0 to 2 of sequence a, got 3",)),
+        ([(-1, 0)], ("of sequence a, got -1",)),
+        ([(1, 0), (0, 1)], ("got (0, 1) after (1, 0)", "increasing")),
+        ([(0, 1), (1, 1)], ("got (1, 1) after (0, 1)",)),
         ([(0.5, 1.0)], ("float64",)),
         ([(0, 1, 2)], ("shape (1, 3)",)),
-        ([(0, 1), (2,)], ("alignment 0 of Y must be pairs",)),
+        ([(0, 1), (2,)], ("`Y[0]`", "rows of different lengths")),
         ([], ("none of the 1 alignments in Y has a match",)),
     ],
 )
@@ -559,18 +560,18 @@ def test_bad_alignments_are_named(y, words):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"features": "simpel"}, ("features must be 'simple', 'anova2'", "found 'simpel'")),
+        ({"features": "simpel"}, ("`features` must be 'simple', 'anova2'", "got 'simpel'")),
         ({"features": "anova2"}, ("combines 2 tracks", "have 1 (letters)", "derived=True")),
         ({"features": "tensor"}, ("combines 3 tracks",)),
         ({"features": "profile"}, ("needs a profile",)),
-        ({"mode": "semi"}, ("mode must be 'local' or 'global'", "found 'semi'")),
-        ({"tolerance": -1}, ("tolerance must be an integer", "got -1")),
-        ({"tolerance": 1.5}, ("tolerance must be an integer", "got 1.5")),
-        ({"tolerance": True}, ("tolerance must be an integer", "got True")),
-        ({"tolerance": 10**20}, ("tolerance must be an integer", "from 0 to", "got 1000")),
-        ({"alphabet": "AAC"}, ("alphabet must be a string of different letters", "got 'AAC'", "once")),
-        ({"alphabet": ""}, ("alphabet must be", "got ''")),
-        ({"alphabet": 3}, ("alphabet must be", "got 3")),
+        ({"mode": "semi"}, ("`mode` must be 'local' or 'global'", "got 'semi'")),
+        ({"tolerance": -1}, ("`tolerance` must be an integer", "got -1")),
+        ({"tolerance": 1.5}, ("`tolerance` must be an integer", "got 1.5")),
+        ({"tolerance": True}, ("`tolerance` must be an integer", "got True")),
+        ({"tolerance": 10**20}, ("`tolerance` must be an integer", "from 0 to", "got 1000")),
+        ({"alphabet": "AAC"}, ("`alphabet` must be a string of different letters", "got 'AAC'")),
+        ({"alphabet": ""}, ("`alphabet` must be", "got ''")),
+        ({"alphabet": 3}, ("`alphabet` must be", "got 3")),
     ],
 )
 def test_bad_parameters_are_named(parameters, words):
@@ -593,11 +594,11 @@ def test_bad_matrices_latents_and_temperatures_are_named(monkeypatch):
     with pytest.raises(InputError, match=r"latent 0 lacks the match \(1, 1\)"):
         task.completion_planes(batch, [[(0, 0)]])
     w = np.zeros(task.n_features)
-    with pytest.raises(InputError, match="one temperature"):
+    with raises("temperature", expected="the same for outputs and latents"):
         task.planes(batch, w, "free", Temperature(1.0, 0.0))
     with pytest.raises(InputError, match="above 0"):
         task.marginals(batch, w, HARD)
-    with pytest.raises(InputError, match="needs the true outputs"):
+    with pytest.raises(InputError, match="without true outputs"):
         task.planes(task.prepare(GOOD_X), w, "augmented", HARD)
     monkeypatch.setattr(module, "MOST_CELLS", 5)
     with pytest.raises(InputError, match="pair 0 has 3 and 2 letters"):

@@ -179,12 +179,12 @@ def test_ratios_without_a_denominator():
 @pytest.mark.parametrize(
     ("truth", "found", "message"),
     [
-        ([[0]], [[0], [1]], "Y_pred has 2 documents; expected 1"),
-        ([[0, 1]], [[0]], r"Y_pred\[0\] has 1 labels; expected 2"),
-        ([], [], "no document to score"),
-        ([[]], [[]], r"Y_true\[0\] is empty"),
-        ([[0]], [3], r"Y_pred\[0\] must be a sequence of cluster labels"),
-        ([["a"]], ["a"], r"Y_pred\[0\] must be a sequence"),
+        ([[0]], [[0], [1]], "`Y_pred` must be a sequence of 1 documents"),
+        ([[0, 1]], [[0]], r"`Y_pred\[0\]` must be a sequence of 2 labels"),
+        ([], [], "`Y_true` must be at least one document"),
+        ([[]], [[]], r"`Y_true\[0\]` must be a sequence of at least one cluster label"),
+        ([[0]], [3], r"`Y_pred\[0\]` must be a sequence of at least one cluster label"),
+        ([["a"]], ["a"], r"`Y_pred\[0\]` must be a sequence of at least one cluster label"),
     ],
 )
 def test_bad_input(truth, found, message):
@@ -194,5 +194,5 @@ def test_bad_input(truth, found, message):
 
 @pytest.mark.parametrize("weights", [[1.0], [0.0, 0.0], [-1.0, 1.0], [np.nan, 1.0]])
 def test_bad_weights(weights):
-    with pytest.raises(InputError, match="sample_weight must hold a weight ≥ 0 for each of the 2 documents"):
+    with pytest.raises(InputError, match="`sample_weight` must be 2 finite weights"):
         cluster_scores([[0], [0]], [[0], [0]], weights)

@@ -304,10 +304,10 @@ TASKS = (Coreference(), CorrelationClustering())
         ([np.ones((2, 2))], [[0, 0]], r"X\[0\] has 2 rows; expected m\(m − 1\)/2"),
         ([ONE, np.ones((1, 3))], [[0, 0], [0, 1]], r"X\[1\] has 3 features but the model has 2"),
         ([ONE], [[0, 0], [0, 1]], "X has 1 examples but Y has 2 outputs"),
-        ([ONE], [[]], r"Y\[0\] is empty"),
-        ([ONE], ["ab"], r"Y\[0\] must be a sequence of cluster labels"),
-        ([ONE], [[[0], [1]]], r"Y\[0\]: cluster labels must be hashable"),
-        ([ONE], [[0.0, np.nan]], r"Y\[0\] has the cluster label NaN"),
+        ([ONE], [[]], r"`Y\[0\]` must be a sequence of at least one cluster label"),
+        ([ONE], ["ab"], r"`Y\[0\]` must be a sequence of at least one cluster label"),
+        ([ONE], [[[0], [1]]], r"`Y\[0\]` must be hashable cluster labels"),
+        ([ONE], [[0.0, np.nan]], r"`Y\[0\]` must be cluster labels that are equal to themselves"),
         ([np.full((1, 2), np.inf)], [[0, 1]], r"X\[0\] has a value that is not finite"),
         ([], [], "X is empty"),
     ],
@@ -321,17 +321,17 @@ def test_bad_documents(task, X, Y, message):
 def test_bad_requests():
     _, X, Y, _ = documents(0)
     for penalty in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(InputError, match="penalty must be a finite number above 0"):
+        with pytest.raises(InputError, match="`penalty` must be a finite number above 0"):
             Coreference(penalty).learn(X, Y)
-    with pytest.raises(InputError, match="above 0, found 'r'"):
+    with pytest.raises(InputError, match="above 0, got 'r'"):
         Coreference("r").learn(X, Y)
     for task in TASKS:
         task.learn(X, Y)
-        with pytest.raises(InputError, match="knows the hard max only"):
+        with pytest.raises(InputError, match="hard maxima only"):
             task.planes(task.prepare(X, Y), np.zeros(4), "free", Temperature(1.0))
-        with pytest.raises(InputError, match="mode 'augmented' needs the true outputs"):
+        with pytest.raises(InputError, match="without true outputs, got 'augmented'"):
             task.planes(task.prepare(X), np.zeros(4), "augmented", HARD)
-        with pytest.raises(InputError, match=r"Y_pred\[0\] has 2 labels; expected 3"):
+        with pytest.raises(InputError, match=r"`Y_pred\[0\]` must be a sequence of 3 labels"):
             task.loss([[0, 0, 0]], [[0, 0]])
 
 

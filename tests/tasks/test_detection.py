@@ -252,13 +252,13 @@ BOX = [[0, 0, 4, 4]]
         (
             Detection(),
             [(BOX, np.ones((1, 3))), (np.zeros((0, 4)), np.ones((0, 3)))],
-            "the boxes of example 1 are empty",
+            r"`X\[1\].boxes` must be at least one box",
         ),
         (Detection(), [(BOX, np.ones((2, 3)))] * 2, "example 0 of X has 1 boxes but 2 rows of features"),
         (Detection(), [(BOX, 3.0)] * 2, "example 0 of X has 1 boxes but 0 rows of features"),
         (Detection(), [(BOX, None)] * 2, "example 0 of X has 1 boxes but 0 rows of features"),
         (Detection(), [(BOX, [1.0])] * 2, "one row an example|must have two dimensions"),
-        (Detection(), [([[0, 4, 4, 4]], np.ones((1, 3)))] * 2, "box 0 of the boxes of example 0 is"),
+        (Detection(), [([[0, 4, 4, 4]], np.ones((1, 3)))] * 2, r"`X\[0\].boxes\[0\]` must be a box"),
         (Detection(), [(BOX, np.ones((1, 3))), (BOX, np.ones((1, 4)))], "example 1 of X has 4 features, but example 0"),
         (Detection(), [(BOX, [[np.nan]])] * 2, "example 0 of X has a value that is not finite"),
         (Detection(), [], "X is empty"),
@@ -271,7 +271,7 @@ BOX = [[0, 0, 4, 4]]
         (Detection(["overlap"]), [(BOX, np.ones((1, 3)))] * 2, "latent_loss must be 'overlap'"),
         (Detection(), [(2 * BOX, [[1.0], [1.0, 2.0]])] * 2, "features of example 0 of X .* rows of different lengths"),
         (Detection(np.zeros((1, 1))), [(BOX, np.ones((1, 3)))] * 2, "latent_loss must be 'overlap'"),
-        (Detection(bias=np.nan), [(BOX, np.ones((1, 3)))] * 2, "bias must be a finite number, found nan"),
+        (Detection(bias=np.nan), [(BOX, np.ones((1, 3)))] * 2, "`bias` must be a finite number, 0 for none, got nan"),
         (Detection(labels=["a"]), [(BOX, np.ones((1, 3)))] * 2, "unknown label 'b'"),
     ],
 )
@@ -285,7 +285,7 @@ def test_bad_predictions():
     task, batch, Y = learned(X, truth)
     with pytest.raises(InputError, match="X has 5 features but the model has 2"):
         task.prepare([DetectionInput(BOX, np.ones((1, 5)))])
-    with pytest.raises(InputError, match="the boxes of example 0 are empty"):
+    with pytest.raises(InputError, match=r"`X\[0\].boxes` must be at least one box"):
         task.prepare([DetectionInput(np.zeros((0, 4)), np.ones((0, 2)))])
     with pytest.raises(InputError, match="X has 6 examples but Y has 5 outputs"):
         task.prepare(X, Y[:-1])
@@ -293,9 +293,9 @@ def test_bad_predictions():
         task.completion_planes(batch, [99] * 6)
     with pytest.raises(InputError, match="1 latents are given; expected 6, one for each image"):
         chosen_boxes(X, [0])
-    with pytest.raises(InputError, match="latents is None; expected a sequence"):
+    with pytest.raises(InputError, match="`latents` must be a sequence such as a list, got None"):
         chosen_boxes(X, None)
-    with pytest.raises(InputError, match="X is None; expected a sequence"):
+    with pytest.raises(InputError, match="`X` must be a sequence such as a list, got None"):
         chosen_boxes(None, [0])
     for wrong in (9, -1, 0.5, "0", None):
         with pytest.raises(InputError, match=f"the latent of example 2 is {wrong}; expected the number of a candidate"):

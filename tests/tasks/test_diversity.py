@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from error_fields import raises
 from latentstruct import StructuralSVM, load
 from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
@@ -333,20 +334,20 @@ WORDS = [["a"], ["b"], ["c"]]
     ("task", "X", "Y", "message"),
     [
         (DiverseSubset(4), [WORDS], [[[1], [2], [3]]], "X[0] has 3 documents, but k is 4: choose a smaller k"),
-        (DiverseSubset(0), [WORDS], [[[1], [2], [3]]], "k must be an integer of at least 1, got 0"),
-        (DiverseSubset(True), [WORDS], [[[1], [2], [3]]], "k must be an integer of at least 1, got True"),
-        (DiverseSubset(1, exact="yes"), [WORDS], [[[1], [2], [3]]], "exact is 'yes'"),
+        (DiverseSubset(0), [WORDS], [[[1], [2], [3]]], "`k` must be an integer of at least 1, got 0"),
+        (DiverseSubset(True), [WORDS], [[[1], [2], [3]]], "`k` must be an integer of at least 1, got True"),
+        (DiverseSubset(1, exact="yes"), [WORDS], [[[1], [2], [3]]], "`exact` must be 'auto', True or False"),
         (DiverseSubset(1, (0.3, 0.1)), [WORDS], [[[1], [2], [3]]], "expected ascending finite numbers from 0 to 1"),
         (DiverseSubset(1, (0.3, 1.1)), [WORDS], [[[1], [2], [3]]], "expected ascending finite numbers from 0 to 1"),
         (DiverseSubset(1, levels=()), [WORDS], [[[1], [2], [3]]], "levels is ()"),
-        (DiverseSubset(1, levels="ab"), [WORDS], [[[1], [2], [3]]], "levels must be numbers"),
+        (DiverseSubset(1, levels="ab"), [WORDS], [[[1], [2], [3]]], "`levels` must be real numbers"),
         (DiverseSubset(1), [WORDS], [[[], [], []]], "no document in Y has a subtopic"),
         (DiverseSubset(1), [WORDS], [[[1], [2]]], "X[0] has 3 documents, but Y[0] has subtopics for 2"),
-        (DiverseSubset(1), [WORDS], [["ab", "c", "d"]], "put even a single subtopic into a list"),
-        (DiverseSubset(1), [WORDS], [[[[1]], [2], [3]]], "Y[0] has a subtopic of document 0 that cannot be compared"),
-        (DiverseSubset(1), [WORDS], [7], "Y[0] is 7; expected a list"),
-        (DiverseSubset(1), [WORDS], [np.array([0, 3])], "Y[0] holds 3; expected documents from 0 to 3"),
-        (DiverseSubset(1), [WORDS], [np.array([1, 1])], "name each of them once"),
+        (DiverseSubset(1), [WORDS], [["ab", "c", "d"]], "`Y[0][0]` must be a list of subtopics"),
+        (DiverseSubset(1), [WORDS], [[[[1]], [2], [3]]], "`Y[0][0]` must be hashable subtopics"),
+        (DiverseSubset(1), [WORDS], [7], "`Y[0]` must be a list with a collection of subtopics"),
+        (DiverseSubset(1), [WORDS], [np.array([0, 3])], "`Y[0]` must be indices of documents from 0 to 2"),
+        (DiverseSubset(1), [WORDS], [np.array([1, 1])], "indices of different documents"),
         (DiverseSubset(1), [["a b", "c"]], [[[1], [2]]], "split texts into words first"),
         (DiverseSubset(1), ["a b"], [[[1], [2]]], "X[0] is 'a b'; expected a matrix"),
         (DiverseSubset(1), [[[["a"]], ["b"]]], [[[1], [2]]], "document 0 of X[0] cannot be counted"),
@@ -372,16 +373,16 @@ def test_bad_input(task, X, Y, message):
 def test_soft_max_is_refused():
     task = DiverseSubset(1)
     task._set()
-    with pytest.raises(InputError, match="hard max only"):
+    with pytest.raises(InputError, match="hard maxima only"):
         task.planes(task.prepare([WORDS]), np.zeros(task.n_features), "free", Temperature(1.0))
 
 
 def test_bad_choices():
-    with pytest.raises(InputError, match="name each of them once"):
+    with pytest.raises(InputError, match="indices of different documents"):
         subtopic_loss([["a"], ["b"]], [0, 0])
-    with pytest.raises(InputError, match="holds 2; expected documents"):
+    with pytest.raises(InputError, match="indices of documents from 0 to 1, got 2"):
         subtopic_loss([["a"], ["b"]], [2])
-    with pytest.raises(InputError, match="counted from 0"):
+    with pytest.raises(InputError, match="the indices of the chosen documents"):
         subtopic_loss([["a"], ["b"]], [0.5])
-    with pytest.raises(InputError, match="1 choices are given for 2 queries"):
+    with raises("choices", got="1 choices"):
         diversity_scores([[["a"]], [["b"]]], [[0]])

@@ -238,7 +238,7 @@ def test_sites_need_labels():
     X, Y = [pair_of_hidden_nodes()], [["a", -1, -1]]
     task = Graph(labels=["a", "b"], hidden={"h": 2})
     task.learn(X, Y)
-    with pytest.raises(InputError, match="needs the true outputs"):
+    with pytest.raises(InputError, match="without true outputs"):
         task.latent_sites(task.prepare(X))
 
 

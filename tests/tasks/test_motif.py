@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from test_tasks import TEMPERATURES, close, compare, compare_renyi
 
 import reference
+from error_fields import raises
 from latentstruct import LatentSSVM, MinEntropySSVM, Motif
 from latentstruct.core.protocols import Temperature
 from latentstruct.datasets import load_uci_promoters, load_yeast_ars, make_planted_motif
@@ -229,11 +230,11 @@ def test_state_is_restored():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"width": 0}, "width must be an integer from 1 to 1000, got 0"),
-        ({"width": 2.0}, r"width must be an integer from 1 to 1000, got 2\.0"),
-        ({"width": True}, "width must be an integer from 1 to 1000, got True"),
-        ({"width": 3, "background_order": 6}, "background_order must be an integer from 0 to 5, got 6"),
-        ({"width": 3, "strands": 3}, "strands must be an integer from 1 to 2, got 3"),
+        ({"width": 0}, "`width` must be an integer from 1 to 1000, got 0"),
+        ({"width": 2.0}, r"`width` must be an integer from 1 to 1000, got 2\.0"),
+        ({"width": True}, "`width` must be an integer from 1 to 1000, got True"),
+        ({"width": 3, "background_order": 6}, "`background_order` must be an integer from 0 to 5, got 6"),
+        ({"width": 3, "strands": 3}, "`strands` must be an integer from 1 to 2, got 3"),
     ],
 )
 def test_bad_parameters(parameters, message):
@@ -305,7 +306,7 @@ def test_what_needs_labels_says_so():
         lambda: task.planes(batch, np.zeros(task.n_features), "clamped", Temperature()),
         lambda: task.total(batch, np.zeros(task.n_features), "augmented", Temperature(1.0, 1.0), np.ones(1)),
     ):
-        with pytest.raises(InputError, match="prepare the batch with Y"):
+        with raises("mode", hint="Prepare the batch with `Y`"):
             ask()
     with pytest.raises(InputError, match="Y_true has 2 labels but Y_pred has 1"):
         task.loss([1, -1], [1])
@@ -484,7 +485,7 @@ def test_reverse_complement_is_its_own_inverse(sequence):
         (lambda: consensus([[0.5, 0.5]]), r"`matrix` must be an array of shape \(width, 4\)"),
         (lambda: consensus([[0.5, 0.5, 0.5, 0.5]]), "`matrix` must be rows of probabilities that"),
         (lambda: consensus([["a", "b", "c", "d"]]), "matrix must be numbers"),
-        (lambda: plot_logo([[0.25] * 4], background=[1, 0, 0, 0]), "background is .*; expected values above 0"),
+        (lambda: plot_logo([[0.25] * 4], background=[1, 0, 0, 0]), "`background` must be probabilities above 0"),
     ],
 )
 def test_matrices_refuse(call, message):

@@ -237,7 +237,7 @@ def test_invalid_sparse_features_are_named_by_their_example(array, place, value)
 
     X, Y = data()
     X[:, 0] = np.arange(len(X))
-    with pytest.raises(InputError, match="features of example 3 must be a valid sparse matrix"):
+    with pytest.raises(InputError, match="`features of example 3` must be a valid sparse matrix"):
         StructuralSVM(Invalid()).fit(X, Y)
 
 

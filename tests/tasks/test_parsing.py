@@ -23,6 +23,7 @@ from parsing_reference import (
 from test_tasks import close, compare
 
 import reference
+from error_fields import raises
 from latentstruct import CRF, HiddenCRF, StructuralSVM
 from latentstruct.core.oracles import SlackOracle
 from latentstruct.core.protocols import Query, Temperature
@@ -276,7 +277,7 @@ def test_marginals_need_a_temperature():
     split = learned(Parsing(splits=2), BANK, tagged=False)
     with pytest.raises(InputError, match="use equal ones"):
         split.task.marginals(split.batch, np.zeros(split.task.n_features), Temperature(0.0, 1.0))
-    with pytest.raises(InputError, match="has no probabilities"):
+    with raises("temperature", expected="above 0 for probabilities"):
         StructuralSVM(Parsing(), max_rounds=200).fit(SENTENCES, BANK).marginals(SENTENCES)
 
 

@@ -5,6 +5,7 @@ import pytest
 from parsing_reference import BANK, SENTENCES, tree_of
 from test_tasks import close
 
+from error_fields import raises
 from latentstruct import CRF, HiddenCRF, LatentSSVM, MarginalSSVM, StructuralSVM, load
 from latentstruct.core.protocols import Temperature
 from latentstruct.data.trees import Tree, tagged_words, words
@@ -143,14 +144,14 @@ def test_long_sentences_tell_what_memory_they_take():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"features": "words"}, "features must be 'rules' or 'spans', found 'words'"),
-        ({"loss": "zero-one"}, "loss must be 'hamming' or 'f1', found 'zero-one'"),
-        ({"unknown": "all"}, "unknown must be 'suffix', 'class' or 'one', found 'all'"),
-        ({"splits": 0}, "splits must be an integer from 1 to 8, got 0"),
-        ({"splits": 2.5}, "splits must be an integer from 1 to 8, got 2.5"),
-        ({"markov": -1}, "markov must be an integer of at least 0, got -1"),
-        ({"rare": True}, "rare must be an integer of at least 0, got True"),
-        ({"exact_words": -1}, "exact_words must be an integer of at least 0, got -1"),
+        ({"features": "words"}, "`features` must be 'rules' or 'spans', got 'words'"),
+        ({"loss": "zero-one"}, "`loss` must be 'hamming' or 'f1', got 'zero-one'"),
+        ({"unknown": "all"}, "`unknown` must be 'suffix', 'class' or 'one', got 'all'"),
+        ({"splits": 0}, "`splits` must be an integer from 1 to 8, got 0"),
+        ({"splits": 2.5}, "`splits` must be an integer from 1 to 8, got 2.5"),
+        ({"markov": -1}, "`markov` must be an integer of at least 0 or None, got -1"),
+        ({"rare": True}, "`rare` must be an integer of at least 0, got True"),
+        ({"exact_words": -1}, "`exact_words` must be an integer of at least 0, got -1"),
     ],
 )
 def test_bad_parameters(parameters, message):
@@ -170,7 +171,7 @@ def test_bad_parameters(parameters, message):
         ([["the", "dog"]], BANK[:1], r"Y\[0\] has 3 words but X\[0\] has 2"),
         ([["the", "cat", "barks"]], BANK[:1], r"\('dog', 'N'\) at place 1, but X\[0\] has 'cat'"),
         ([["the", ("dog", "V"), "barks"]], BANK[:1], r"X\[0\] has \('dog', 'V'\)"),
-        (SENTENCES[:1], ["(S x)"], "where a Tree was expected"),
+        (SENTENCES[:1], ["(S x)"], r"`Y\[0\]` must be made of Tree"),
         (SENTENCES[:1], [tree_of("(S (NP (D the) (N dog)) (XP (V barks)))")], r"Y\[0\] has the phrase 'XP'"),
         (SENTENCES[:1], [tree_of("(S (NP (D the)) (VP (N dog) (V barks)))")], "chain NP → D"),
         (SENTENCES[:1], [tree_of("(VP (NP (D the) (N dog)) (VP (V barks)))")], "root 'VP'"),
@@ -188,7 +189,7 @@ def test_bad_examples(X, Y, message):
 
 
 def test_temperatures_that_have_no_inference_are_refused():
-    with pytest.raises(InputError, match="use LatentSSVM or HiddenCRF"):
+    with raises("temperature", hint="LatentSSVM or HiddenCRF"):
         MarginalSSVM(Parsing(splits=2)).fit(SENTENCES, BANK)
     with pytest.raises(InputError, match="hard max only"):
         CRF(Parsing(loss="f1")).fit(SENTENCES, BANK)

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp, softmax
 
+from error_fields import raises
 from latentstruct import (
     CRF,
     CandidateTask,
@@ -198,7 +199,7 @@ def test_soft_maxima_are_refused_where_there_are_none():
     task = Sides()
     task.learn([np.ones((1, 2, 3))], [(1,)])
     batch = task.prepare([np.ones((1, 2, 3))], [(1,)])
-    with pytest.raises(InputError, match="at one temperature"):
+    with raises("temperature", got=(1.0, 0.0), expected="the same for outputs and latents"):
         task.planes(batch, np.zeros(3), "free", Temperature(1.0, 0.0))
 
     class HardSides(Sides):

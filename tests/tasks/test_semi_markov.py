@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import reference
+from error_fields import raises
 from latentstruct import CRF, HiddenCRF, LatentSSVM, SemiMarkov, StructuralSVM, load
 from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
@@ -249,5 +250,5 @@ def test_two_temperatures_are_refused():
     _, X, Y = data(3, latent=True)
     task = SemiMarkov(LABELS)
     task.learn(X, Y)
-    with pytest.raises(InputError, match="one temperature"):
+    with raises("temperature", expected="the same for outputs and latents"):
         task.planes(task.prepare(X, Y), np.zeros(task.n_features), "free", Temperature(1.0, 0.0))

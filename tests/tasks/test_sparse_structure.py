@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from error_fields import raises
 from latentstruct import (
     Chain,
     DiverseSubset,
@@ -71,23 +72,23 @@ BROKEN = {
 def test_a_broken_matrix_is_refused_by_name(name):
     matrix = BROKEN[name]
     for model in (StructuralSVM(Multiclass()), StructuralSVM(Measure("f1")), KernelStructuralSVM(Multiclass())):
-        with pytest.raises(InputError, match=r"^X must be a valid sparse matrix, got "):
+        with pytest.raises(InputError, match=r"^`X` must be a valid sparse matrix, got "):
             model.fit(matrix, Y)
     trained = StructuralSVM(Multiclass()).fit(X, Y)
-    with pytest.raises(InputError, match=r"^X must be a valid sparse matrix"):
+    with pytest.raises(InputError, match=r"^`X` must be a valid sparse matrix"):
         trained.predict(matrix)
-    with pytest.raises(InputError, match=r"^X\[1\] must be a valid sparse matrix"):
+    with pytest.raises(InputError, match=r"^`X\[1\]` must be a valid sparse matrix"):
         StructuralSVM(Chain()).fit([X, matrix], [Y, Y])
     with pytest.raises(InputError, match="valid sparse matrix"):
         StructuralSVM(DiverseSubset(k=1)).fit([abs(X)], [matrix])
-    with pytest.raises(InputError, match="items must be a valid sparse matrix"):
+    with pytest.raises(InputError, match="`items` must be a valid sparse matrix"):
         pair_features(matrix)
-    with pytest.raises(InputError, match="slopes must be a valid sparse matrix"):
+    with pytest.raises(InputError, match="`slopes` must be a valid sparse matrix"):
         Planes.from_matrix(matrix, np.zeros(4), np.zeros(4))
 
 
 def test_a_broken_block_is_refused_before_blocks_are_joined(tmp_path):
-    with pytest.raises(InputError, match="X of block 1 must be a valid sparse matrix"):
+    with pytest.raises(InputError, match="`X of block 1` must be a valid sparse matrix"):
         ShardedData.write(tmp_path, Multiclass(), [(X, Y), (BROKEN["few indices"], Y)])
 
 
@@ -213,9 +214,7 @@ def moved(slopes, **arrays):
 )
 def test_planes_of_a_users_task_are_checked(change):
     StructuralSVM(Users(lambda slopes: slopes)).fit(X, Y)
-    with pytest.raises(
-        InputError, match=r"Users\.pool_batch must return 4 planes of 6 weights with valid indices, got "
-    ):
+    with raises("Users.pool_batch", expected="4 planes of 6 weights with valid indices"):
         StructuralSVM(Users(change)).fit(X, Y)
 
 
@@ -226,7 +225,7 @@ def test_planes_must_fit_the_rows_of_their_store():
     first = Planes(rows, one, Atoms(np.zeros(1, dtype=np.int32), column, np.ones(1)), np.zeros(1), np.zeros(1), 2)
     other = Planes(more, one, Atoms(np.ones(1, dtype=np.int32), column, np.ones(1)), np.zeros(1), np.zeros(1), 2)
     store = PlaneStore(first, np.ones(1))
-    with pytest.raises(InputError, match="must share their rows"):
+    with raises("planes", expected="the rows of the batch"):
         store.append(np.array([0]), other, np.zeros(2))
 
 

@@ -491,6 +491,12 @@ def slack_chain():
     return rng, task, batch, reference.list_labellings(X, Y, 3, 2, 1.0 - np.eye(3), start=True)
 
 
+def slack_chain_with_costs():
+    rng, X, Y = chain_data(seed=7)
+    task, batch = learned_chain(X, Y, costs=MULTIPLES)
+    return rng, task, batch, reference.list_labellings(X, Y, 3, 2, MULTIPLES)
+
+
 def slack_candidates():
     rng, table, truth = candidate_table(8, latent=False)
     task = Table()
@@ -535,7 +541,10 @@ def slack_segments():
     return rng, task, batch, listed
 
 
-@pytest.mark.parametrize("case", [slack_classes, slack_chain, slack_candidates, slack_graph, slack_segments])
+@pytest.mark.parametrize(
+    "case",
+    [slack_classes, slack_chain, slack_chain_with_costs, slack_candidates, slack_graph, slack_segments],
+)
 def test_slack_rescaling_is_the_enumeration(case):
     rng, task, batch, listed = case()
     weights = np.linspace(0.5, 2.0, len(listed))
@@ -554,9 +563,9 @@ def test_slack_rescaling_is_the_enumeration(case):
             close(planes.slopes().toarray(), [loss * difference for _, difference, loss in expected])
 
 
-def test_slack_rescaling_of_chains_with_costs_is_searched_and_inexact():
+def test_slack_rescaling_of_chains_with_costs_without_a_unit_is_searched_and_inexact():
     _, X, Y = chain_data()
-    task, batch = learned_chain(X, Y, costs=MATRIX)
+    task, batch = learned_chain(X, Y, costs=np.pi ** np.arange(9).reshape(3, 3) * (1.0 - np.eye(3)))
     oracle = SlackOracle(task, batch, np.ones(len(X)))
     found = oracle.planes(np.full(task.n_features, 0.1))
     assert not found.exact
@@ -781,7 +790,7 @@ class Unlabelled(Multiclass):
         (Forgetful, "differently when asked twice"),
         (PeeksAtTruth, "without Y differ"),
         (FreeIsNotClamped, "the clamped value .* is above its free value"),
-        (WrongShape, "must return 7 planes"),
+        (WrongShape, "must be 7 planes"),
         (NotFinite, "value nan"),
         (RefusesHard, "was refused: not today"),
         (PoorSlack, "loss_levels.. reaches"),

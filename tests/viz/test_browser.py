@@ -19,7 +19,7 @@ DOCUMENTATION = Path(__file__).parents[2] / "docs" / "_build" / "html" / "index.
 
 CONTRAST = """() => {
   const channel = value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-  const numbers = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const numbers = color => (color.match(/[\\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) => 0.2126 * channel(r / 255) + 0.7152 * channel(g / 255) + 0.0722 * channel(b / 255);
   const ground = element => {
     for (let at = element; at; at = at.parentElement) {

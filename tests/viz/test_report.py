@@ -16,10 +16,10 @@ from PIL import Image
 
 import latentstruct
 from command import fail, run
+from error_fields import raises
 from latentstruct import (
     CRF,
     Chain,
-    InputError,
     LatentMulticlass,
     LatentSSVM,
     Motif,
@@ -136,7 +136,7 @@ def test_hostile_names_reach_the_page_as_they_are():
 
 
 def test_a_page_is_one_file_that_asks_for_nothing():
-    text = page_of(LINE, LINE, Photo(np.full((30, 40, 3), 7, np.uint8), "grey")).html()
+    text = page_of(LINE, LINE, Photo(np.full((30, 40, 3), 7, np.uint8), "gray")).html()
     found = Parsed(text)
     assert not found.open
     addresses = found.names("src") + found.names("href") + found.names("xlink:href")
@@ -148,7 +148,7 @@ def test_a_page_is_one_file_that_asks_for_nothing():
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
 
 
-def test_plots_have_names_of_their_own_and_the_colours_of_the_page(monkeypatch):
+def test_plots_have_names_of_their_own_and_the_colors_of_the_page(monkeypatch):
     monkeypatch.setattr(pictures, "NARROW_WIDTH", 3.6)
     text = page_of(LINE, LINE).html()
     found = Parsed(text)
@@ -161,7 +161,7 @@ def test_plots_have_names_of_their_own_and_the_colours_of_the_page(monkeypatch):
     drawn = text[text.index("<main") :]
     assert "var(--ink)" in drawn
     assert "var(--series-1)" in drawn
-    assert not any(colour in drawn for colour in pictures.VARIABLES)
+    assert not any(color in drawn for color in pictures.VARIABLES)
     assert not any(part in drawn for part in ("<style", "<metadata", "<!--"))
     assert page_of(LINE, LINE).html() == text
 
@@ -216,7 +216,7 @@ def test_a_page_appears_whole_or_not_at_all(tmp_path):
         write_page(page_of(Drawing(breaks, "broken")), path)
     assert path.read_bytes() == before
     assert [one.name for one in path.parent.iterdir()] == ["page.html"]
-    with pytest.raises(InputError, match="is a folder, but a page is a file"):
+    with raises("path", got="the folder"):
         write_page(page_of(), tmp_path)
 
 
@@ -287,7 +287,7 @@ def test_predictions_without_truth_are_shown_without_losses():
     assert [one.text for one in blocks if isinstance(one, Text)][1:] == ["drawn 0", "drawn 1", "drawn 2"]
     assert not any(isinstance(one, TableBlock) for one in blocks)
     assert len(prediction_blocks(examples_of(None, 0))) == 1
-    with pytest.raises(InputError, match=r"losses has the shape \(2,\)"):
+    with raises("losses", got="shape (2,)"):
         prediction_blocks(examples_of(np.zeros(2), 3))
 
 
@@ -325,9 +325,9 @@ def test_any_fitted_estimator_has_a_page(tmp_path):
     assert "3 latent states" in shown
     assert "2 starts reached" in shown
     assert "No data were given" in " ".join(found.texts)
-    with pytest.raises(InputError, match="call fit first"):
+    with raises("model", expected="a fitted estimator"):
         write_report(CRF(Chain()), path)
-    with pytest.raises(InputError, match="Y is given without X"):
+    with raises("X", got=None, expected="given together with `Y`"):
         write_report(model, path, Y=[Y[:5]])
 
 
@@ -383,7 +383,7 @@ def test_models_keep_their_history_and_old_ones_load_without(tmp_path):
     ):
         stored["fitted"]["history_"] = {"$dict": list(damage.items())} if isinstance(damage, dict) else damage
         file.write_text(json.dumps(stored))
-        with pytest.raises(latentstruct.FormatError, match=r"does not describe a model"):
+        with pytest.raises(latentstruct.FormatError, match="the description of a model"):
             latentstruct.load(tmp_path / "model")
 
 
@@ -487,7 +487,7 @@ def test_a_model_of_another_library_is_refused(tmp_path):
     from sklearn.linear_model import LogisticRegression
 
     other = LogisticRegression().fit(np.eye(2), [0, 1])
-    with pytest.raises(InputError, match="expected a fitted estimator"):
+    with raises("model", expected="a fitted estimator"):
         write_report(other, tmp_path / "page.html")
 
 

@@ -15,9 +15,6 @@ BINARY: int
 def score_boundaries(attributes: Indices, spans: Spans, w: Vector, out: Matrix, /) -> None:
     """Add up the weights of each boundary's attributes (b, attributes each) with all labels, (b, L)."""
 
-def score_chains(rules: Rules, w: Vector, out: Vector, /) -> None:
-    """Add up the weights of each chain's unary rules."""
-
 def best_trees(
     sentences: Sentences,
     spans: Spans,

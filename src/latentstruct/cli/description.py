@@ -51,12 +51,17 @@ def largest(values: Any, top: int) -> list[int]:
     return found[size[found] > 0].tolist()
 
 
+def strongest(values: Any, top: int, describe: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the descriptions of the weights of largest size, with the weights."""
+    return [{**describe(k), "weight": float(values[k])} for k in largest(values, top)]
+
+
 def strongest_transitions(estimator: Any, top: int) -> list[dict[str, Any]]:
     """Return the strongest transitions of a chain."""
     labels, start = estimator.task_.labels_.labels, estimator.task_.transitions_at_
     n = len(labels)
     values = estimator.coef_[start : start + n * n]
-    return [{"from": labels[k // n], "to": labels[k % n], "weight": float(values[k])} for k in largest(values, top)]
+    return strongest(values, top, lambda k: {"from": labels[k // n], "to": labels[k % n]})
 
 
 def strongest_weights(estimator: Any, name_of: Callable[[int], str], top: int) -> list[dict[str, Any]]:
@@ -64,14 +69,12 @@ def strongest_weights(estimator: Any, name_of: Callable[[int], str], top: int) -
     labels = estimator.task_.labels_.labels
     n = len(labels)
     values = estimator.coef_[: estimator.task_.n_inputs_ * n]
-    return [
-        {"feature": name_of(k // n), "label": labels[k % n], "weight": float(values[k])} for k in largest(values, top)
-    ]
+    return strongest(values, top, lambda k: {"feature": name_of(k // n), "label": labels[k % n]})
 
 
 def strongest_features(weights: Any, name_of: Callable[[int], str], top: int) -> list[dict[str, Any]]:
     """Return the strongest weights, one per feature."""
-    return [{"feature": name_of(k), "weight": float(weights[k])} for k in largest(weights, top)]
+    return strongest(weights, top, lambda k: {"feature": name_of(k)})
 
 
 def show_transitions(result: dict[str, Any]) -> None:

@@ -48,9 +48,7 @@ class Trained:
 
     def damaged(self, why: str) -> FormatError:
         """Return the error of a model whose parts contradict each other."""
-        # Backticks are for parameters, which errors of msgspec put around names of fields.
-        found = Description(f"a damaged one ({why.replace('`', chr(39))})")
-        return FormatError(self.path, found, "a complete model", "Train again.")
+        return FormatError(self.path, damage("a damaged one", why), "a complete model", "Train again.")
 
     def restored(
         self, restore: Callable[[Any], Any], size: Callable[[Any], Any] | None = None, expected: Any = None
@@ -103,6 +101,11 @@ class Loaded:
     labels: frozenset[Any] = frozenset()
     shown: Any = None
     fit_params: dict[str, Any] = field(default_factory=dict)
+
+
+def damage(what: str, why: str) -> Description:
+    """Return what an error shows of damaged files; the backticks of msgspec do not mark parameters."""
+    return Description(f"{what} ({why.replace('`', '')})")
 
 
 class _Shares(Formatter):
@@ -160,7 +163,7 @@ class KindSpec(ABC):
     predict_flags : frozenset of str
         Options of predict that `predict` takes.
     score_facts : tuple of (str, str)
-        Names and format strings of the scores that evaluate prints; the format "%" is a percentage.
+        Names and format strings of the scores that evaluate prints, if the first one is known; "%" is a percentage.
     headline : tuple of (str, str)
         Names and paths of the scores to print after a training, as percentages; those that are None are left out.
     main : tuple of str
@@ -287,7 +290,9 @@ class KindSpec(ABC):
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print what `score` returned."""
-        print_facts([(name, SHARES.format(text, **scores)) for name, text in self.score_facts])
+        first = {text: next(iter(SHARES.parse(text)))[1] for _, text in self.score_facts}
+        known = [(name, text) for name, text in self.score_facts if scores.get(first[text] or "") is not None]
+        print_facts([(name, SHARES.format(text, **scores)) for name, text in known])
         self.show_score_tables(scores)
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:

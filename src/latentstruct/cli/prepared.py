@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from latentstruct.cli.common import check_folder, is_prepared, list_labels, refuse_prepared
 from latentstruct.cli.declaring import json_option, option, quiet_option
-from latentstruct.cli.kind import KindSpec, Loaded, Trained
+from latentstruct.cli.kind import KindSpec, Loaded, Trained, damage
 from latentstruct.cli.options import ConvexOptions
 from latentstruct.cli.run import sizes_in_words
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -139,9 +139,7 @@ def open_prepared(folder: str, kind: str, record: type[Any]) -> PreparedData:
 
 def damaged_data(folder: str, why: str) -> FormatError:
     """Return the error of prepared data whose parts contradict each other."""
-    # Backticks are for parameters, which errors of msgspec put around names of fields.
-    found = Description(f"damaged ones ({why.replace('`', chr(39))})")
-    return FormatError(folder, found, "prepared data", "Prepare the data again.")
+    return FormatError(folder, damage("damaged ones", why), "prepared data", "Prepare the data again.")
 
 
 def require_labels(data: "ShardedData") -> None:

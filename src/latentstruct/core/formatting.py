@@ -20,10 +20,10 @@ def short_repr(holder: Any) -> str:
     To be used as the method ``__repr__`` of a class that holds arrays, data or long texts.
     """
     names = [one.name for one in fields(holder) if one.repr] if is_dataclass(holder) else holder._fields
-    return f"{type(holder).__name__}({', '.join(f'{name}={shorten(getattr(holder, name))}' for name in names)})"
+    return f"{type(holder).__name__}({', '.join(f'{name}={format_value(getattr(holder, name))}' for name in names)})"
 
 
-def shorten(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value in one line: as it is if that is short, else by its type and size."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
@@ -54,7 +54,7 @@ def show(value: object, limit: int = 60) -> str:
     """
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
-        text = repr(value.item()) if shape == () and hasattr(value, "item") else shorten(value)
+        text = repr(value.item()) if shape == () and hasattr(value, "item") else format_value(value)
     elif isinstance(value, str | bytes):
         text = repr(value[: limit + 1])
     elif isinstance(value, list | tuple | dict | set | frozenset | int):

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 try:
     import resource
@@ -32,23 +32,26 @@ def available() -> float:
     return max(0.0, min(limits))
 
 
-def require(n_bytes: float, what: str, hint: str) -> None:
+def require(n_bytes: float, parameter: str, what: str, hint: str) -> None:
     """Raise InputError if an allocation cannot fit into memory.
 
     Parameters
     ----------
     n_bytes : float
         Bytes needed.
+    parameter : str
+        Whose size needs them.
     what : str
         What needs them, with its figures.
     hint : str
-        The likely cause, or what to do.
+        What to do.
     """
     if n_bytes < SMALL:
         return
     left = available()
     if n_bytes > left:
-        raise InputError(f"{what} needs {_size(n_bytes)} of memory, but only {_size(left)} are available: {hint}")
+        got, expected = f"{what} ({_size(n_bytes)})", f"small enough for the available memory ({_size(left)})"
+        raise InputError(parameter, Description(got), expected, hint)
 
 
 def _size(n_bytes: float) -> str:
@@ -59,8 +62,9 @@ def require_weights(n_features: int) -> None:
     """Raise InputError if the weights of a model, and the vectors of their size in training, cannot fit into memory."""
     require(
         8.0 * WEIGHT_COPIES * n_features,
-        f"training {n_features} weights",
-        "check the number of labels and the largest feature index, or use fewer features",
+        "X",
+        f"{n_features} weights",
+        "Check the number of labels and the largest feature index, or use fewer features.",
     )
 
 
@@ -68,8 +72,9 @@ def require_label_pairs(n_labels: int, n_tables: int) -> None:
     """Raise InputError if tables with a float for each pair of labels cannot fit into memory."""
     require(
         8.0 * n_tables * n_labels**2,
-        f"a model of {n_labels} labels, {n_labels**2} pairs of them,",
-        "is the label column right? Use fewer labels",
+        "Y",
+        f"{n_labels} labels with {n_labels**2} pairs",
+        "Check that labels are read from the right column, or use fewer labels.",
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
 from latentstruct.core.oracles import FixedOracle, FixedTotal, SlackOracle, TaskOracle
 from latentstruct.core.protocols import Batch, Oracle, Regularizer, RememberingBatch, Starts, Task, Temperature
 from latentstruct.core.regularizers import L2
@@ -88,7 +88,7 @@ class Objective:
         weights = self.minus.weights
         if isinstance(planes, Plane):
             return replace(self, minus=FixedTotal(planes, weights))
-        return replace(self, minus=FixedOracle(planes, weights, cuts=self.minus.cuts))
+        return replace(self, minus=FixedOracle(planes, weights, chunk_bounds=self.minus.chunk_bounds))
 
     def reweighted(self, weights: Vector) -> "Objective":
         """Return the same objective with other weights c_i."""
@@ -103,9 +103,11 @@ class Objective:
         """Return the same objective, evaluated by several threads where possible."""
         return replace(self, plus=self.plus.in_threads(n_jobs), minus=self.minus.in_threads(n_jobs))
 
-    def cut_at(self, cuts: Indices) -> "Objective":
-        """Return the same objective with its sums made of those between consecutive cuts; see `TaskOracle`."""
-        return replace(self, plus=self.plus.cut_at(cuts), minus=self.minus.cut_at(cuts))
+    def with_chunk_bounds(self, chunk_bounds: Indices) -> "Objective":
+        """Return the same objective with sums over the chunks between these bounds; see `TaskOracle`."""
+        return replace(
+            self, plus=self.plus.with_chunk_bounds(chunk_bounds), minus=self.minus.with_chunk_bounds(chunk_bounds)
+        )
 
     def counted(self) -> "Objective":
         """Return the same objective with the calls of its plus side counted from zero."""
@@ -143,16 +145,12 @@ def build_objective(
     regularizer = L2() if regularizer is None else regularizer
     methods = ("value", "gradient", "prox", "bind", "lower_bound")
     if isinstance(regularizer, type) or not all(callable(getattr(regularizer, name, None)) for name in methods):
-        raise InputError(
-            f"regularizer must be an object such as GroupNorm() or L2(), found {show(regularizer)}: give one, or None "
-            "for ½‖w‖²"
-        )
+        raise InputError("regularizer", regularizer, "a regularizer such as GroupNorm(), or None for ½‖w‖²")
     regularizer = regularizer.bind(task)
     if isinstance(batch, Shards):
         if rescaling == "slack":
             raise InputError(
-                "rescaling='slack' is given, but needs one plane for each example, and shards give their sums only: "
-                "use rescaling='margin', or train in one process"
+                "rescaling", rescaling, "'margin' for examples in shards", "Slack rescaling needs a plane per example."
             )
         side = partial(ShardedOracle, batch, weights, temperature=temperature)
         sharded, truth = side("augmented" if margin else "free"), side("clamped")
@@ -160,8 +158,7 @@ def build_objective(
     if rescaling == "slack":
         if temperature != Temperature() or not margin or task.latent:
             raise InputError(
-                f"rescaling='slack' is defined for the hard max with a margin and without latents, but temperature is "
-                f"{tuple(temperature)}, margin is {margin} and latent is {task.latent}; use rescaling='margin'"
+                "rescaling", rescaling, "'margin' for soft maxima, objectives without a margin and tasks with latents"
             )
         plus: Any = SlackOracle(task, batch, weights)
         nothing = Planes.zero(batch.n_examples, task.n_features)

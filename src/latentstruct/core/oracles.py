@@ -25,8 +25,8 @@ from latentstruct.core.protocols import (
     Temperature,
 )
 from latentstruct.core.types import Indices, Vector
-from latentstruct.exceptions import InputError
-from latentstruct.parallel.threads import Chunks, pieces, thread_fold, thread_map
+from latentstruct.exceptions import Description, InputError
+from latentstruct.parallel.threads import Chunks, chunk_by_work, thread_fold, thread_map
 from latentstruct.planes.plane import Plane, Planes
 from latentstruct.planes.summation import PlaneTree, group_size
 
@@ -53,7 +53,7 @@ class BaseOracle:
     divisible: bool = True
     approximate: bool = False
     batch: Batch | None = None
-    cuts: Indices | None = None
+    chunk_bounds: Indices | None = None
     n_jobs: int = 1
     tally: Tally | None = None
 
@@ -94,8 +94,10 @@ class BaseOracle:
     def smoothed(self, output_temperature: float) -> Any:
         """Return the same side with hard maxima taken at this temperature."""
         raise InputError(
-            f"{type(self).__name__} has no soft form, so a solver for smooth objectives cannot serve it; use "
-            "solver='auto'"
+            "solver",
+            Description("one for smooth objectives"),
+            f"one for piecewise linear objectives with {type(self).__name__}, which has no soft form",
+            "Use 'auto'.",
         )
 
     def counted(self, tally: Tally | None = None) -> Any:
@@ -114,8 +116,8 @@ class BaseOracle:
         threaded.n_jobs = n_jobs
         return threaded
 
-    def cut_at(self, cuts: Indices) -> Any:
-        """Return the same side with its sums made of those between consecutive cuts, where it can."""
+    def with_chunk_bounds(self, chunk_bounds: Indices) -> Any:
+        """Return the same side with sums over the chunks between these bounds, if it supports them."""
         return self
 
 
@@ -126,9 +128,9 @@ class TaskOracle(BaseOracle):
     The examples are divided into chunks, which threads share. Chunks are the same for any number of threads, and so are
     answers.
 
-    `cuts` are the bounds 0 = b_0 < b_1 < … = n of consecutive examples whose sums are added in pairs, as those of
-    shards are: then an objective is the same in one process and in shards, to the last bit. Tasks whose examples
-    threads cannot share are queried as a whole all the same.
+    `chunk_bounds` are the bounds 0 = b_0 < b_1 < … = n of chunks whose sums are added in pairs, as those of shards are.
+    An objective is then the same in one process and in shards, bit for bit. Tasks whose examples threads cannot share
+    are still queried as a whole.
     """
 
     task: Task
@@ -137,7 +139,7 @@ class TaskOracle(BaseOracle):
     mode: Mode
     temperature: Temperature = HARD
     n_jobs: int = 1
-    cuts: Indices | None = None
+    chunk_bounds: Indices | None = None
     takes_chunks = True
 
     def __post_init__(self) -> None:
@@ -165,9 +167,9 @@ class TaskOracle(BaseOracle):
         """Return the losses that planes found with other losses have now; None if they are not known."""
         return self.task.plane_losses(self.batch)
 
-    def cut_at(self, cuts: Indices) -> "TaskOracle":
-        """Return the same side with its sums made of those between consecutive cuts."""
-        return replace(self, cuts=cuts)
+    def with_chunk_bounds(self, chunk_bounds: Indices) -> "TaskOracle":
+        """Return the same side with sums over the chunks between these bounds."""
+        return replace(self, chunk_bounds=chunk_bounds)
 
     @cached_property
     def work(self) -> Vector:
@@ -192,8 +194,8 @@ class TaskOracle(BaseOracle):
     def _bounds(self, rows: Indices | None, least: float) -> Indices:
         """Return the bounds of the chunks that some examples are divided into."""
         if rows is None:
-            return pieces(self.work, least)
-        bounds = pieces(self.work[rows], least) if len(rows) > 1 else np.array([0, len(rows)])
+            return chunk_by_work(self.work, least)
+        bounds = chunk_by_work(self.work[rows], least) if len(rows) > 1 else np.array([0, len(rows)])
         if len(bounds) > 2 and isinstance(self.batch, RememberingBatch) and len(np.unique(rows)) < len(rows):
             # An example that is queried twice would leave what the last of two threads has found.
             return bounds[[0, -1]]
@@ -202,8 +204,8 @@ class TaskOracle(BaseOracle):
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes at w."""
         self.count()
-        cut = self.cuts is not None and self.shared
-        bounds = self.cuts if cut else self._bounds(None, self.least_summed)
+        cut = self.chunk_bounds is not None and self.shared
+        bounds = self.chunk_bounds if cut else self._bounds(None, self.least_summed)
         assert bounds is not None
         if len(bounds) < 3:
             return self._total(w, None)
@@ -333,11 +335,11 @@ class SlackOracle(TaskOracle):
 
 @dataclass
 class FixedOracle(BaseOracle):
-    """A linear side: the same planes at all w (a known output, or a side linearized by CCCP); see `TaskOracle.cuts`."""
+    """A linear side: the same planes at all w (a known output, or a side linearized by CCCP)."""
 
     fixed: Planes
     weights: Vector
-    cuts: Indices | None = None
+    chunk_bounds: Indices | None = None
     smooth = True
     linear = True
 
@@ -347,9 +349,9 @@ class FixedOracle(BaseOracle):
 
     @cached_property
     def _sum(self) -> Plane:
-        cuts = np.array([0, self.n_examples]) if self.cuts is None else self.cuts
-        tree = PlaneTree(group_size(len(cuts) - 1))
-        for begin, end in pairwise(cuts):
+        chunk_bounds = np.array([0, self.n_examples]) if self.chunk_bounds is None else self.chunk_bounds
+        tree = PlaneTree(group_size(len(chunk_bounds) - 1))
+        for begin, end in pairwise(chunk_bounds):
             tree.add(self.fixed.between(begin, end).total(self.weights[begin:end]))
         return tree.total()
 
@@ -357,9 +359,9 @@ class FixedOracle(BaseOracle):
         """Return the weighted sum of the planes."""
         return self._sum
 
-    def cut_at(self, cuts: Indices) -> "FixedOracle":
-        """Return the same side with its sums made of those between consecutive cuts."""
-        return replace(self, cuts=cuts)
+    def with_chunk_bounds(self, chunk_bounds: Indices) -> "FixedOracle":
+        """Return the same side with sums over the chunks between these bounds."""
+        return replace(self, chunk_bounds=chunk_bounds)
 
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Return the planes of some examples, with their values at w."""
@@ -389,6 +391,8 @@ class FixedTotal(BaseOracle):
     def reweighted(self, weights: Vector) -> Any:
         """Raise: the planes of single examples are not known."""
         raise InputError(
-            f"the weights of {len(weights)} examples are to change, but of one side only the sum over all of them "
-            "is known; expected planes of single examples: make the objective anew with these weights"
+            "weights",
+            weights,
+            "those of the objective, of which only the sum over all examples is known",
+            "Build a new objective with these weights.",
         )

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.protocols import (
     HARD,
     Batch,
@@ -20,22 +19,24 @@ from latentstruct.core.protocols import (
     Temperature,
 )
 from latentstruct.core.types import Indices, Vector
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Plane, Planes, Slopes, checked_planes
 
 
 def require_labels(batch: Batch, mode: str) -> None:
     """Raise if a mode that needs the true outputs is used with a batch without them."""
     if mode != "free" and not batch.labelled:
-        raise InputError(f"mode {show(mode)} needs the true outputs: prepare the batch with Y")
+        raise InputError("mode", mode, "'free' for a batch without true outputs", "Prepare the batch with `Y`.")
 
 
 def require_hard_max(task: Task, temperature: Temperature) -> None:
     """Raise if the temperature is above 0, for tasks without a soft max."""
     if temperature != HARD:
         raise InputError(
-            f"{type(task).__name__} knows the hard max only, but the temperature is {tuple(temperature)}: use "
-            "StructuralSVM or LatentSSVM, define pool() of a PartsTask, or write the structure as a CandidateTask"
+            "temperature",
+            tuple(temperature),
+            f"(0, 0) for {type(task).__name__}, which supports hard maxima only",
+            "Use StructuralSVM or LatentSSVM, define pool() of a PartsTask, or use a CandidateTask.",
         )
 
 
@@ -48,8 +49,10 @@ def check_query(task: Task, batch: Batch, mode: Mode, temperature: Temperature) 
     elif task.latent and not tags.two_temperatures and temperature.output != temperature.latent:
         reason = tags.reasons.get("MarginalSSVM", "")
         raise InputError(
-            f"{type(task).__name__} pools outputs and latents at one temperature, but temperature is "
-            f"{tuple(temperature)}: use LatentSSVM or HiddenCRF" + (f" ({reason})" if reason else "")
+            "temperature",
+            tuple(temperature),
+            f"the same for outputs and latents of {type(task).__name__}" + (f" ({reason})" if reason else ""),
+            "Use LatentSSVM or HiddenCRF.",
         )
 
 
@@ -62,10 +65,8 @@ def planes_of(task: Task, batch: Batch, query: Query) -> Planes:
 def as_planes(task: Task, batch: Batch, query: Query, found: Pooled, method: str = "pool_batch") -> Planes:
     """Return the planes of an answer of a method of a task that has one slope per example."""
     if not isinstance(found.slopes, Slopes) or not isinstance(found.losses, np.ndarray):
-        raise InputError(
-            f"{type(task).__name__}.{method} must return Slopes and one loss per example, got "
-            f"{type(found.slopes).__name__} and {type(found.losses).__name__}: correct the task"
-        )
+        given = f"{type(found.slopes).__name__} and {type(found.losses).__name__}"
+        raise InputError(f"{type(task).__name__}.{method}", Description(given), "Slopes and an array of losses")
     planes = Planes(*found.slopes, found.losses, found.values, task.n_features, found.exact)
     checked_planes(planes, task, method, batch.n_examples if query.rows is None else len(query.rows))
     if found.soft:

@@ -496,7 +496,7 @@ class Oracle(Protocol):
         Whether answers are known beforehand not to be exact.
     batch : Batch, optional
         The examples, if they are in one batch in this process.
-    cuts : ndarray of int, optional
+    chunk_bounds : ndarray of int, optional
         Bounds of consecutive examples whose sums are added in pairs.
     n_jobs : int
         Number of threads.
@@ -511,7 +511,7 @@ class Oracle(Protocol):
     supporting: bool
     separable: bool
     divisible: bool
-    cuts: Indices | None
+    chunk_bounds: Indices | None
     n_jobs: int
     tally: Tally | None
 
@@ -558,8 +558,8 @@ class Oracle(Protocol):
     def in_threads(self, n_jobs: int) -> "Oracle":
         """Return the same side, evaluated by several threads where possible."""
 
-    def cut_at(self, cuts: Indices) -> "Oracle":
-        """Return the same side with its sums made of those between consecutive cuts."""
+    def with_chunk_bounds(self, chunk_bounds: Indices) -> "Oracle":
+        """Return the same side with sums over the chunks between these bounds."""
 
 
 class Regularizer(Protocol):
@@ -691,8 +691,8 @@ Callback = Callable[[Round], bool | str | None]
 """Called after each iteration, and with estimates during long ones. If it returns True, training stops.
 
 If it returns "early_stopping", only the present start ends. A method ``begin`` is called before the first iteration
-with a `latentstruct.progress.eta.Outlook`, and a method ``go_on`` with the name of the checkpoint that training resumes
-from and the number of iterations in it.
+with a `latentstruct.progress.eta.StoppingRule`, and a method ``go_on`` with the name of the checkpoint that training
+resumes from and the number of iterations in it.
 """
 
 

@@ -1,26 +1,42 @@
-"""Regularisers Ω(w)."""
+"""Regularizers Ω(w)."""
 
 import math
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from latentstruct.core.formatting import show
 from latentstruct.core.parameters import Parametrized, clone
 from latentstruct.core.protocols import StateGroups, Task
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import check_unmasked
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import (
+    Constraint,
+    check_parameters,
+    check_shape,
+    integers_of,
+    is_ordered,
+    numbers_of,
+    options,
+    real,
+)
+from latentstruct.exceptions import Description, InputError
 
 SMALLEST_SQUARE = 1e-280
 STATE_GROUPS = {"states": False, "shared_states": True}
+NONNEGATIVE = real(0.0, closed="left")
 
 
 class BaseRegularizer(Parametrized):
-    """Defaults of regularizers; see `latentstruct.core.protocols.Regularizer`."""
+    """Defaults of regularizers; see `latentstruct.core.protocols.Regularizer`.
 
+    Attributes
+    ----------
+    constraints : dict of str to Constraint
+        The values that parameters may have, in addition to those that base classes declare.
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {}
     half_square: bool = False
     smooth: bool = False
 
@@ -84,7 +100,7 @@ class GroupNorm(BaseRegularizer):
     groups : "states", "shared_states", array of shape (d,) or list of index arrays, default="states"
         Which weights go together. "states": a group for each class and latent state; "shared_states": one for each
         latent state, over all classes. An array gives the group of each weight, from 0, and −1 for weights that are
-        not penalised. A list gives the weights of each group; those in none are not penalised.
+        not penalized. A list gives the weights of each group; those in none are not penalized.
     weights : float or array of shape (P,), default=1.0
         λ_p ≥ 0.
 
@@ -113,6 +129,10 @@ class GroupNorm(BaseRegularizer):
     [1, 3]
     """
 
+    constraints: ClassVar = {
+        "groups": options(*STATE_GROUPS) | Constraint(is_ordered, "an array of shape (d,)", "a list of index arrays"),
+        "weights": NONNEGATIVE | Constraint(is_ordered, "an array of such numbers"),
+    }
     index_: Indices
     weights_: Vector
 
@@ -122,6 +142,7 @@ class GroupNorm(BaseRegularizer):
 
     def bind(self, task: Task) -> Self:
         """Return this norm for the weights of a task that has learned its data; a new object."""
+        check_parameters(self)
         bound = clone(self)
         bound.index_ = _index(self.groups, task)
         n_groups = int(bound.index_.max(initial=-1)) + 1
@@ -138,7 +159,7 @@ class GroupNorm(BaseRegularizer):
 
     def _bound(self) -> Self:
         if not hasattr(self, "index_"):
-            raise InputError("GroupNorm does not know its weights yet: call bind(task), or train with an estimator")
+            raise InputError("GroupNorm", self, "bound to the weights of a task", "Call bind(task) first.")
         return self
 
     def norms(self, w: Vector) -> Vector:
@@ -179,7 +200,7 @@ class GroupNorm(BaseRegularizer):
         return w * (1.0 - taken)[self.index_]
 
     def lower_bound(self, slope: Vector, offset: float) -> float:
-        """Return a value not above min_w Ω(w) + max(0, offset + slope·w); −inf if slope pulls at unpenalised weights.
+        """Return a value not above min_w Ω(w) + max(0, offset + slope·w); −inf if slope pulls at unpenalized weights.
 
         For t in [0, 1] the maximum is at least t·(offset + slope·w), and Ω(w) + t·slope·w ≥ 0 for all w if
         t‖slope^p‖ ≤ λ_p for every group and slope is 0 elsewhere; then t·offset is below the minimum.
@@ -195,84 +216,46 @@ def _index(groups: Any, task: Task) -> Indices:
     """Return the group of each weight of a task, −1 for none."""
     d = task.n_features
     if isinstance(groups, str):
-        if groups not in STATE_GROUPS:
-            raise InputError(
-                "groups must be 'states', 'shared_states', an array of shape (d,) or a list of index arrays, found "
-                f"{show(groups)}: give one of these"
-            )
         if not (task.tags.state_weights and isinstance(task, StateGroups)):
             raise InputError(
-                f"{type(task).__name__} has no latent states with weights of their own, as groups={show(groups)} "
-                "needs: use LatentMulticlass(weights='state'), or give the group of each weight as an array"
+                "groups",
+                groups,
+                f"an array of shape ({d},) for {type(task).__name__}, whose latent states have no weights of their own",
+                "Or use LatentMulticlass(weights='state').",
             )
         return task.state_groups(STATE_GROUPS[groups])
     if isinstance(groups, list | tuple) and any(np.ndim(group) for group in groups):
         return _index_of_lists(groups, d)
-    index = _whole_numbers(groups, "groups")
-    if index.shape != (d,):
-        raise InputError(
-            f"groups has shape {index.shape}, but there are {d} weights: give the group of each, or a list of arrays "
-            "with the weights of each group"
-        )
-    if index.min(initial=0) < -1:
-        raise InputError(f"groups must be numbered from 0, with −1 for no group, found {index.min()}: renumber them")
-    if index.max(initial=0) >= d:
-        raise InputError(
-            f"groups holds the number {index.max()}, but {d} weights have at most {d} groups: number them from 0 on"
-        )
+    index = integers_of(groups, "groups")
+    check_shape(index, (d,), "groups", "the group of each weight")
+    outside = index[(index < -1) | (index >= d)]
+    if len(outside):
+        raise InputError("groups", outside[0], f"group numbers from 0 to {d - 1}, or −1 for no group")
     return index
 
 
 def _index_of_lists(groups: Sequence[Any], d: int) -> Indices:
     index = np.full(d, -1, dtype=np.int64)
     for number, members in enumerate(groups):
-        members = _whole_numbers(members, f"groups[{number}]").ravel()
+        members = integers_of(members, f"groups[{number}]").ravel()
         outside = members[(members < 0) | (members >= d)]
         if len(outside):
-            raise InputError(
-                f"groups[{number}] names weight {outside[0]}, but the weights are 0 … {d - 1}: count them from 0"
-            )
+            raise InputError(f"groups[{number}]", outside[0], f"weights from 0 to {d - 1}")
         taken = members[index[members] >= 0]
         twice = np.flatnonzero(np.bincount(members, minlength=1) > 1)
         if len(taken) or len(twice):
             weight = taken[0] if len(taken) else twice[0]
             other = index[weight] if len(taken) else number
-            raise InputError(
-                f"weight {weight} is in groups {other} and {number}, which must not overlap: put each weight into "
-                "one of them"
-            )
+            raise InputError("groups", Description(f"weight {weight} in groups {other} and {number}"), "disjoint")
         index[members] = number
     return index
 
 
-def _whole_numbers(values: Any, name: str) -> NDArray[np.int64]:
-    check_unmasked(values, name)
-    try:
-        found = np.asarray(values)
-        with np.errstate(invalid="ignore"):
-            whole = found.astype(np.int64) if found.dtype.kind in "iuf" and np.isfinite(found).all() else None
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be whole numbers ({error}): give an integer array") from error
-    if found.size == 0:
-        return np.zeros(found.shape, dtype=np.int64)
-    if whole is None or (whole != found).any():
-        raise InputError(f"{name} must be whole numbers, found {show(values)}: convert them to an integer array")
-    return whole
-
-
 def _group_weights(weights: Any, n_groups: int) -> Vector:
     """Return λ of each group, checked."""
-    check_unmasked(weights, "weights")
-    try:
-        given = np.asarray(weights)
-    except ValueError as error:
-        raise InputError(f"weights must be numbers ({error}): give one, or one for each group") from error
-    if given.dtype.kind not in "iuf":
-        raise InputError(f"weights must be numbers ≥ 0, one or one for each group, found {show(weights)}: give these")
-    found = given.astype(np.float64)
-    if found.ndim and found.shape != (n_groups,):
-        raise InputError(f"weights has shape {found.shape}, but there are {n_groups} groups: give one number for each")
-    bad = [value for value in found.ravel() if not (math.isfinite(value) and value >= 0)]
-    if bad:
-        raise InputError(f"weights must be finite and ≥ 0, found {bad[0]}: use 0 for groups that are not penalised")
+    found = numbers_of(weights, "weights")
+    if found.ndim:
+        check_shape(found, (n_groups,), "weights", "one number per group")
+    for value in found.ravel().tolist():
+        NONNEGATIVE.check(value, "weights")
     return np.array(np.broadcast_to(found, (n_groups,)))

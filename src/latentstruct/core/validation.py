@@ -1,8 +1,9 @@
-"""Checks of what callers hand in that several modules share."""
+"""Constraints of parameters, and checks of data that several modules share."""
 
-from collections.abc import Mapping, Sequence, Set
+import math
+from collections.abc import Callable, Iterable, Mapping, Set
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,40 +11,131 @@ from numpy.typing import NDArray
 from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse
 from latentstruct.core.parameters import clone
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 T = TypeVar("T")
 
 
-def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
-    """Raise unless a value is one of some names; an array or a list is compared with none of them."""
-    if not (isinstance(value, str) and value in choices):
-        shown = [repr(choice) for choice in choices]
-        wanted = " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-        raise InputError(f"{name} must be {wanted}, found {show(value)}: choose one of these")
+class Constraint:
+    """The values that a parameter may have.
+
+    Two constraints joined by ``|`` allow the values of both, ``constraint | None`` also allows None.
+
+    Parameters
+    ----------
+    accepts : callable
+        Returns whether a value is allowed.
+    *alternatives : str
+        The allowed values in words, such as "an integer of at least 1".
+    """
+
+    def __init__(self, accepts: Callable[[Any], bool], *alternatives: str) -> None:
+        self.accepts, self.alternatives = accepts, alternatives
+
+    @property
+    def expected(self) -> str:
+        """All allowed values in words."""
+        *others, last = self.alternatives
+        return f"{', '.join(others)} or {last}" if others else last
+
+    def __or__(self, other: "Constraint | None") -> "Constraint":
+        added = Constraint(lambda value: value is None, "None") if other is None else other
+        return Constraint(
+            lambda value: self.accepts(value) or added.accepts(value), *self.alternatives, *added.alternatives
+        )
+
+    def check(self, value: Any, parameter: str, hint: str | None = None) -> None:
+        """Raise InputError unless a value is allowed."""
+        if not self.accepts(value):
+            raise InputError(parameter, value, self.expected, hint)
 
 
-def check_flag(value: Any, name: str) -> None:
-    """Raise unless a value is True or False."""
-    if not isinstance(value, int | float | np.bool_ | np.number) or value not in (0, 1):
-        raise InputError(f"{name} must be True or False, found {show(value)}: choose one of these")
+def integer(low: int, high: int | None = None) -> Constraint:
+    """Return the constraint to integers of at least `low` and, if given, at most `high`."""
+
+    def accepts(value: Any) -> bool:
+        return is_integer(value) and value >= low and (high is None or value <= high)
+
+    return Constraint(accepts, f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}")
 
 
-def check_integer(value: Any, name: str, low: int, high: int | None = None) -> None:
-    """Raise unless a value is an integer of at least `low` and, if given, at most `high`."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < low or (high is not None and value > high):
-        wanted = f"of at least {low}" if high is None else f"from {low} to {high}"
-        raise InputError(f"{name} must be an integer {wanted}, got {show(value)}: choose one of these")
+def real(
+    low: float = -math.inf, high: float = math.inf, closed: Literal["both", "left", "right", "neither"] = "neither"
+) -> Constraint:
+    """Return the constraint to real numbers in an interval; an open interval excludes infinity."""
+    left, right = closed in ("left", "both"), closed in ("right", "both")
+
+    def accepts(value: Any) -> bool:
+        try:
+            number = float(value) if is_real(value) else math.nan
+        except OverflowError:
+            return False
+        return (low < number or (left and low == number)) and (number < high or (right and high == number))
+
+    finite = "finite " if (high == math.inf and not right) or (low == -math.inf and not left) else ""
+    bounds = []
+    if low > -math.inf:
+        bounds.append(f"{'of at least' if left else 'above'} {low:g}")
+    if high < math.inf:
+        bounds.append(f"{'at most' if right else 'below'} {high:g}")
+    return Constraint(accepts, " ".join(filter(None, (f"a {finite}number", " and ".join(bounds)))))
+
+
+def options(*names: str) -> Constraint:
+    """Return the constraint to some strings; arrays and lists are not compared with them."""
+    return Constraint(lambda value: isinstance(value, str) and value in names, *map(repr, names))
+
+
+def instance(description: str, *types: type) -> Constraint:
+    """Return the constraint to objects of some types, with a description such as "a solver"."""
+    return Constraint(lambda value: isinstance(value, types), description)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, int | float | np.bool_ | np.number) and value in (0, 1)
+
+
+boolean = Constraint(_is_flag, "True", "False")
+function = Constraint(callable, "a function")
+
+
+def constraints_of(kind: type) -> dict[str, Constraint]:
+    """Return the constraints that a class and its bases declare in `constraints`, by parameter."""
+    tables = (vars(base).get("constraints", {}) for base in reversed(kind.__mro__))
+    return {name: constraint for table in tables for name, constraint in table.items()}
+
+
+def check_parameters(owner: Any) -> None:
+    """Raise InputError unless the parameters of an object satisfy the constraints of its class."""
+    for name, constraint in constraints_of(type(owner)).items():
+        constraint.check(getattr(owner, name), name)
+
+
+def check_shape(array: Any, shape: tuple[int, ...], name: str, meaning: str = "", hint: str | None = None) -> None:
+    """Raise unless an array has a shape; `meaning` describes it, such as "one weight per example"."""
+    if array.shape != shape:
+        expected = f"an array of shape {shape}" + (f" ({meaning})" if meaning else "")
+        raise InputError(name, Description(f"shape {array.shape}"), expected, hint)
+
+
+def check_length(values: Any, length: int, name: str, items: str) -> None:
+    """Raise unless a collection has a length; `items` names its items, such as "labels"."""
+    if len(values) != length:
+        raise InputError(name, Description(f"{len(values)} {items}"), f"a sequence of {length} {items}")
+
+
+def is_integer(value: Any) -> bool:
+    """Return whether a value is a single integer; a bool is none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def is_real(value: Any) -> bool:
-    """Tell whether a value is a single real number, infinity among them."""
-    return isinstance(value, int | float | np.integer | np.floating) and bool(value == value)
+    """Return whether a value is a single real number, which may be infinite; a bool is none."""
+    return is_integer(value) or (isinstance(value, float | np.floating) and bool(value == value))
 
 
 def is_ordered(values: Any) -> bool:
-    """Tell whether something has items that can be counted and have an order."""
+    """Return whether something has items that can be counted and have an order."""
     counted = hasattr(values, "__len__") and getattr(values, "ndim", 1) > 0 and not issparse(values)
     return counted and not isinstance(values, Mapping | Set)
 
@@ -54,15 +146,19 @@ def copied(task: T) -> T:
         return clone(task)
     except TypeError as error:
         raise InputError(
-            f"the {type(task).__name__} cannot be copied ({error}); expected parameters that can: give lists, arrays, "
-            "names and numbers"
+            type(task).__name__,
+            Description(str(error)),
+            "an object whose parameters can be copied",
+            "Use lists, arrays, strings and numbers as parameters.",
         ) from error
 
 
 def check_unmasked(values: Any, name: str) -> None:
     """Raise if an array, or an array in a list, has masked values."""
     if _is_masked(values):
-        raise InputError(f"{name} must not have masked values, got some: fill them, or drop their examples")
+        raise InputError(
+            name, Description("masked values"), "free of masked values", "Fill them, or remove their examples."
+        )
 
 
 def _is_masked(values: Any) -> bool:
@@ -72,25 +168,40 @@ def _is_masked(values: Any) -> bool:
 
 
 def as_reals(values: Any) -> NDArray[np.float64]:
-    """Return numbers as float64; raise TypeError or ValueError for None, complex numbers, text and masked values."""
+    """Return numbers as float64; raise TypeError, which describes the values, if they are not real numbers."""
     if values is None or _is_masked(values):
         raise TypeError("None" if values is None else "masked values")
-    found = np.asarray(values)
+    try:
+        found = np.asarray(values)
+    except ValueError as error:
+        raise TypeError("rows of different lengths") from error
     if found.dtype.kind == "c":
         raise TypeError("complex numbers")
     if found.dtype.kind in "OSTU":
         text = next((value for value in found.flat if isinstance(value, str | bytes)), None)
         if text is not None:
             raise TypeError(f"text such as {show(text)}")
-    return np.asarray(found, dtype=np.float64)
+    try:
+        return np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(show(values)) from error
 
 
-def numbers_of(values: Any, name: str) -> NDArray[np.float64]:
+def numbers_of(values: Any, name: str, expected: str = "real numbers", hint: str | None = None) -> NDArray[np.float64]:
     """Return numbers as float64, or raise an error that names `name`."""
     try:
         return as_reals(values)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers ({error}): give an array of them") from error
+    except TypeError as error:
+        raise InputError(name, Description(str(error)), expected, hint) from error
+
+
+def finite_of(values: Any, name: str, shape: tuple[int, ...], meaning: str = "") -> NDArray[np.float64]:
+    """Return finite numbers of a shape as float64, or raise an error that names `name`; see `check_shape`."""
+    found = numbers_of(values, name)
+    check_shape(found, shape, name, meaning)
+    if not np.isfinite(found).all():
+        raise InputError(name, Description("NaN or infinity"), "finite")
+    return found
 
 
 def array_of(values: Any, name: str) -> NDArray[Any]:
@@ -99,20 +210,33 @@ def array_of(values: Any, name: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise InputError(f"{name} must be an array ({error}): give rows of the same length") from error
+        raise InputError(name, Description("rows of different lengths"), "an array") from error
+
+
+def integers_of(values: Any, name: str, expected: str = "integers") -> NDArray[np.int64]:
+    """Return integers as int64, floats without a fraction included; raise an error that names `name` for others."""
+    found = array_of(values, name)
+    if found.size == 0:
+        return np.zeros(found.shape, dtype=np.int64)
+    if found.dtype.kind in "iuf" and np.isfinite(found).all():
+        with np.errstate(invalid="ignore"):
+            converted = found.astype(np.int64)
+        if (converted == found).all():
+            return converted
+    raise InputError(name, values, expected)
 
 
 def check_lists(**collections: Any) -> None:
-    """Raise unless each argument is a collection in an order; messages name it as the argument."""
+    """Raise unless each argument is an ordered collection; messages name it as the argument."""
     for name, values in collections.items():
         if not is_ordered(values):
-            raise InputError(f"{name} is {show(values)}; expected a sequence: give a list")
+            raise InputError(name, values, "a sequence such as a list")
 
 
 def listed(values: Any, name: str) -> list[Any]:
-    """Return the items of something that can be gone through, or raise an error that names `name`."""
-    if not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0 or issparse(values):
-        raise InputError(f"{name} is {show(values)}; expected a sequence: give a list")
+    """Return the items of an iterable, or raise an error that names `name`."""
+    if not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0 or issparse(values):
+        raise InputError(name, values, "a sequence such as a list")
     return list(values)
 
 
@@ -121,7 +245,7 @@ def names_of(values: Any, name: str) -> frozenset[Any]:
     try:
         return frozenset(listed(values, name))
     except TypeError as error:
-        raise InputError(f"{name} must be hashable ({error}): use strings") from error
+        raise InputError(name, Description(str(error)), "hashable values such as strings") from error
 
 
 def check_sparse(matrix: Any, name: str) -> None:
@@ -130,7 +254,7 @@ def check_sparse(matrix: Any, name: str) -> None:
     The matrix is neither changed nor converted. The check takes time linear in the number of stored values.
     """
     if matrix.ndim != 2:
-        raise InputError(f"{name} must have two dimensions, got shape {matrix.shape}: reshape it")
+        raise InputError(name, Description(f"shape {matrix.shape}"), "two-dimensional")
     try:
         if matrix.format != "dok" and _is_masked(matrix.data):
             fault = "masked values"
@@ -141,7 +265,7 @@ def check_sparse(matrix: Any, name: str) -> None:
     except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:
         fault = f"arrays that cannot be read ({error})"
     if fault:
-        raise InputError(f"{name} must be a valid sparse matrix, got {fault}: check its index arrays")
+        raise InputError(name, Description(fault), "a valid sparse matrix")
 
 
 def can_be_stacked(matrix: Any) -> bool:

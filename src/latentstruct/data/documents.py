@@ -1,10 +1,10 @@
-"""Documents with mentions of things, and the clusters of mentions that mean the same."""
+"""Documents with mentions, and the clusters of coreferent mentions."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from latentstruct.core.formatting import short_repr, show
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["Document", "Mention", "OtherColumns"]
 
@@ -20,9 +20,9 @@ class Mention(NamedTuple):
 
 
 class OtherColumns(NamedTuple):
-    """The columns of a CoNLL-2012 file besides word and clusters, as text with the separators around them.
+    """The columns of a CoNLL-2012 file other than word and clusters, as text with the separators around them.
 
-    `before[i][j]` stands before word j of sentence i on its line, `after[i][j]` between the word and the clusters.
+    `before[i][j]` precedes word j of sentence i on its line, `after[i][j]` lies between the word and the clusters.
     """
 
     before: list[list[str]]
@@ -42,10 +42,10 @@ class Document:
     mentions : list of Mention
         Distinct spans.
     part : int
-        Number of the part, where a longer text is cut into documents.
+        Number of the part, if a longer text is divided into documents.
     others : OtherColumns, optional
-        The other columns of the file the document was read from. Nothing is learnt from them, and they do not count
-        when documents are compared; they are written again with the document.
+        The other columns of the file the document was read from. They are not used for training and are ignored
+        when documents are compared, but are written with the document.
     """
 
     name: str
@@ -59,21 +59,16 @@ class Document:
     def __post_init__(self) -> None:
         spans = {mention[:3] for mention in self.mentions}
         if len(spans) < len(self.mentions):
-            raise InputError(f"document {show(self.name)} has a mention twice; expected distinct spans: remove one")
+            raise InputError("mentions", Description(f"a span twice in {show(self.name)}"), "distinct spans")
         for mention in self.mentions:
             inside = 0 <= mention.sentence < len(self.sentences)
             if not inside or not 0 <= mention.start < mention.end <= len(self.sentences[mention.sentence]):
-                raise InputError(
-                    f"document {show(self.name)} has the mention {tuple(mention[:3])}; expected a sentence from 0 to "
-                    f"{len(self.sentences) - 1} and a span of at least one of its words: correct the mention"
-                )
-
+                expected = f"spans of at least one word in sentences from 0 to {len(self.sentences) - 1}"
+                raise InputError("mentions", Description(f"{tuple(mention[:3])} in {show(self.name)}"), expected)
         lengths = [len(words) for words in self.sentences]
         if self.others is not None and any([len(row) for row in side] != lengths for side in self.others):
-            raise InputError(
-                f"document {show(self.name)} has other columns that do not belong to its words; expected a text "
-                "before and one after each word: read the document again, or leave out the other columns"
-            )
+            expected = "a text before and one after each word, or None"
+            raise InputError("others", Description(f"other lengths in {show(self.name)}"), expected)
 
     @property
     def clusters(self) -> list[str]:

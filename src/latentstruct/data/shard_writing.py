@@ -21,6 +21,7 @@ from latentstruct.data.shard_files import (
     LEFT_OVER,
     LOCK,
     MANIFEST,
+    OWN_FOLDER,
     VERSION,
     Manifest,
     Shard,
@@ -28,7 +29,7 @@ from latentstruct.data.shard_files import (
     is_ours,
     is_prepared,
 )
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.parallel.shards import length_of, part_of
 from latentstruct.persistence.atomic_files import (
     file_lock,
@@ -46,58 +47,49 @@ def folder_to_write(folder: Any) -> Path:
     """Return a folder that is new, empty, or holds an earlier data set."""
     path = checked_folder(folder)
     if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file, but prepared data are a folder: choose another name")
+        raise InputError("folder", Description(f"the file {path}"), "a folder")
     if path.is_dir() and not is_prepared(path):
         names = (entry.name for entry in path.iterdir())
         other = next((name for name in names if not (LEFT_OVER.fullmatch(name) or is_temporary(name))), None)
         if other is not None:
-            raise InputError(
-                f"{path} holds other files such as {show(other)} and no prepared data: choose a new or empty folder"
-            )
+            raise InputError("folder", Description(f"{path} with other files such as {show(other)}"), OWN_FOLDER)
     if is_prepared(path) and not is_ours(path):
-        raise InputError(
-            f"{path / MANIFEST} is no list of prepared data, so that it would be lost; expected a folder with such a "
-            "list or none: choose a new or empty folder, or remove that file"
-        )
+        raise InputError("folder", Description(f"{path} with another {MANIFEST}, which would be lost"), OWN_FOLDER)
     return path
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep others from writing to a folder at the same time, where the file system has locks."""
+    """Lock a folder against concurrent writers, if the file system has locks."""
     with ExitStack() as stack:
         try:
             stack.enter_context(file_lock(folder / LOCK, wait=False))
         except BlockingIOError as error:
             raise InputError(
-                f"{folder} is being written to by somebody else; expected one at a time: wait until that is done, or "
-                "choose another folder"
+                "folder", Description(str(folder)), "a folder to which no other process is writing"
             ) from error
         yield
 
 
 def require_storable(task: BaseTask) -> None:
-    """Raise unless a task can write its examples to files, and be made again from what it learned."""
+    """Raise unless a task can write its examples to files, and can be restored from what it learned."""
     if not (isinstance(task, BaseTask) and defines(task, "pack") and task.tags.storable):
-        raise InputError(
-            f"{type(task).__name__} cannot be stored in files; expected one of {', '.join(packing_tasks())}: use "
-            "one of these, or define pack and unpack"
-        )
+        expected = f"one whose examples can be stored in files ({', '.join(packing_tasks())})"
+        raise InputError("task", task, expected, "A custom task must define pack and unpack.")
     if defines(task, "state") and not defines(task, "restore"):
-        raise InputError(
-            f"{type(task).__name__} has state, but restore is missing; expected both, or what is written could not be "
-            "read again: define restore(state) too"
-        )
+        got = Description(f"{type(task).__name__} with state only")
+        raise InputError("task", got, "one that defines both state and restore")
 
 
 def require_small_tables(task: BaseTask) -> None:
-    """Raise if what a task learned would be refused when the data are opened."""
+    """Raise if what a task learned is too large to be opened again."""
     from latentstruct.persistence.models import check_tables
 
     try:
         check_tables(None if is_own(task) else task.state())
     except ValueError as error:
-        raise InputError(f"{error}; expected fewer: merge labels, or train on examples in memory") from error
+        hint = "Merge labels, or train on examples in memory."
+        raise InputError("task", Description(str(error)), "small enough to be stored", hint) from error
 
 
 def packing_tasks() -> list[str]:
@@ -108,14 +100,14 @@ def packing_tasks() -> list[str]:
 
 
 def is_own(task: BaseTask) -> bool:
-    """Tell whether a task is the user's own, so that no file can name it."""
+    """Return whether a task is defined by the user, so that no file can name it."""
     from latentstruct.persistence.models import in_library
 
     return not in_library(task)
 
 
 def has_learned(task: BaseTask) -> bool:
-    """Tell whether a task knows its labels and number of features."""
+    """Return whether a task knows its labels and number of features."""
     try:
         return hasattr(task, "n_features") and (not defines(task, "state") or task.state() is not None)
     except AttributeError:
@@ -123,27 +115,22 @@ def has_learned(task: BaseTask) -> bool:
 
 
 def repeatable(blocks: Any) -> Callable[[], Iterator[tuple[Any, Any]]]:
-    """Return a function that gives the checked blocks anew each time it is called."""
+    """Return a function that iterates over the checked blocks each time it is called."""
     if isinstance(blocks, str | bytes | Mapping) or not (callable(blocks) or hasattr(blocks, "__iter__")):
-        raise InputError(
-            f"blocks is {show(blocks)}; expected an iterable of pairs (X, Y), or a function that returns one: give "
-            "one such as [(X, Y)]"
-        )
+        raise InputError("blocks", blocks, "an iterable of pairs (X, Y), or a function that returns one")
     once = not callable(blocks) and iter(blocks) is blocks
     used = False
 
     def again() -> Iterator[tuple[Any, Any]]:
         nonlocal used
         if once and used:
-            raise InputError(
-                "blocks can be gone through once only, but the task has not learned and must see them twice; expected "
-                "a list or a function: give the generator function itself, or a task that has learned"
-            )
+            expected = "a list or a function that returns an iterator, for a task that has not learned"
+            raise InputError("blocks", blocks, expected, "They are read twice.")
         used = True
         found, empty = False, None
         for number, block in enumerate(blocks() if callable(blocks) else blocks):
             if not isinstance(block, tuple | list) or len(block) != 2:
-                raise InputError(f"block {number} is {show(block)}; expected a pair (X, Y): give pairs")
+                raise InputError(f"blocks[{number}]", block, "a pair (X, Y)")
             X, Y = block
             if issparse(X):
                 check_sparse(X, f"X of block {number}")
@@ -154,45 +141,43 @@ def repeatable(blocks: Any) -> Callable[[], Iterator[tuple[Any, Any]]]:
             yield X, Y
         if not found:
             if empty is None:
-                raise InputError("there are no blocks; expected at least one pair (X, Y) of examples: give some")
-            # What is wrong with no examples at all is for the task to say.
+                raise InputError("blocks", blocks, "at least one pair (X, Y)")
+            # The task raises the error for an empty data set.
             yield empty
 
     return again
 
 
 def learn(task: BaseTask, again: Callable[[], Iterator[tuple[Any, Any]]]) -> None:
-    """Let a task look at all blocks."""
+    """Let a task learn from all blocks."""
     if defines(task, "learn_blocks"):
         task.learn_blocks(_with_outputs(again()))
         return
-    raise InputError(
-        f"{type(task).__name__} cannot learn from blocks; expected a task that has learned: call its learn(X, Y) with "
-        "examples that show all there is, then give it"
-    )
+    hint = f"{type(task).__name__} cannot learn from blocks. Call its learn(X, Y) with representative examples first."
+    raise InputError("task", task, "one that has learned", hint)
 
 
 def _with_outputs(blocks: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
     for number, (X, Y) in enumerate(blocks):
         if Y is None:
-            raise InputError(
-                f"block {number} has no outputs, but the task has not learned; expected outputs: give them, or a task "
-                "that has learned, such as that of a trained model"
-            )
+            hint = "Or use a task that has learned, such as that of a trained model."
+            raise InputError(f"blocks[{number}]", Description("no outputs"), "a pair (X, Y) with outputs", hint)
         yield X, Y
 
 
 def write_shards(
     folder: Path, task: BaseTask, blocks: Iterator[tuple[Any, Any]], goal: float
 ) -> tuple[list[Shard], bool]:
-    """Write blocks, put together or divided to files of about `goal` bytes; tell whether they have outputs."""
+    """Write blocks, joined or divided, to files of about `goal` bytes; return whether they have outputs."""
     shards: list[Shard] = []
     waiting: list[tuple[Any, Any]] = []
     labelled: bool | None = None
     n_waiting, per_example = 0, math.nan
     for X, Y in blocks:
         if labelled not in (None, Y is not None):
-            raise InputError("some blocks have outputs and others have none; expected all or none: give Y for all")
+            raise InputError(
+                "blocks", Description("outputs in some blocks only"), "blocks that all have outputs, or none"
+            )
         labelled = Y is not None
         n_examples = length_of(X)
         if math.isnan(per_example):
@@ -213,7 +198,7 @@ def write_shards(
 def _write_joined(
     folder: Path, task: BaseTask, blocks: list[tuple[Any, Any]], first: int, examples_each: float
 ) -> list[Shard]:
-    """Write the examples of some blocks to as many files as they need."""
+    """Write the examples of some blocks to one or more files."""
     X = _joined([x for x, _ in blocks])
     Y = None if blocks[0][1] is None else _joined([y for _, y in blocks])
     n_examples = length_of(X)
@@ -221,10 +206,10 @@ def _write_joined(
     bounds = np.linspace(0, n_examples, n_files + 1).round().astype(int).tolist()
     shards = []
     for k, (start, stop) in enumerate(pairwise(bounds)):
-        # Errors name examples by their place in what is prepared at once.
+        # Errors name examples by their position in the block that is prepared.
         batch = task.prepare(part_of(X, start, stop), None if Y is None else part_of(Y, start, stop))
         arrays = {name: np.ascontiguousarray(array) for name, array in task.pack(batch).items()}
-        # What could not be read again is found here, not days later.
+        # Data that cannot be read again must fail here, not days later.
         task.unpack(arrays)
         shards.append(_write_shard(folder, arrays, first + k, batch.n_examples))
     return shards
@@ -236,7 +221,7 @@ def _joined(parts: list[Any]) -> Any:
         return parts[0]
     if any(issparse(part) for part in parts):
         return sparse.vstack(parts, format="csr")
-    # Tables of other libraries may list their columns, not their rows.
+    # Tables of other libraries may iterate over columns instead of rows.
     parts = [np.asarray(part) if len(getattr(part, "shape", ())) > 1 else part for part in parts]
     arrays = all(isinstance(part, np.ndarray) for part in parts)
     if arrays and len({(part.shape[1:], part.dtype.kind) for part in parts}) == 1:
@@ -245,7 +230,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _write_shard(folder: Path, arrays: dict[str, NDArray[Any]], number: int, n_examples: int) -> Shard:
-    """Write one file; its name tells its contents, so that no file of an earlier data set is touched."""
+    """Write one file. Its name contains its checksum, so that no file of an earlier data set is overwritten."""
     raw = save(arrays)
     digest = hashlib.sha256(raw).hexdigest()
     name = f"shard-{number:05d}-{digest[:16]}.safetensors"
@@ -255,7 +240,7 @@ def _write_shard(folder: Path, arrays: dict[str, NDArray[Any]], number: int, n_e
 
 
 def manifest_bytes(task: BaseTask, shards: list[Shard], labelled: bool, extra: Any) -> bytes:
-    """Return the contents of data.json; raise if a task or what is kept beside the examples does not fit into it."""
+    """Return the contents of data.json; raise if the task or `extra` cannot be written as JSON."""
     from latentstruct import __version__
     from latentstruct.persistence.models import encode
 
@@ -265,11 +250,11 @@ def manifest_bytes(task: BaseTask, shards: list[Shard], labelled: bool, extra: A
     try:
         return msgspec.json.encode(manifest)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"the data set does not fit into JSON ({error}): use plain labels and parameters") from error
+        raise InputError("task", Description(str(error)), "made of labels and parameters that JSON can hold") from error
 
 
 def finish(folder: Path, task: BaseTask, shards: list[Shard], labelled: bool, extra: Any) -> None:
-    """Write the manifest, with which the new data set takes the place of an earlier one."""
+    """Write the manifest, which makes the new data set replace an earlier one."""
     raw = manifest_bytes(task, shards, labelled, extra)
     with output_errors(folder):
         replace_files({folder / MANIFEST: [raw]})

@@ -188,7 +188,7 @@ def load_msrc(paths: list[Path]) -> Msrc:
             raise FormatError(other.path, Description("none"), f"an image {missing[0]} as in {one.path}")
 
     def read_labels(name: str) -> NDArray[np.int64]:
-        found = labels.labels(name, colours=False)
+        found = labels.labels(name, colors=False)
         if found.max() >= len(classes):
             raise FormatError(labels.file(name), found.max(), f"labels of at most {len(classes) - 1}, the last class")
         return found

@@ -1,7 +1,7 @@
 """What all estimators share: fitting, predicting, and reporting what was reached."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import sklearn
 from latentstruct.core.objective import Objective, Rescaling, build_objective
 from latentstruct.core.protocols import (
@@ -26,24 +25,36 @@ from latentstruct.core.protocols import (
     Starts,
 )
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import as_reals, check_choice, check_flag, copied
+from latentstruct.core.validation import (
+    Constraint,
+    boolean,
+    check_parameters,
+    check_shape,
+    copied,
+    function,
+    instance,
+    integer,
+    numbers_of,
+    options,
+    real,
+)
 from latentstruct.data.sharded import ShardedData
 from latentstruct.estimators.data_placement import DataPlacement, data_placement
 from latentstruct.estimators.early_stopping import EarlyStopping, Validation, check_early_stopping
 from latentstruct.estimators.identity import training_identity
 from latentstruct.estimators.metadata import MetadataRequests
 from latentstruct.estimators.notebook import FittedRepr
-from latentstruct.estimators.predicting import Predicting, check_weights
+from latentstruct.estimators.predicting import Predicting, check_weights, require_outputs
 from latentstruct.estimators.reports import RoundPrinter, begin_callback, warn_about_training
 from latentstruct.estimators.states import StateSelection
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.shards import Shards
-from latentstruct.parallel.threads import effective_jobs, one_blas_thread
+from latentstruct.parallel.threads import N_JOBS, effective_jobs, one_blas_thread
 from latentstruct.persistence.checkpoints import open_checkpoint
 from latentstruct.persistence.fingerprint import digest
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.selection import select_solver
-from latentstruct.solvers.starts import LatentStarts, SampledStarts, SummedStarts
+from latentstruct.solvers.starts import INITS, LatentStarts, SampledStarts, SummedStarts
 from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.inputs import check_matrix
 
@@ -134,6 +145,22 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
     executor: Any = None
     cache_mb: float | None = None
     validation_scores_: list[tuple[int, float]]
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "task": instance("a task such as Chain()", BaseTask),
+        "C": real(0.0),
+        "margin": boolean,
+        "rescaling": options("margin", "slack"),
+        "init": options(*INITS),
+        "restarts": integer(1) | None,
+        "random_state": integer(0) | None,
+        "tol": real(0.0, closed="right") | None,
+        "max_rounds": real(0.0, closed="right") | None,
+        "max_seconds": real(0.0, closed="right") | None,
+        "warm_start": boolean,
+        "n_jobs": N_JOBS,
+        "cache_mb": real(0.0) | None,
+    }
+    """The values that parameters may have, in addition to those that base classes declare."""
     trains_in_shards: ClassVar[bool] = True
     """Whether examples may be in shards, which give sums of planes only."""
 
@@ -169,8 +196,6 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         return cast(Classifier, self.task_).classes_
 
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
-        check_choice(self.rescaling, ("margin", "slack"), "rescaling")
-        check_flag(self.margin, "margin")
         loss = self.margin, self.rescaling
         return build_objective(task, batch, weights, self._temperature(), *loss, self.regularizer)
 
@@ -200,26 +225,13 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         return found
 
     def _weights(self, n_examples: int, sample_weight: Any) -> Vector:
-        if not (isinstance(self.C, (int, float, np.number)) and math.isfinite(self.C) and self.C > 0):
-            raise InputError(f"C must be a finite number above 0, found {show(self.C)}: choose one such as 1.0")
         if sample_weight is None:
             return np.full(n_examples, float(self.C))
-        try:
-            weights = as_reals(sample_weight)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"sample_weight must be numbers, one for each example ({error}): give an array of them"
-            ) from error
-        if weights.shape != (n_examples,):
-            raise InputError(
-                f"sample_weight must have shape ({n_examples},), found {weights.shape}: give one weight for each "
-                "example"
-            )
+        weights = numbers_of(sample_weight, "sample_weight")
+        check_shape(weights, (n_examples,), "sample_weight", "one weight per example")
         if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
             found = next((value for value in weights.tolist() if not 0 <= value < math.inf), 0.0)
-            raise InputError(
-                f"sample_weight must be finite and ≥ 0, with at least one value above 0, found {found}: correct it"
-            )
+            raise InputError("sample_weight", found, "finite and ≥ 0, with at least one value above 0")
         return float(self.C) * weights
 
     def fit(
@@ -280,46 +292,34 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         with one_blas_thread(), data_placement(self, task, given) as data:
             weights = self._weights(data.batch.n_examples, given.sample_weight)
             objective = compose(task, data.batch, weights).in_threads(n_jobs)
-            if data.cuts is not None:
-                objective = objective.cut_at(data.cuts)
+            if data.chunk_bounds is not None:
+                objective = objective.with_chunk_bounds(data.chunk_bounds)
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
             yield task, data, objective
 
     def _check_fit(self, given: FitInputs) -> tuple[int, BaseTask]:
         """Check what `fit` is given; return the number of threads and the task to train."""
-        if not isinstance(self.task, BaseTask):
-            raise InputError(f"task must be a task such as Chain(), found {show(self.task)}: give the task to learn")
+        check_parameters(self)
         stored, task = isinstance(given.X, ShardedData), copied(self.task)
-        if given.Y is None and not stored:
-            raise InputError(
-                "Y is missing: training needs one output for each example; give them as the second argument"
-            )
-        if given.callback is not None and not callable(given.callback):
-            raise InputError(
-                f"callback must be a function of a Round, found {show(given.callback)}: give one such as print, or None"
-            )
-        check_flag(self.warm_start, "warm_start")
+        if not stored:
+            require_outputs(given.Y)
+        (function | None).check(given.callback, "callback")
         if given.sample_weight is not None and task.tags.single_example:
-            raise InputError(
-                f"sample_weight is given, but {type(task).__name__} takes the whole set for one example: leave it out"
-            )
+            expected = f"None for {type(task).__name__}, which treats the whole data set as one example"
+            raise InputError("sample_weight", given.sample_weight, expected)
         if given.H is not None and stored:
-            raise InputError(
-                "H is given, but the examples are stored in files; expected coef_init to begin with weights: leave out "
-                "H"
-            )
+            raise InputError("H", given.H, "None for stored examples", "Pass initial weights as `coef_init`.")
         return effective_jobs(self.n_jobs), task
 
     def _prepare_run(self, task: BaseTask, data: DataPlacement, objective: Objective, given: FitInputs) -> TrainingRun:
         """Choose the solver and what it is called with."""
         if given.H is not None and not task.latent:
-            raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
+            raise InputError("H", given.H, f"None for {type(task).__name__}, which has no latent variables")
         solver = self._solver(objective)
         if given.H is not None and not solver.takes_latents:
-            raise InputError(
-                f"H is given, but {type(solver).__name__} begins with weights: give coef_init, or train by CCCP"
-            )
+            expected = f"None for {type(solver).__name__}, which starts from weights"
+            raise InputError("H", given.H, expected, "Pass initial weights as `coef_init`, or use CCCP.")
         callback = self._callback(given)
         validation = None
         if given.early_stopping is not None:
@@ -336,7 +336,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         """Store what training has found, and warn about it."""
         validation = run.validation
         chosen = result if validation is None else validation.chosen(result)
-        task.settle(data.batch, chosen.w)
+        task.finalize(data.batch, chosen.w)
         self.task_ = task
         # Warnings are about the training, not about the choice among its weights.
         reached = replace(result, reason=chosen.reason)
@@ -357,7 +357,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         """Return a fitted model with the weights that training has reached so far."""
         model = copy(self)
         model.task_, model.coef_ = copy(task), w
-        model.task_.settle(batch, w)
+        model.task_.finalize(batch, w)
         return model
 
     def _initial_weights(self, task: BaseTask, fingerprint: str, given: FitInputs) -> tuple[Vector | None, Any]:
@@ -367,23 +367,11 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         )
         if given.coef_init is None:
             return None if given.H is not None else w0, state
-        try:
-            w0 = as_reals(given.coef_init)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"coef_init must be numbers, one for each weight ({error}): give coef_ of an earlier model"
-            ) from error
-        if w0.shape != (task.n_features,):
-            raise InputError(
-                f"coef_init must have shape ({task.n_features},), found {w0.shape}: give one number for each weight, "
-                "such as coef_ of an earlier model"
-            )
+        w0 = numbers_of(given.coef_init, "coef_init")
+        check_shape(w0, (task.n_features,), "coef_init", "one number per weight, such as `coef_` of a fitted model")
         w0 = check_matrix(w0[None], "coef_init")[0]
         if given.H is not None or (self.restarts or 1) > 1:
-            raise InputError(
-                "coef_init is given together with H or restarts, but it is a start of its own: leave out the others, "
-                "or leave out coef_init"
-            )
+            raise InputError("coef_init", given.coef_init, "None if `H` or `restarts` are given")
         return w0, state
 
     def _warm_weights(self, task: BaseTask, fingerprint: str) -> tuple[Vector | None, Any]:

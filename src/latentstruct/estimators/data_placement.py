@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.memory import require_weights
 from latentstruct.core.oracles import TaskOracle
 from latentstruct.core.protocols import Batch
@@ -18,7 +17,7 @@ from latentstruct.estimators.stored import stored_shards
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.dask_transport import stored_recipes
 from latentstruct.parallel.shards import LocalShards, Shards, data_recipes, length_of, shard_bounds
-from latentstruct.parallel.threads import pieces
+from latentstruct.parallel.threads import chunk_by_work
 from latentstruct.tasks.base import BaseTask
 
 if TYPE_CHECKING:
@@ -37,14 +36,14 @@ class DataPlacement:
         All examples in one batch in this process, if they are.
     sample : callable, optional
         Opens the batch of the first shard here, where there is no whole.
-    cuts : ndarray of int, optional
+    chunk_bounds : ndarray of int, optional
         Bounds of the shards that examples in memory are in, or would be in elsewhere.
     """
 
     batch: Batch | Shards
     whole: Batch | None = None
     sample: Callable[[], Batch] | None = None
-    cuts: Indices | None = None
+    chunk_bounds: Indices | None = None
 
 
 @contextmanager
@@ -71,13 +70,13 @@ def data_placement(estimator: "BaseStructuredEstimator", task: BaseTask, given: 
         here = DataPlacement(batch, batch)
         if estimator.trains_in_shards and not task.tags.single_example:
             side = TaskOracle(task, batch, np.ones(batch.n_examples), "free", estimator._temperature())
-            here.cuts = pieces(side.work, side.least_summed) if side.shared else None
+            here.chunk_bounds = chunk_by_work(side.work, side.least_summed) if side.shared else None
     if executor is None or (stored and local):
         yield here
         return
     recipes: list[Any] = stored_recipes(X) if stored else data_recipes(X, Y, shard_bounds(side, X))
     if local:
-        batches, shared = [recipe(task) for recipe in recipes], here.cuts is not None
+        batches, shared = [recipe(task) for recipe in recipes], here.chunk_bounds is not None
         yield replace(here, batch=LocalShards(task, batches, shared=shared))
         return
     from latentstruct.parallel.dask_shards import DaskShards, opened
@@ -93,13 +92,14 @@ def data_placement(estimator: "BaseStructuredEstimator", task: BaseTask, given: 
 def _require_divisible(estimator: "BaseStructuredEstimator", task: BaseTask, X: Any) -> None:
     """Raise if examples that must be in shards cannot be trained on there."""
     stored = isinstance(X, ShardedData)
-    given = "X is ShardedData" if stored else f"executor is {show(estimator.executor)}"
-    cure = "give X and Y" if stored else "leave it out"
     if not estimator.trains_in_shards:
-        raise InputError(f"{given}, but {type(estimator).__name__} needs all examples in this process: {cure}")
-    if task.tags.single_example:
-        raise InputError(
-            f"{given}, but {type(task).__name__} takes the whole set for one example, which cannot be divided: {cure}"
-        )
-    if not stored and length_of(X) == 1:
-        raise InputError(f"{given}, but there is only one example, which cannot be divided: {cure}")
+        reason = f"{type(estimator).__name__}, which needs all examples in this process"
+    elif task.tags.single_example:
+        reason = f"{type(task).__name__}, which treats the whole data set as one example"
+    elif not stored and length_of(X) == 1:
+        reason = "a single example"
+    else:
+        return
+    if stored:
+        raise InputError("X", X, f"examples in memory for {reason}")
+    raise InputError("executor", estimator.executor, f"None for {reason}")

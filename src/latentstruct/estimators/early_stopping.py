@@ -1,16 +1,15 @@
 """Early stopping on validation data."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Callback, Result, Round
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import is_real
+from latentstruct.core.validation import Constraint, check_parameters, function, instance, integer, real
 from latentstruct.exceptions import InputError
 from latentstruct.solvers.base import EARLY_STOPPING, BaseSolver
 
@@ -58,41 +57,29 @@ class EarlyStopping:
     True
     """
 
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "score": function,
+        "patience": integer(1),
+        "every": integer(1),
+        "min_delta": real(0.0, closed="left"),
+    }
+
     score: Callable[[Any], float]
     patience: int = 5
     every: int = 1
     min_delta: float = 0.0
 
     def __post_init__(self) -> None:
-        if not callable(self.score):
-            raise InputError(f"score must be a function of a fitted model, got {show(self.score)}: give a function")
-        for name in ("patience", "every"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not (isinstance(value, (int, np.integer)) and value >= 1):
-                raise InputError(f"{name} must be an integer, at least 1, got {show(value)}: choose one such as 5")
-        if not (is_real(self.min_delta) and 0 <= self.min_delta < math.inf):
-            raise InputError(
-                f"min_delta must be a number, at least 0, got {show(self.min_delta)}: choose one such as 0"
-            )
+        check_parameters(self)
 
 
 def check_early_stopping(early_stopping: Any, checkpoint: Any, solver: BaseSolver) -> None:
     """Raise unless a training can be stopped by validation scores."""
-    if not isinstance(early_stopping, EarlyStopping):
-        raise InputError(
-            f"early_stopping must be an EarlyStopping or None, got {show(early_stopping)}: give "
-            "EarlyStopping(score), where score is a function of a fitted model"
-        )
+    instance("an EarlyStopping object", EarlyStopping).check(early_stopping, "early_stopping")
     if checkpoint is not None:
-        raise InputError(
-            "early_stopping and checkpoint are both given, but a checkpoint does not hold validation scores: leave one "
-            "out"
-        )
+        raise InputError("checkpoint", checkpoint, "None with `early_stopping`, whose scores are not stored in it")
     if not isinstance(solver, BaseSolver):
-        raise InputError(
-            f"early_stopping needs a solver of the library, got {show(solver)}: use another solver, or leave "
-            "early_stopping out"
-        )
+        raise InputError("early_stopping", early_stopping, "None for solvers that are not derived from BaseSolver")
 
 
 @dataclass(frozen=True)
@@ -167,11 +154,7 @@ class Validation:
 
     def _evaluate(self, w: Vector, objective: float, number: int) -> float:
         value = self.settings.score(self.model_at(w))
-        if not (is_real(value) and math.isfinite(value)):
-            raise InputError(
-                f"the validation score must be a finite number, got {show(value)}: correct the score function, or give "
-                "validation data for which it is defined"
-            )
+        real().check(value, "EarlyStopping.score", "Use validation data for which the score is defined.")
         self._last = w
         self.scores.append((number, float(value)))
         found = _Evaluated(w, objective, float(value))

@@ -1,13 +1,12 @@
 """The estimator that the others are settings of: any temperatures, margin and regularizer of the one objective."""
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
-from latentstruct.core.formatting import show
 from latentstruct.core.objective import Rescaling
 from latentstruct.core.protocols import Regularizer, Temperature
+from latentstruct.core.validation import Constraint, is_ordered, real
 from latentstruct.estimators.base import RegularizedEstimator
-from latentstruct.exceptions import InputError
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -68,16 +67,13 @@ class StructuredEstimator(RegularizedEstimator):
     random_state: int | None = 0
 
     def _temperature(self) -> Temperature:
-        try:
-            output, latent = self.temperature
-            temperature = Temperature(float(output), float(latent))
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"temperature must be a pair (output, latent), found {show(self.temperature)}: give two numbers such "
-                "as (1, 0)"
-            ) from error
-        if not all(math.isfinite(value) and value >= 0 for value in temperature):
-            raise InputError(
-                f"temperatures must be finite and ≥ 0, found {show(self.temperature)}: choose a pair such as (1, 0)"
-            )
-        return temperature
+        TEMPERATURES.check(self.temperature, "temperature")
+        output, latent = self.temperature
+        return Temperature(float(output), float(latent))
+
+
+def _is_temperature(value: Any) -> bool:
+    return is_ordered(value) and len(value) == 2 and all(map(real(0.0, closed="left").accepts, value))
+
+
+TEMPERATURES = Constraint(_is_temperature, "a pair (output, latent) of finite numbers of at least 0")

@@ -2,20 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import available_if, clone
 from latentstruct.core.protocols import Batch, Callback, LatentTask, Temperature
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import check_choice, copied
+from latentstruct.core.validation import check_parameters, copied, function, instance, integer, options, real
 from latentstruct.estimators.base import BaseStructuredEstimator, FitInputs
 from latentstruct.estimators.kernel_maps import (
+    GAMMA,
     NAMES,
     FeatureRows,
     GramRows,
@@ -26,10 +26,10 @@ from latentstruct.estimators.kernel_maps import (
     factorise,
     resolve_gamma,
 )
-from latentstruct.estimators.predicting import check_weights, is_latent
+from latentstruct.estimators.predicting import USE_PREDICT_LATENT, check_weights, is_latent, require_outputs
 from latentstruct.estimators.reports import begin_callback
 from latentstruct.estimators.stored import refuse_stored
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Planes
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.cccp import CCCP
@@ -39,7 +39,7 @@ from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.classes.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.classes.multiclass import Multiclass
 from latentstruct.tasks.classes.states import StateBatch
-from latentstruct.tasks.inputs import InputRows, check_matrix, is_finite_number, with_own_indices
+from latentstruct.tasks.inputs import InputRows, check_matrix, with_own_indices
 from latentstruct.tasks.measure.task import Measure
 
 EXACT_ROWS = 8000
@@ -192,6 +192,17 @@ class KernelStructuralSVM(BaseStructuredEstimator):
 
     warm_start = False
     task_: KernelTask = field(init=False)
+    constraints: ClassVar = {
+        "task": instance("a Multiclass, LatentMulticlass or Measure task", Multiclass, LatentMulticlass, Measure),
+        "kernel": options(*NAMES) | function,
+        "gamma": GAMMA,
+        "degree": integer(1),
+        "coef0": real(),
+        "cuts": options("auto", "all") | integer(1),
+        "basis_tol": real(0.0, closed="left"),
+        "max_basis": integer(1) | None,
+        "init": options("task", "random"),
+    }
 
     task: BaseTask = field(kw_only=False)
     kernel: Any = field(default="rbf", kw_only=False)
@@ -234,42 +245,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
 
     def prune(self, *args: Any, **kwargs: Any) -> Self:
         """Not defined for kernels: raise an error that says so."""
-        raise InputError("a kernel model has no states to prune: use LatentSSVM to compare and prune states")
-
-    def _check_parameters(self) -> None:
-        if not isinstance(self.task, Multiclass | LatentMulticlass | Measure):
-            raise InputError(
-                f"KernelStructuralSVM needs Multiclass, LatentMulticlass or Measure, found {show(self.task)}: use one "
-                "of these, or a feature map such as scikit-learn's Nystroem before a linear model"
-            )
-        named = isinstance(self.kernel, str) and self.kernel in NAMES
-        if not named and not callable(self.kernel):
-            raise InputError(
-                f"kernel must be one of {', '.join(NAMES)} or a function, found {show(self.kernel)}: choose one of "
-                "these"
-            )
-        if self.kernel == "precomputed" and self.task.latent:
-            raise InputError(
-                "kernel='precomputed' has no form for the states of LatentMulticlass: give the kernel as a function of "
-                "two matrices of rows"
-            )
-        self._check_whole("cuts", isinstance(self.cuts, str) and self.cuts in ("auto", "all"), "'auto', 'all' or ")
-        self._check_whole("max_basis", self.max_basis is None, "None or ")
-        self._check_whole("restarts", self.restarts is None, "None or ")
-        self._check_whole("degree", self.kernel != "poly", "")
-        for name, least in (("coef0", -np.inf), ("basis_tol", 0.0)):
-            value = getattr(self, name)
-            if not (is_finite_number(value) and value >= least):
-                above = "" if least < 0 else ", at least 0"
-                raise InputError(f"{name} must be a finite number{above}, found {show(value)}: choose such a number")
-
-    def _check_whole(self, name: str, fine: bool, others: str) -> None:
-        value = getattr(self, name)
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
-        if not whole and not fine:
-            raise InputError(
-                f"{name} must be {others}a whole number of at least 1, found {show(value)}: choose one of these"
-            )
+        raise InputError("KernelStructuralSVM", self, "a linear model whose states can be pruned", "Use LatentSSVM.")
 
     def fit(  # type: ignore[override]
         self,
@@ -295,9 +271,10 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             Also after Ctrl-C, with the best weights so far.
         """
         refuse_stored(self, X)
-        self._check_parameters()
         given = FitInputs(X, Y, sample_weight, callback, H, checkpoint=checkpoint)
         n_jobs, task = self._check_fit(given)
+        if isinstance(self.kernel, str) and self.kernel == "precomputed" and task.latent:
+            raise InputError("kernel", self.kernel, "a function of two matrices of rows for LatentMulticlass")
         task.learn(X, Y)
         layout = self._layout(cast(KernelTask, task), X)
         rows = self._kernel_rows(layout.matrix)
@@ -306,10 +283,8 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         if exact:
             self._fit_exactly(layout, rows, given)
         elif checkpoint is not None:
-            raise InputError(
-                f"checkpoint is {show(checkpoint)}, but {rows.n_rows} rows are trained on by sampled cuts, whose state "
-                "is not kept: leave it out, or train with cuts='all'"
-            )
+            expected = f"None for sampled cuts (here {rows.n_rows} rows), whose state is not stored"
+            raise InputError("checkpoint", checkpoint, expected, "Or set `cuts` to 'all'.")
         else:
             self._fit_sampled(layout, rows, given, n_jobs)
         self.gamma_ = rows.kernel.gamma if isinstance(rows, FeatureRows) else 1.0
@@ -352,12 +327,9 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     def _fit_sampled(self, layout: RowLayout, rows: KernelRows, given: FitInputs, n_jobs: int) -> None:
         """Train by sampled cuts on the scores of all rows, which are the weights of a task with unit vectors for X."""
         if self.solver != "auto":
-            raise InputError(
-                f"solver={show(self.solver)} is given, but sampled cuts are a solver of their own: leave it out, or "
-                "train with cuts='all'"
-            )
+            raise InputError("solver", self.solver, "'auto' for sampled cuts", "Or set `cuts` to 'all'.")
         check_kernel(rows)
-        task, objective, settle = self._score_objective(layout, given)
+        task, objective, finalize = self._score_objective(layout, given)
         objective = objective.in_threads(n_jobs)
         biased = task.biased_
         solver: BaseSolver = SampledCuts(
@@ -374,7 +346,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         begin_callback(callback, solver, objective, several=True)
         result = solver.minimize(objective, callback=callback)
         function = result.state
-        self.task_ = settle(result.w)
+        self.task_ = finalize(result.w)
         self._store_result(result)
         self.sampled_, self.kernel_error_ = True, 0.0
         constants = task.bias * function.coefficients.sum(axis=0) if biased else np.zeros(0)
@@ -397,14 +369,13 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             scored = by_scores.prepare(unit, Y)
         objective = self._objective(by_scores, scored, self._weights(batch.n_examples, given.sample_weight))
         if task.latent:
-            check_choice(self.init, ("task", "random"), "init")
             latents = LatentStarts(cast(LatentTask, task), batch, self.init, H, self.random_state)
             objective = replace(objective, starts=ScoreStarts(latents, by_scores, scored))
         elif H is not None:
-            raise InputError(f"H is given, but {type(task).__name__} has no latent variables: leave it out")
+            raise InputError("H", H, f"None for {type(task).__name__}, which has no latent variables")
 
         def settled(scores: Vector) -> KernelTask:
-            by_scores.settle(scored, scores)
+            by_scores.finalize(scored, scores)
             return with_inputs(by_scores, task.n_inputs_, bias=task.bias)
 
         return task, objective, settled
@@ -455,8 +426,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     def complete(self, X: Any, Y: Any = None) -> list[Any]:
         """Return the best latent state of each example given its known class."""
         refuse_stored(self, X)
-        if Y is None:
-            raise InputError("Y is missing: use predict_latent where the outputs are not known")
+        require_outputs(Y, USE_PREDICT_LATENT)
         reader, batch, weights = self._read(X, Y)
         return list(reader.complete(batch, weights))
 
@@ -476,15 +446,12 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         return arrays, {name: getattr(self, name) for name in names}
 
     def restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Take over what `saved_parts` returned; raise FormatError unless it fits the weights."""
-        self._check_parameters()
+        """Take over what `saved_parts` returned; raise InputError unless it fits the weights."""
+        check_parameters(self)
         self.gamma_, self.kernel_error_ = float(values["gamma_"]), float(values["kernel_error_"])
         self.sampled_, self.n_features_in_ = bool(values["sampled_"]), int(values["n_features_in_"])
         self.support_ = np.asarray(arrays["support"])
-        if not 0 <= self.gamma_ < np.inf:
-            raise FormatError(
-                f"gamma_ is {self.gamma_}; expected a finite number of at least 0: copy the model again or train again"
-            )
+        real(0.0, closed="left").check(self.gamma_, "gamma_")
         n_support, shape = self.task_.n_inputs_, (self.task_.n_inputs_, self.n_features_in_)
         whole = self.support_.dtype.kind == "i" and self.support_.shape == (n_support,)
         self.support_vectors_ = None
@@ -498,7 +465,5 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             self.support_vectors_ = arrays["vectors"]
             whole = whole and self.support_vectors_.shape == shape and self.support_vectors_.dtype == np.float64
         if not whole or not all(np.isfinite(array).all() for array in arrays.values()):
-            raise FormatError(
-                f"the support rows do not fit the {n_support} that the weights are of: copy the model again or train "
-                "again"
-            )
+            got, expected = Description("other support rows"), f"the {n_support} finite rows that the weights refer to"
+            raise InputError("support", got, expected)

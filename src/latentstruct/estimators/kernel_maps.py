@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, linalg, sklearn
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import as_reals
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_shape, numbers_of, options, real
+from latentstruct.exceptions import Description, InputError
 
 NAMES = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 Matrix = Any
@@ -27,6 +27,8 @@ LEAST_REMAINDER = 1e-13
 """Share of the largest κ(x, x) below which a remainder is rounding, whatever tolerance was asked."""
 ROUNDING = 1e-7
 """Share of the largest κ(x, x) that a positive semi-definite matrix may miss by rounding."""
+GAMMA = options("scale", "auto") | real(0.0)
+INNER_PRODUCT = "Use 'rbf' or 'poly', or add a constant to the diagonal of a precomputed kernel."
 FAIR_SHARE = 0.3
 """Of the largest remainder, what a pivot must have when its turn comes; the others wait for a better choice."""
 
@@ -64,29 +66,14 @@ class Kernel:
             else:
                 values = self._called(A, B)
         if not np.isfinite(values.sum()) and not np.isfinite(values).all():
-            raise InputError(
-                f"the kernel {self._named} gave a value that is not finite: scale the inputs, or lower gamma or degree"
-            )
+            got = Description(f"a value that is not finite from {show(self.kind)}")
+            raise InputError("kernel", got, "finite", "Scale the inputs, or decrease `gamma` or `degree`.")
         return values
-
-    @property
-    def _named(self) -> str:
-        return repr(self.kind) if isinstance(self.kind, str) else getattr(self.kind, "__name__", repr(self.kind))
 
     def _called(self, A: Matrix, B: Matrix) -> NDArray[np.float64]:
         assert callable(self.kind)
-        try:
-            values = as_reals(self.kind(A, B))
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"the kernel {self._named} did not return a matrix of numbers ({error}), but must take matrices (n, "
-                "d) and (m, d) and return (n, m): correct it"
-            ) from error
-        if values.shape != (A.shape[0], B.shape[0]):
-            raise InputError(
-                f"the kernel {self._named} returned shape {values.shape} for {A.shape[0]} and {B.shape[0]} rows, but "
-                f"must return shape ({A.shape[0]}, {B.shape[0]}): correct it, a value for each pair of rows"
-            )
+        values = numbers_of(self.kind(A, B), "kernel", "a function that returns real numbers")
+        check_shape(values, (A.shape[0], B.shape[0]), "kernel", "one value per pair of rows")
         return values
 
     def diagonal(self, A: Matrix) -> Vector:
@@ -167,10 +154,8 @@ class GramRows:
     def checked(cls, gram: Matrix) -> "GramRows":
         """Take a symmetric matrix (N, N), or raise."""
         if gram.shape[0] != gram.shape[1]:
-            raise InputError(
-                "X must be the kernel matrix of the training rows with kernel='precomputed', so as many rows as "
-                f"columns, found shape {gram.shape}: give such a matrix, or choose another kernel"
-            )
+            expected = "the square kernel matrix of the training rows for a precomputed `kernel`"
+            raise InputError("X", Description(f"shape {gram.shape}"), expected)
         values = gram.toarray() if issparse(gram) else gram
         allowed = 1e-8 * max(float(np.abs(np.diag(values)).max()), 1e-300)
         for start in range(0, len(values), ROWS_TOGETHER):
@@ -178,11 +163,9 @@ class GramRows:
             differences = np.abs(values[part] - values[:, part].T)
             if differences.max() > allowed:
                 r, c = np.unravel_index(differences.argmax(), differences.shape)
-                raise InputError(
-                    f"the kernel matrix is not symmetric: {values[start + r, c]:.6g} at row {start + r}, column {c}, "
-                    f"but {values[c, start + r]:.6g} at row {c}, column {start + r}; give κ(x_r, x_c) of the training "
-                    "rows, for instance (K + K.T) / 2"
-                )
+                here, there = f"[{start + r}, {c}]", f"[{c}, {start + r}]"
+                got = f"{values[start + r, c]:.6g} at {here} and {values[c, start + r]:.6g} at {there}"
+                raise InputError("X", Description(got), "a symmetric kernel matrix", "Use (K + K.T) / 2.")
         return cls(values)
 
     @property
@@ -229,18 +212,13 @@ def resolve_gamma(gamma: Any, matrix: Matrix) -> float:
             mean_square = (matrix.multiply(matrix) if issparse(matrix) else matrix**2).mean()
             variance = float(mean_square - matrix.mean() ** 2)
         if not np.isfinite(variance):
-            raise InputError(
-                f"the inputs of a kernel reach {float(abs(matrix).max()):.3g}; expected values whose squares are "
-                "finite: standardise the features"
-            )
+            got = Description(f"values up to {float(abs(matrix).max()):.3g}")
+            raise InputError("X", got, "small enough for finite squares", "Standardize the features.")
         return 1.0 / (matrix.shape[1] * variance) if variance > 0 else 1.0
     if named and gamma == "auto":
         return 1.0 / matrix.shape[1]
-    if isinstance(gamma, int | float | np.number) and not isinstance(gamma, bool) and 0 < gamma < np.inf:
-        return float(gamma)
-    raise InputError(
-        f"gamma must be 'scale', 'auto' or a finite number above 0, found {show(gamma)}: choose one of these"
-    )
+    GAMMA.check(gamma, "gamma")
+    return float(gamma)
 
 
 @dataclass
@@ -339,10 +317,8 @@ def _checked_scale(diagonal: Vector) -> float:
 def _refuse_negative(remainders: Vector, scale: float) -> None:
     if remainders.min() < -ROUNDING * scale:
         r = int(remainders.argmin())
-        raise InputError(
-            f"the kernel is not positive semi-definite (row {r} has {remainders[r]:.3g} left of its square), so that "
-            "it is no inner product: use 'rbf' or 'poly', or add a constant to the diagonal of a precomputed one"
-        )
+        got = Description(f"a squared norm of {remainders[r]:.3g} for the rest of row {r}")
+        raise InputError("kernel", got, "positive semidefinite", INNER_PRODUCT)
 
 
 def _largest(remainders: Vector, count: int) -> Indices:
@@ -366,9 +342,10 @@ def _block_factor(
 def _widened(L: NDArray[np.float64], width: int, most_bytes: float) -> NDArray[np.float64]:
     if 8.0 * len(L) * width > most_bytes:
         raise InputError(
-            f"{len(L)} rows need more than {L.shape[1]} coordinates each, which is above the {most_bytes / 1e9:.3g} GB "
-            "that are allowed for them: train with sampled cuts (cuts=500), set max_basis or a larger basis_tol, or "
-            "put scikit-learn's Nystroem before a StructuralSVM"
+            "X",
+            Description(f"{len(L)} rows that need more than {L.shape[1]} coordinates each"),
+            f"small enough for the coordinates of the kernel to fit in {most_bytes / 1e9:.3g} GB",
+            "Set `cuts` to a number such as 500, set `max_basis`, or increase `basis_tol`.",
         )
     wider = np.zeros((len(L), width))
     wider[:, : L.shape[1]] = L
@@ -381,16 +358,10 @@ def _check_remainder(rows: KernelRows, found: Coordinates, scale: float) -> None
     columns = rows.columns(chosen)
     scale = max(scale, float(np.abs(columns).max()))
     if np.abs(columns[chosen] - columns[chosen].T).max() > ROUNDING * scale:
-        raise InputError(
-            "the kernel is not symmetric, but κ(x, x') must equal κ(x', x): correct it, for instance to the mean of "
-            "both"
-        )
+        raise InputError("kernel", Description("κ(x, x') ≠ κ(x', x)"), "symmetric")
     left = np.abs(columns - found.rows @ found.rows[chosen].T)
     excess = left - np.sqrt(np.outer(found.remainders, found.remainders[chosen])) - 10 * ROUNDING * scale
     if excess.max() > 0:
         r, c = np.unravel_index(excess.argmax(), excess.shape)
-        raise InputError(
-            f"the kernel is not positive semi-definite (rows {r} and {chosen[c]} have a larger product than their "
-            "squares allow), so that it is no inner product: use 'rbf' or 'poly', or add a constant to the diagonal of "
-            "a precomputed one"
-        )
+        got = Description(f"a product of rows {r} and {chosen[c]} that exceeds their norms")
+        raise InputError("kernel", got, "positive semidefinite", INNER_PRODUCT)

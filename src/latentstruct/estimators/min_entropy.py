@@ -1,19 +1,16 @@
 """The estimator that pools latent variables by Rényi entropy."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
-
-import numpy as np
+from typing import Any, ClassVar, cast
 
 from latentstruct.core.capabilities import reasons
-from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import RenyiOracle
 from latentstruct.core.protocols import Batch, Mode, Prediction, RenyiTask
 from latentstruct.core.regularizers import L2
 from latentstruct.core.types import Vector
+from latentstruct.core.validation import check_parameters, real
 from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.exceptions import InputError
 from latentstruct.tasks.base import BaseTask
@@ -69,14 +66,11 @@ class MinEntropySSVM(LatentEstimator):
 
     alpha: float = 2.0
 
+    constraints: ClassVar = {"alpha": real(0.0)}
     trains_in_shards = False
 
     def _order(self) -> float:
-        if not (isinstance(self.alpha, (int, float, np.number)) and math.isfinite(self.alpha) and self.alpha > 0):
-            raise InputError(
-                f"alpha must be a finite number above 0, found {show(self.alpha)}: choose such a number, or use "
-                "LatentSSVM for infinity"
-            )
+        check_parameters(self)
         return float(self.alpha)
 
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
@@ -86,8 +80,10 @@ class MinEntropySSVM(LatentEstimator):
         if not task.tags.renyi:
             reason = reasons(task.tags).get("MinEntropySSVM", "")
             raise InputError(
-                f"{type(task).__name__} cannot pool latents by Rényi entropy ({reason}): use LatentSSVM, or write the "
-                "structure as a CandidateTask"
+                "task",
+                task,
+                f"one that supports Rényi entropies ({reason})",
+                "Use LatentSSVM, or define the structure as a CandidateTask.",
             )
         pooled = cast(RenyiTask, task)
         plus, minus = (RenyiOracle(pooled, batch, weights, mode, order=order) for mode in SIDES)

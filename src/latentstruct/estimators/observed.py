@@ -12,10 +12,7 @@ from latentstruct.tasks.base import BaseTask
 
 def _refuse_latents(estimator: BaseStructuredEstimator, task: BaseTask, cure: str) -> None:
     if task.latent:
-        raise InputError(
-            f"{type(task).__name__} has latent variables, for which {type(estimator).__name__} is not defined: "
-            f"use {cure}"
-        )
+        raise InputError("task", task, f"one without latent variables for {type(estimator).__name__}", f"Use {cure}.")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

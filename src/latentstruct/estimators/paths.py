@@ -10,15 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import issparse
 from latentstruct.core.parameters import clone
 from latentstruct.core.regularizers import STATE_GROUPS, GroupNorm
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import as_reals, numbers_of
+from latentstruct.core.validation import function, integer, numbers_of, options, real
 from latentstruct.estimators.latent import LatentSSVM
-from latentstruct.exceptions import ConvergenceWarning, InputError
-from latentstruct.solvers.base import ENDINGS
+from latentstruct.exceptions import ConvergenceWarning, Description, InputError
+from latentstruct.solvers.base import ENDINGS, SOLVER
+from latentstruct.solvers.selection import SOLVERS
 from latentstruct.tasks.classes.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.classes.states import ABSENT
 
@@ -251,63 +252,28 @@ def _solver(solver: Any) -> Any:
 
 def _check_settings(task: object, C: Any, groups: Any, solver: Any, callback: Any, max_seconds: Any) -> None:
     if not isinstance(task, LatentMulticlass) or task.weights != "state":
-        raise InputError(
-            f"task must be LatentMulticlass(weights='state'), whose states have weights, found {show(task)}: use this "
-            "task"
-        )
-    _check_C(C)
-    _check_groups(groups)
-    if isinstance(solver, type) or not (solver is None or isinstance(solver, str) or hasattr(solver, "minimize")):
-        raise InputError(
-            f"solver must be a name or a solver such as Proximal(), found {show(solver)}: give one of these, or leave "
-            "it out"
-        )
-    if callback is not None and not callable(callback):
-        raise InputError(
-            f"callback must be a function of a strength and a model, found {show(callback)}: give such a function, or "
-            "None"
-        )
-    if max_seconds is not None and not (isinstance(max_seconds, int | float | np.number) and max_seconds > 0):
-        raise InputError(
-            f"max_seconds must be a number above 0, or None for no limit, found {show(max_seconds)}: choose one of "
-            "these"
-        )
+        raise InputError("task", task, "LatentMulticlass(weights='state')")
+    _check_problem(C, groups)
+    (options("auto", *SOLVERS) | SOLVER | None).check(solver, "solver")
+    (function | None).check(callback, "callback")
+    (real(0.0, closed="right") | None).check(max_seconds, "max_seconds")
 
 
-def _check_C(C: Any) -> None:
-    if not (isinstance(C, int | float | np.number) and math.isfinite(C) and C > 0):
-        raise InputError(f"C must be a finite number above 0, found {show(C)}: choose one such as 1.0")
-
-
-def _check_groups(groups: Any) -> None:
-    if not (isinstance(groups, str) and groups in STATE_GROUPS):
-        raise InputError(
-            f"groups must be 'states' or 'shared_states', found {show(groups)}: train LatentSSVM with GroupNorm for "
-            "others"
-        )
+def _check_problem(C: Any, groups: Any) -> None:
+    real(0.0).check(C, "C")
+    options(*STATE_GROUPS).check(groups, "groups", "Use LatentSSVM with GroupNorm for others.")
 
 
 def _spread(highest: float, n_strengths: int, ratio: float) -> Vector:
-    whole = isinstance(n_strengths, int | np.integer) and not isinstance(n_strengths, bool)
-    if not (whole and n_strengths >= 1):
-        raise InputError(
-            f"n_strengths must be a whole number of at least 1, found {show(n_strengths)}: choose such a number"
-        )
-    if not (isinstance(ratio, int | float | np.number) and 0 < ratio < 1):
-        raise InputError(f"ratio must be a number between 0 and 1, found {show(ratio)}: choose one such as 0.01")
+    integer(1).check(n_strengths, "n_strengths")
+    real(0.0, 1.0).check(ratio, "ratio")
     return np.geomspace(ratio * highest, highest, n_strengths) if n_strengths > 1 else np.array([highest])
 
 
 def _check_strengths(strengths: Any) -> Vector:
-    try:
-        values = np.sort(as_reals(strengths).ravel())
-    except (TypeError, ValueError) as error:
-        raise InputError(f"strengths must be numbers ({error}): give a list of them") from error
+    values = np.sort(numbers_of(strengths, "strengths").ravel())
     if len(values) == 0 or not (np.isfinite(values).all() and values[0] > 0):
-        raise InputError(
-            f"strengths must be at least one finite number, all above 0, found {show(strengths)}: give such numbers, "
-            "or leave them out"
-        )
+        raise InputError("strengths", strengths, "at least one finite number, all above 0")
     return values
 
 
@@ -327,8 +293,7 @@ def largest_strength(
     task, X, Y, C, groups, regularizer_weights
         As for `groupnorm_path`.
     """
-    _check_C(C)
-    _check_groups(groups)
+    _check_problem(C, groups)
     task = clone(task)
     task.learn(X, Y)
     batch, norm = task.prepare(X, Y), GroupNorm(groups, 1.0 if regularizer_weights is None else regularizer_weights)
@@ -348,10 +313,10 @@ def largest_strength(
     together = np.sqrt(np.bincount(index[: task.n_vectors_], pulls**2, minlength=len(factors)))
     needed = together > 0
     if not (needed.any() and (factors[needed] > 0).all()):
-        cause = "regularizer_weights has a 0" if needed.any() else "X is 0 everywhere"
-        raise InputError(
-            f"{cause}, so that there is no smallest strength at which all weights are zero: give strengths"
-        )
+        hint = "Otherwise set `strengths`: there is no smallest one at which all weights are zero."
+        if needed.any():
+            raise InputError("regularizer_weights", regularizer_weights, "above 0", hint)
+        raise InputError("X", Description("zeros only"), "different from 0", hint)
     return float((together[needed] / factors[needed]).max())
 
 

@@ -10,14 +10,16 @@ import numpy as np
 from latentstruct.core.parameters import available_if, check_is_fitted
 from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Prediction, Temperature
 from latentstruct.core.types import Vector
+from latentstruct.core.validation import check_shape
 from latentstruct.data.sharded import ShardedData
-from latentstruct.estimators.stored import StoredExamples, StoredPart, by_parts, joined, require_outputs
+from latentstruct.estimators.stored import StoredExamples, StoredPart, by_parts, joined, require_stored_outputs
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.threads import effective_jobs, one_blas_thread, thread_map
 from latentstruct.progress.heartbeat import each
 from latentstruct.tasks.base import BaseTask, check_examples
 
 DECODED_TOGETHER, BLOCKS_OF_THREAD = 256, 8
+USE_PREDICT_LATENT = "Use predict_latent if the outputs are unknown."
 
 
 def is_latent(estimator: "Predicting") -> bool:
@@ -32,12 +34,13 @@ def _has(name: str) -> Any:
 def check_weights(estimator: Any) -> None:
     """Raise unless an estimator is fitted and its weights, which users may set, suit its task."""
     check_is_fitted(estimator, "coef_")
-    found = np.shape(estimator.coef_)
-    if found != (estimator.task_.n_features,):
-        raise InputError(
-            f"coef_ must have shape ({estimator.task_.n_features},), got {found}: restore the weights of the training, "
-            "or fit again"
-        )
+    check_shape(np.asarray(estimator.coef_), (estimator.task_.n_features,), "coef_", "one number per weight")
+
+
+def require_outputs(Y: Any, hint: str | None = None) -> None:
+    """Raise if the true outputs are not given."""
+    if Y is None:
+        raise InputError("Y", None, "the true outputs, one per example", hint)
 
 
 class Predicting(StoredExamples):
@@ -99,10 +102,9 @@ class Predicting(StoredExamples):
         """Return the best latent h of each example given its known output y, which `ShardedData` have with them."""
         check_weights(self)
         if isinstance(X, ShardedData):
-            require_outputs(X, Y, "complete")
+            require_stored_outputs(X, Y)
             return joined([list(self.task_.complete(batch, self.coef_)) for batch in self._stored_batches(X)])
-        if Y is None:
-            raise InputError("Y is missing: use predict_latent where the outputs are not known")
+        require_outputs(Y, USE_PREDICT_LATENT)
         return list(self.task_.complete(self.task_.prepare(X, Y), self.coef_))
 
     @_has("scores")
@@ -153,8 +155,10 @@ class Predicting(StoredExamples):
         if temperature.latent > 0:
             return Temperature(temperature.latent, temperature.latent)
         raise InputError(
-            f"{type(self).__name__} maximises over outputs (output temperature 0) and has no probabilities: use "
-            "CRF, MarginalSSVM, or StructuredEstimator with a temperature above 0"
+            "temperature",
+            tuple(temperature),
+            "above 0 for probabilities",
+            f"{type(self).__name__} maximizes over outputs. Use CRF, MarginalSSVM or StructuredEstimator.",
         )
 
     def loss(self, X: Any, Y: Any = None) -> Vector:
@@ -179,14 +183,11 @@ class Predicting(StoredExamples):
         """Return the outputs that predictions are compared with."""
         if isinstance(X, ShardedData):
             return self._stored_outputs(X, Y)
-        if Y is None:
-            raise InputError(
-                "Y is missing, but a score compares predictions with the true outputs: give them as the second argument"
-            )
+        require_outputs(Y)
         check_examples(X, Y, rows=True)
         return Y
 
     def _judged(self, X: Any) -> Any:
         """Return what losses and scores are taken from: the predictions, or the scores of a task that ranks."""
         check_weights(self)
-        return self.decision_function(X) if self.task_.judges_scores else self.predict(X)
+        return self.decision_function(X) if self.task_.scores_ranking else self.predict(X)

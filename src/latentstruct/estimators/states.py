@@ -6,11 +6,10 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import StateWeights
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import check_choice
+from latentstruct.core.validation import integer, options, real
 from latentstruct.estimators.predicting import check_weights
 from latentstruct.exceptions import InputError
 from latentstruct.tasks.base import BaseTask
@@ -80,12 +79,9 @@ class StateSelection:
         check_weights(self)
         task = state_task(self.task_)
         if task is None:
-            raise InputError(
-                f"{type(self.task_).__name__} has no states with weights of their own to prune: train "
-                "LatentMulticlass(weights='state')"
-            )
+            raise InputError("task", self.task_, "LatentMulticlass(weights='state'), whose states can be pruned")
         norms = self.states_
-        check_choice(zeros, ("keep", "drop"), "zeros")
+        options("keep", "drop").check(zeros, "zeros")
         kept = _largest_of_class(norms) | _chosen(norms, n_states, tolerance, bool(per_class))
         vector_of = task.vector_of_
         constant = (vector_of == -1) | ((vector_of >= 0) & (norms == 0))
@@ -120,17 +116,11 @@ def _chosen(
 ) -> NDArray[np.bool_]:
     """Mark the states to keep, of those whose weights are not zero."""
     if n_states is not None and tolerance is not None:
-        raise InputError(
-            f"n_states={show(n_states)} and tolerance={show(tolerance)} are both given, but each decides alone: leave "
-            "one out"
-        )
+        raise InputError("tolerance", tolerance, "None if `n_states` is given")
     if n_states is not None:
         return (norms > 0) & _first_of(norms, n_states, per_class)
     share = 0.0 if tolerance is None else tolerance
-    if not (isinstance(share, int | float | np.number) and 0 <= share < 1):
-        raise InputError(
-            f"tolerance must be a number from 0 to below 1, found {show(tolerance)}: choose one such as 1e-6"
-        )
+    real(0.0, 1.0, closed="left").check(share, "tolerance")
     return norms > share * norms.max(axis=1 if per_class else None, keepdims=True)
 
 
@@ -138,13 +128,7 @@ def _first_of(norms: NDArray[np.float64], n_states: int, per_class: bool) -> NDA
     """Mark the n_states largest, the largest of each class among them; the first of equal ones."""
     n_labels, most = norms.shape
     fewest, most = (1, most) if per_class else (n_labels, norms.size)
-    whole = isinstance(n_states, int | np.integer) and not isinstance(n_states, bool)
-    if not (whole and fewest <= n_states <= most):
-        where = "in each class" if per_class else f"in all {n_labels} classes together, each of which keeps one"
-        raise InputError(
-            f"n_states must be a whole number from {fewest} to {most} {where}, found {show(n_states)}: choose one of "
-            "these"
-        )
+    integer(fewest, most).check(n_states, "n_states")
     ranked = np.where(_largest_of_class(norms), np.inf, norms)
     ranked = ranked if per_class else ranked.reshape(1, -1)
     marked = np.zeros(ranked.shape, dtype=bool)

@@ -24,6 +24,9 @@ class StoredPart(NamedTuple):
     batch: Batch
 
 
+USE_DATA_TASK = "Use task=data.task, or prepare the data again."
+
+
 class StoredExamples:
     """What estimators do with `ShardedData` in the place of X and Y."""
 
@@ -40,16 +43,15 @@ class StoredExamples:
         with_states = task.tags.state_weights and type(task) is type(data.task)
         if with_states and _states(task) is not None and _states(data.task) is None:
             raise InputError(
-                f"{data.folder} was prepared for all states, but the model was pruned, or trained, with states="
-                f"{show(_states(task))}; expected data for these: prepare them with task=model.task_, or use the model "
-                "that is not pruned"
+                "X",
+                data,
+                f"prepared for the states of the model, states={show(_states(task))}",
+                "Prepare the data with task=model.task_, or use the model that is not pruned.",
             )
         adopt(task, data)
         if task.learned_state() != self.task_.learned_state():
-            raise InputError(
-                f"{data.folder} was prepared by a {type(task).__name__} that had learned something else than the model "
-                "has; expected the same labels and features: prepare the data with task=model.task_"
-            )
+            expected = "prepared by a task with the labels and features of the model"
+            raise InputError("X", data, expected, "Prepare the data with task=model.task_.")
         return data.batches_for(self.task_)
 
     def _stored_answers(self, data: ShardedData, answer: Callable[[StoredPart], Any]) -> list[Any]:
@@ -61,19 +63,16 @@ class StoredExamples:
 
     def _stored_outputs(self, data: ShardedData, Y: Any) -> Any:
         """Return the outputs that are stored with the examples."""
-        require_outputs(data, Y, "compare with")
+        require_stored_outputs(data, Y)
         return joined([self.task_.true_outputs(batch) for batch in self._stored_batches(data)])
 
 
-def require_outputs(data: ShardedData, Y: Any, purpose: str) -> None:
+def require_stored_outputs(data: ShardedData, Y: Any) -> None:
     """Raise unless the outputs are those that are stored with the examples."""
     if Y is not None:
-        raise InputError(
-            f"Y is {show(Y)}, but outputs are stored with the examples; expected none: leave out Y, or prepare the "
-            "data with it"
-        )
+        raise InputError("Y", Y, "None for stored examples, which include their outputs")
     if not data.labelled:
-        raise InputError(f"{data.folder} has no outputs; expected some to {purpose}: prepare the data with Y")
+        raise InputError("X", data, "prepared with outputs", "Prepare the data with `Y`.")
 
 
 def by_parts(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -97,7 +96,7 @@ def joined(answers: Sequence[Any]) -> Any:
 
 def stored_shards(task: BaseTask, data: ShardedData, Y: Any) -> LocalShards:
     """Return the shards that a task, which takes over what that of the data learned, is trained on."""
-    require_outputs(data, Y, "train on")
+    require_stored_outputs(data, Y)
     adopt(task, data)
     return LocalShards(task, data.batches_for(task), data.sizes, divided=True)
 
@@ -106,16 +105,12 @@ def adopt(task: BaseTask, data: ShardedData) -> None:
     """Let a task take over what that of the data learned, if their parameters allow that."""
     known = data.task
     if type(task) is not type(known):
-        raise InputError(
-            f"{data.folder} was prepared for {type(known).__name__}, but the task is {show(task)}: use task=data.task"
-        )
+        raise InputError("task", task, f"{type(known).__name__}, for which {data.folder} was prepared", USE_DATA_TASK)
     given, prepared = task.get_params(deep=False), known.get_params(deep=False)
     for name in sorted(given.keys() - set(task.tags.refit_parameters)):
         if not _alike(given[name], prepared[name]):
-            raise InputError(
-                f"{data.folder} was prepared with {name}={show(prepared[name])}, but the task has {show(given[name])}: "
-                "use task=data.task, or prepare the data again"
-            )
+            expected = f"{show(prepared[name])}, with which {data.folder} was prepared"
+            raise InputError(name, given[name], expected, USE_DATA_TASK)
     state = known.state()
     if state is not None:
         task.adopt(state)
@@ -149,8 +144,10 @@ def refuse_stored(estimator: StoredExamples, X: Any) -> None:
     """Raise if an estimator that needs all examples at once is given stored ones."""
     if isinstance(X, ShardedData):
         raise InputError(
-            f"X is {show(X)}, but {type(estimator).__name__} needs all examples in memory: give X and Y, or use "
-            "StructuralSVM, CRF or LatentSSVM"
+            "X",
+            X,
+            f"examples in memory for {type(estimator).__name__}",
+            "StructuralSVM, CRF and LatentSSVM support stored examples.",
         )
 
 

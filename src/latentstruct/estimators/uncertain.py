@@ -1,21 +1,21 @@
 """Estimators for losses that compare latents too, where the true latents are not known."""
 
-import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.protocols import Batch, Callback, LatentLossTask, LatentSites, Problem, Result
 from latentstruct.core.types import Vector
+from latentstruct.core.validation import check_shape, real
 from latentstruct.estimators.base import FitInputs
 from latentstruct.estimators.latent import LatentEstimator
+from latentstruct.estimators.predicting import require_outputs
 from latentstruct.estimators.stored import refuse_stored
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.solvers.alternation import Alternation, Dissimilarity, Imputation, Kept
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.dissimilarity import DissimilarityObjective, LatentModel
@@ -25,15 +25,15 @@ from latentstruct.tasks.inputs import check_matrix
 
 def _require_latent_loss(estimator: LatentEstimator, task: BaseTask) -> None:
     """Raise unless the task has latents and can compare them."""
-    name = type(task).__name__
+    name = type(estimator).__name__
     if not task.latent:
-        raise InputError(
-            f"{name} has no latent variables, for which {type(estimator).__name__} is not needed: use StructuralSVM"
-        )
+        raise InputError("task", task, f"one with latent variables for {name}", "Use StructuralSVM.")
     if not task.tags.latent_loss:
         raise InputError(
-            f"{name} has no loss that compares latents, which {type(estimator).__name__} needs: use LatentSSVM, "
-            "LatentMulticlass with latent_loss, or a CandidateTask with pair_loss"
+            "task",
+            task,
+            f"one whose loss compares latents for {name}",
+            "Use LatentSSVM, LatentMulticlass with `latent_loss`, or a CandidateTask with pair_loss.",
         )
 
 
@@ -118,6 +118,11 @@ class ModLat(_Uncertain):
     J: float = 0.1
     beta: float = 0.1
     latent_solver: str = "lbfgs"
+    constraints: ClassVar = {
+        "J": real(0.0),
+        "beta": real(0.0, 1.0),
+        "latent_solver": Dissimilarity.constraints["latent_solver"],
+    }
 
     def fit(  # type: ignore[override]
         self,
@@ -149,12 +154,6 @@ class ModLat(_Uncertain):
 
     def _dissimilarity(self, given: FitInputs, task: BaseTask, batch: Batch, weights: Vector) -> DissimilarityObjective:
         _require_latent_loss(self, task)
-        ranges = (("J", math.inf, "a finite number above 0"), ("beta", 1.0, "a number above 0 and below 1"))
-        for name, top, expected in ranges:
-            value = getattr(self, name)
-            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not (number and 0 < value < top):
-                raise InputError(f"{name} must be {expected}, found {show(value)}: choose such a value")
         X, Y, features = given.X, given.Y, given.latent_features
         model = self._model(task, batch, features)
 
@@ -172,19 +171,12 @@ class ModLat(_Uncertain):
             return model
         sizes = _example_sizes(model.sites, batch.n_examples)
         if not hasattr(latent_features, "__len__") or len(latent_features) != batch.n_examples:
-            found = len(latent_features) if hasattr(latent_features, "__len__") else repr(latent_features)
-            raise InputError(
-                f"latent_features must be {batch.n_examples} matrices, one for each example, found {found}: give a "
-                "list with a matrix for each"
-            )
+            got = Description(f"{len(latent_features)}") if hasattr(latent_features, "__len__") else latent_features
+            raise InputError("latent_features", got, f"a list of {batch.n_examples} matrices (one per example)")
         matrices = [check_matrix(matrix, f"latent_features[{i}]") for i, matrix in enumerate(latent_features)]
         for i, (matrix, size) in enumerate(zip(matrices, sizes, strict=True)):
-            expected = (int(size), matrices[0].shape[1])
-            if matrix.shape != expected:
-                raise InputError(
-                    f"latent_features[{i}] has shape {matrix.shape}, expected {expected}: give one line for each "
-                    "latent of the known output, with the same columns for all"
-                )
+            meaning = "one row per latent of the known output, and the same columns for all examples"
+            check_shape(matrix, (int(size), matrices[0].shape[1]), f"latent_features[{i}]", meaning)
         any_sparse = any(issparse(matrix) for matrix in matrices)
         model.features = sparse.vstack(matrices, format="csr") if any_sparse else np.concatenate(matrices)
         return model
@@ -215,18 +207,12 @@ class ModLat(_Uncertain):
         """
         check_is_fitted(self, "theta_")
         refuse_stored(self, X)
-        if Y is None:
-            raise InputError(
-                "Y is missing, but the distribution is that of the latents of known outputs: give them as the second "
-                "argument"
-            )
+        require_outputs(Y)
         batch = self.task_.prepare(X, Y)
         model = self._model(self.task_, batch, latent_features)
         if model.n_weights != len(self.theta_):
-            raise InputError(
-                f"the latents have {model.n_weights} features but θ has {len(self.theta_)} weights: give "
-                "latent_features as in training"
-            )
+            got, expected = f"{model.n_weights} features", f"those of training, with {len(self.theta_)} features"
+            raise InputError("latent_features", Description(got), expected)
         ends = np.cumsum(_example_sizes(model.sites, batch.n_examples))
         return np.split(model.distribution(self.theta_), ends[:-1])
 

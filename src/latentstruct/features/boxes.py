@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
 from latentstruct.core.parameters import Parametrized
-from latentstruct.core.validation import is_real, listed
+from latentstruct.core.validation import integer, listed, real
 from latentstruct.data.boxes import ASPECTS, LIMIT, SIZES, STEP, Boxes, check_boxes, check_grid, grid_boxes
 from latentstruct.data.images import require_vision
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -221,9 +221,9 @@ class BoxFeatures(Parametrized):
     cell : int, default=8
         Side of a cell of the window in pixels.
     geometry : float, default=0.5
-        Factor of 14 features of position, size and shape (see `box_geometry`); 0 omits them. Without them a model cannot
-        learn that large boxes in the center are more likely, whatever they show. The larger the factor, the closer a
-        model remains to the boxes of the initialization: use 0 if objects may be anywhere.
+        Factor of 14 features of position, size and shape (see `box_geometry`); 0 omits them. Without them a model
+        cannot learn that large boxes in the center are more likely, whatever they show. The larger the
+        factor, the closer a model remains to the boxes of the initialization: use 0 if objects may be anywhere.
     cache : path, optional
         A folder for features, created if needed. They are looked up by pixels, boxes and settings; damaged files are
         replaced. Nothing is ever deleted.
@@ -265,15 +265,12 @@ class BoxFeatures(Parametrized):
     def check(self) -> None:
         """Raise unless the parameters are valid."""
         check_grid(1, 1, self.step, self.sizes, self.aspects, self.limit)
-        for name in ("window", "cell"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(name, value, "an integer of at least 1")
+        integer(1).check(self.window, "window")
+        integer(1).check(self.cell, "cell")
+        real(0.0, closed="left").check(self.geometry, "geometry")
         if self.window % self.cell or self.window < BLOCK * self.cell:
             expected = f"a multiple of `cell` ({self.cell}), at least {BLOCK} times as large"
             raise InputError("window", self.window, expected)
-        if not (is_real(self.geometry) and 0 <= self.geometry < np.inf):
-            raise InputError("geometry", self.geometry, "a finite number of at least 0")
         if self.cache is not None and (not isinstance(self.cache, str | os.PathLike) or not os.fspath(self.cache)):
             raise InputError("cache", self.cache, "the path of a folder or None")
 

@@ -15,7 +15,7 @@ from latentstruct.core.formatting import show
 from latentstruct.core.lazy import sklearn, sparse
 from latentstruct.core.parameters import Parametrized, check_is_fitted
 from latentstruct.core.unknown import UNKNOWN
-from latentstruct.core.validation import is_real
+from latentstruct.core.validation import integer, real
 from latentstruct.data.images import require_vision
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.heartbeat import each
@@ -235,9 +235,7 @@ class PatchFeatures(Parametrized):
     def check(self) -> None:
         """Raise unless the parameters are valid."""
         for name, low in (("patch", 4), ("step", 1), ("words", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-                raise InputError(name, value, f"an integer of at least {low}")
+            integer(low).check(getattr(self, name), name)
         if self.patch % CELLS:
             raise InputError("patch", self.patch, f"a multiple of {CELLS}")
         if self.step % (self.patch // CELLS):
@@ -404,8 +402,7 @@ def single_patch_weights(task: Any, X: Sequence[Any], Y: Sequence[Any], C: float
     array of shape (task.n_features,)
         The weights.
     """
-    if not (is_real(C) and 0 < C < math.inf):
-        raise InputError("C", C, "a finite number above 0")
+    real(0.0).check(C, "C")
     task.learn(X, Y)
     labels = np.concatenate([np.asarray(y) for y in Y])
     known = labels != UNKNOWN

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import check_flag, is_real, listed
+from latentstruct.core.validation import boolean, is_real, listed
 from latentstruct.exceptions import Description, InputError
 from latentstruct.tasks.inputs import check_matrix
 
@@ -86,7 +86,7 @@ def pair_feature_names(
         As in `pair_features`.
     """
     chosen = _checked_relations(relations)
-    check_flag(bias, "bias")
+    boolean.check(bias, "bias")
     if not isinstance(n_features, int | np.integer):
         own = listed(n_features, "n_features")
     elif not 0 <= n_features <= MOST_FEATURES:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.lazy import linalg, sparse
 from latentstruct.core.parameters import Transformer, check_is_fitted
-from latentstruct.core.validation import array_of, is_real, numbers_of
+from latentstruct.core.validation import array_of, integer, numbers_of, real
 from latentstruct.exceptions import Description, InputError
 
 Matrix = NDArray[np.float64]
@@ -140,16 +140,9 @@ class RotatedViews(Transformer):
         angles = numbers_of(self.angles, "angles")
         if angles.ndim != 1 or len(angles) == 0 or not np.isfinite(angles).all():
             raise InputError("angles", self.angles, "at least one finite number, in degrees")
-        is_integer = isinstance(self.n_components, int | np.integer) and not isinstance(self.n_components, bool)
-        n_pixels = shape[0] * shape[1]
-        if not (is_integer and 1 <= self.n_components <= n_pixels):
-            raise InputError(
-                "n_components", self.n_components, f"an integer from 1 to {n_pixels}, the number of pixels"
-            )
-        if not (is_real(self.scale) and 0 < self.scale < np.inf):
-            raise InputError("scale", self.scale, "a finite number above 0")
-        if not (is_real(self.constant) and np.isfinite(self.constant)):
-            raise InputError("constant", self.constant, "a finite number, 0 for none")
+        integer(1, shape[0] * shape[1]).check(self.n_components, "n_components")
+        real(0.0).check(self.scale, "scale")
+        real().check(self.constant, "constant")
         return angles
 
     def transform(self, images: Any, states: Any = None) -> Matrix:

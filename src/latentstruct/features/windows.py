@@ -1,10 +1,9 @@
 """Features of tokens from a window around them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
-from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from latentstruct.core.formatting import show
 from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import Transformer, check_is_fitted
+from latentstruct.core.validation import Constraint, boolean, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
 
 __all__ = ["WindowFeatures"]
@@ -82,22 +82,6 @@ def _word_shape(word: str) -> str:
     return shape
 
 
-def _check_number(name: str, value: object, low: int, high: int | None) -> int:
-    """Return a parameter as an integer within its range."""
-    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
-    if number is None or number < low or (high is not None and number > high):
-        bounds = f"of at least {low}" if high is None else f"from {low} to {high}"
-        raise InputError(name, value, f"an integer {bounds}")
-    return number
-
-
-def _check_switch(name: str, value: object) -> bool:
-    """Return a Boolean parameter."""
-    if not isinstance(value, bool | np.bool_):
-        raise InputError(name, value, "True or False")
-    return bool(value)
-
-
 class WindowFeatures(Transformer):
     r"""Binary features of each token from the words and further columns around it.
 
@@ -145,6 +129,13 @@ class WindowFeatures(Transformer):
 
     vocabulary_: dict[str, int]
     n_columns_: int
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "window": integer(0, MAX_REACH),
+        "affixes": integer(0, MAX_REACH),
+        "shape": boolean,
+        "bigrams": boolean,
+        "min_count": integer(1),
+    }
 
     def __init__(
         self,
@@ -313,7 +304,8 @@ class WindowFeatures(Transformer):
             raise InputError("state", got, f"{_SAVED}, of format {_STATE_FORMAT!r} version {_STATE_VERSION}")
         template = cls(saved.window, saved.affixes, saved.shape, saved.bigrams, saved.min_count)
         template._parameters()
-        template.n_columns_ = _check_number("n_columns", saved.n_columns, 1, None)
+        integer(1).check(saved.n_columns, "n_columns")
+        template.n_columns_ = saved.n_columns
         if not saved.names:
             raise InputError("state", Description("no feature names"), _SAVED)
         template.vocabulary_ = {name: index for index, name in enumerate(saved.names)}
@@ -324,13 +316,8 @@ class WindowFeatures(Transformer):
 
     def _parameters(self) -> tuple[int, int, bool, bool, int]:
         """Return the checked parameters in the order of the constructor."""
-        return (
-            _check_number("window", self.window, 0, MAX_REACH),
-            _check_number("affixes", self.affixes, 0, MAX_REACH),
-            _check_switch("shape", self.shape),
-            _check_switch("bigrams", self.bigrams),
-            _check_number("min_count", self.min_count, 1, None),
-        )
+        check_parameters(self)
+        return int(self.window), int(self.affixes), bool(self.shape), bool(self.bigrams), int(self.min_count)
 
     def _fit(self, sentences: Sentences) -> tuple[list[_Attribute], NDArray[np.int64]]:
         """Set the vocabulary and return the attributes of the sentences with the offsets."""
@@ -459,13 +446,13 @@ def _flatten(sentences: Sentences, n_columns: int | None) -> tuple[list[list[str
             raise wrong(position, tokens[position], "a tuple of columns without the label, such as ('The',)")
     if not tokens:
         return [], offsets
-    expected = len(tokens[0]) if n_columns is None else n_columns
-    if not expected or set(map(len, tokens)) != {expected}:
-        position = next((p for p, token in enumerate(tokens) if len(token) != expected), 0)
+    width = len(tokens[0]) if n_columns is None else n_columns
+    if not width or set(map(len, tokens)) != {width}:
+        position = next((p for p, token in enumerate(tokens) if len(token) != width), 0)
         others = "the first token" if n_columns is None else "the training sentences"
         got = Description(f"{len(tokens[position])} columns")
-        raise wrong(position, got, f"a token of {max(expected, 1)} columns as in {others}")
-    columns = [[token[k] for token in tokens] for k in range(expected)]
+        raise wrong(position, got, f"a token of {max(width, 1)} columns as in {others}")
+    columns = [[token[k] for token in tokens] for k in range(width)]
     for k, column in enumerate(columns):
         if any(not issubclass(kind, str) for kind in set(map(type, column))):
             position = next(p for p, value in enumerate(column) if not isinstance(value, str))

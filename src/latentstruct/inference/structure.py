@@ -1,4 +1,4 @@
-"""Factor graphs on flat arrays, many at once: the structure, apart from the numbers in the tables."""
+"""Factor graphs on flat arrays, many at once: the structure, without the values of the tables."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,18 +7,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 MOST_ENTRIES = 2**62
-"""More table entries than this are refused, so that positions never overflow."""
+"""Maximum number of table entries, so that positions never overflow."""
 
 
 @dataclass(frozen=True)
 class FactorGraphs:
     """The structure of one or more factor graphs.
 
-    Potentials are given apart, in the log domain (−inf is a hard zero): `unary` has an entry for each state of each
-    variable, `tables` one for each joint state of each factor. The score of an assignment x is
+    Potentials are separate arrays in the log domain (−inf is a hard zero): `unary` has one entry per state of each
+    variable, `tables` one per joint state of each factor. The score of an assignment x is
     Σ_v unary_v(x_v) + Σ_f table_f(x_f).
 
     Attributes
@@ -45,29 +45,24 @@ class FactorGraphs:
 
     @cached_property
     def state_at(self) -> Indices:
-        """Where each variable's entries of `unary` begin, shape (V + 1,)."""
+        """Start of each variable's entries of `unary`, shape (V + 1,)."""
         return offsets_from_lengths(self.cards)
 
     @cached_property
     def table_at(self) -> Indices:
-        """Where each factor's entries of `tables` begin, shape (F + 1,)."""
+        """Start of each factor's entries of `tables`, shape (F + 1,)."""
         return offsets_from_lengths(self._table_sizes())
 
     def check(self) -> "FactorGraphs":
-        """Return the structure itself if it is sound; raise InputError that names what is wrong if not."""
+        """Return the structure itself; raise InputError if it is invalid."""
         _check_offsets("variables_at", self.variables_at, "variables", len(self.cards))
         _check_offsets("scope_at", self.scope_at, "entries of scopes", len(self.scopes))
         _check_offsets("factors_at", self.factors_at, "factors", len(self.scope_at) - 1)
         if len(self.variables_at) != len(self.factors_at):
-            raise InputError(
-                f"variables_at is for {len(self.variables_at) - 1} graphs but factors_at for "
-                f"{len(self.factors_at) - 1}; give both one offset more than there are graphs"
-            )
+            got, n_graphs = Description(f"{len(self.factors_at)} offsets"), len(self.variables_at) - 1
+            raise InputError("factors_at", got, f"{n_graphs + 1} offsets for {n_graphs} graphs, as `variables_at`")
         for v in np.flatnonzero(self.cards < 1)[:1]:
-            raise InputError(
-                f"variable {v} has {self.cards[v]} states, but every variable needs at least 1: leave it out, or give "
-                "it states"
-            )
+            raise InputError(f"cards[{v}]", self.cards[v], "at least 1, the number of states of the variable")
         self._check_scopes()
         self._table_sizes()
         return self
@@ -77,20 +72,16 @@ class FactorGraphs:
         graphs = np.repeat(np.arange(self.n_graphs), np.diff(self.factors_at))[factors]
         low, high = self.variables_at[graphs], self.variables_at[graphs + 1]
         for k in np.flatnonzero((self.scopes < low) | (self.scopes >= high))[:1]:
-            raise InputError(
-                f"factor {factors[k]} names variable {self.scopes[k]}, but its graph {graphs[k]} has variables "
-                f"{low[k]} to {high[k] - 1}; name variables of the factor's own graph, counted over all graphs"
-            )
+            expected = f"a variable of graph {graphs[k]} of its factor {factors[k]}, from {low[k]} to {high[k] - 1}"
+            raise InputError(f"scopes[{k}]", self.scopes[k], expected)
         order = np.lexsort((self.scopes, factors))
         same = (np.diff(factors[order]) == 0) & (np.diff(self.scopes[order]) == 0)
         for k in order[1:][same][:1]:
-            raise InputError(
-                f"factor {factors[k]} names variable {self.scopes[k]} twice; expected different ones: name each "
-                "variable of a factor once"
-            )
+            got = Description(f"variable {self.scopes[k]} twice")
+            raise InputError("scopes", got, f"different variables for factor {factors[k]}")
 
     def _table_sizes(self) -> Indices:
-        """Entries of each factor's table, multiplied in integers; floats only tell whether these could overflow."""
+        """Return the entries of each factor's table as integers; floats are used only to detect overflow."""
         arity = np.diff(self.scope_at)
         sizes = np.ones(len(arity), dtype=np.int64)
         estimates = np.ones(len(arity))
@@ -101,15 +92,13 @@ class FactorGraphs:
             sizes[longer] *= cards
         if estimates.sum() > MOST_ENTRIES:
             largest = int(estimates.argmax())
-            raise InputError(
-                f"the factors' tables have about {estimates.sum():.3g} entries together, that of factor {largest} "
-                f"{estimates[largest]:.3g}; expected at most 2**62 in all: give factors fewer variables or states"
-            )
+            got = f"about {estimates.sum():.3g}, of which {estimates[largest]:.3g} for factor {largest}"
+            raise InputError("scopes", Description(got), "small enough for tables of 2**62 entries in all")
         return sizes
 
 
 def pairwise_graphs(cards: ArrayLike, edges: ArrayLike, variables_at: ArrayLike, edges_at: ArrayLike) -> FactorGraphs:
-    """Return the checked structure of graphs with a factor for each edge.
+    """Return the checked structure of graphs with one factor per edge.
 
     Parameters
     ----------
@@ -118,15 +107,13 @@ def pairwise_graphs(cards: ArrayLike, edges: ArrayLike, variables_at: ArrayLike,
     edges : array-like of shape (E, 2)
         The two variables of each edge, counted over all graphs; the table of edge (a, b) has shape (S_a, S_b).
     variables_at, edges_at : array-like of shape (G + 1,)
-        Where each graph's variables and edges begin.
+        Start of each graph's variables and edges.
     """
     pairs = as_indices("edges", edges)
     if pairs.size == 0:
         pairs = pairs.reshape(0, 2)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InputError(
-            f"edges has shape {pairs.shape}; expected (number of edges, 2): give two variables for each edge"
-        )
+        raise InputError("edges", Description(f"shape {pairs.shape}"), "an array of shape (number of edges, 2)")
     return FactorGraphs(
         as_indices("cards", cards),
         2 * np.arange(len(pairs) + 1, dtype=np.int64),
@@ -137,26 +124,24 @@ def pairwise_graphs(cards: ArrayLike, edges: ArrayLike, variables_at: ArrayLike,
 
 
 def as_indices(name: str, values: ArrayLike) -> Indices:
-    """Return whole numbers as int64; raise InputError if they are not whole numbers."""
+    """Return an array as int64; raise InputError if its values are not integers."""
     array = np.asarray(values)
     if array.size == 0:
         return array.astype(np.int64)
     if not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{name} has numbers of type {array.dtype}; expected whole numbers: give an integer array")
+        raise InputError(name, Description(f"numbers of type {array.dtype}"), "integers")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def _check_offsets(name: str, offsets: Indices, items: str, count: int) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != count or np.any(np.diff(offsets) < 0):
-        raise InputError(
-            f"{name} is {np.array2string(offsets, threshold=8)}; expected offsets that begin with 0, never fall and "
-            f"end with {count}, the number of {items}: count the {items} of the graphs up"
-        )
+        expected = f"offsets that start with 0, do not decrease and end with {count}, the number of {items}"
+        raise InputError(name, Description(np.array2string(offsets, threshold=8)), expected)
 
 
 @dataclass
 class Beliefs:
-    """What inference found for the asked graphs; arrays are compact, in the order in which graphs were asked.
+    """Results of inference for the selected graphs, compact and in the order of the selection.
 
     Attributes
     ----------
@@ -165,13 +150,13 @@ class Beliefs:
     unary, tables : ndarray
         Derivatives of the values by the potentials, laid out as these: marginals P(x_v) and P(x_f) of the distribution
         that the two temperatures define (indicators of one best assignment where a temperature is 0).
-    states : ndarray of shape (variables of the asked graphs,)
+    states : ndarray of shape (variables of the selected graphs,)
         The decoded assignment: the best outputs, and for hidden variables the best (ε_h = 0) or most probable state
         given these.
     exact : ndarray of bool, shape (k,)
         Whether value, derivatives and outputs are those of the graph and not an approximation.
     converged : ndarray of bool, shape (k,)
-        Whether messages came to rest; True where no iteration is needed.
+        Whether messages converged; True if no iteration is needed.
     """
 
     values: Vector

@@ -1,4 +1,4 @@
-"""Scores of predicted alignments: how many of the true matches were found."""
+"""Scores of predicted alignments: recall of the true matches."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
-from latentstruct.core.validation import check_lists
+from latentstruct.core.validation import check_length, check_lists, integer
 from latentstruct.data.sequences import Matches, check_matches, count_hits
 from latentstruct.exceptions import InputError
 
@@ -17,21 +16,17 @@ __all__ = ["alignment_scores", "modeler_scores", "q_scores"]
 def _check_both(true: Sequence[Any], predicted: Sequence[Any]) -> list[tuple[Matches, Matches]]:
     """Return true and predicted matches of each pair."""
     check_lists(true=true, predicted=predicted)
-    if len(true) != len(predicted):
-        raise InputError(
-            f"there are {len(predicted)} predicted alignments; expected {len(true)} as in the truth: predict the same "
-            "pairs"
-        )
+    check_length(predicted, len(true), "predicted", "alignments")
     if not len(true):
-        raise InputError("there is no alignment to score; expected at least one pair: give true and predicted ones")
+        raise InputError("true", true, "at least one alignment")
     return [
-        (check_matches(y, f"true alignment {i}"), check_matches(found, f"predicted alignment {i}"))
+        (check_matches(y, f"true[{i}]"), check_matches(found, f"predicted[{i}]"))
         for i, (y, found) in enumerate(zip(true, predicted, strict=True))
     ]
 
 
 def q_scores(true: Sequence[Any], predicted: Sequence[Any], tolerance: int = 0) -> NDArray[np.float64]:
-    """Return the Q-score of each pair: the share of true matches that were predicted up to a shift.
+    """Return the Q-score of each pair: the fraction of true matches that were predicted up to a shift.
 
     A true match (i, j) is found if the predicted alignment has (i, j') with |j' − j| ≤ tolerance. Tolerance 4 gives
     the Q₄-score, 1 minus the loss that alignments are trained for.
@@ -46,7 +41,7 @@ def q_scores(true: Sequence[Any], predicted: Sequence[Any], tolerance: int = 0) 
     Returns
     -------
     array of shape (n,)
-        From 0 to 1; 1 where there is no true match.
+        From 0 to 1; 1 if there is no true match.
 
     Raises
     ------
@@ -58,28 +53,24 @@ def q_scores(true: Sequence[Any], predicted: Sequence[Any], tolerance: int = 0) 
     >>> q_scores([[(0, 0), (1, 1), (5, 2)]], [[(0, 0), (1, 3)]], tolerance=2).round(3).tolist()
     [0.667]
     """
-    if not isinstance(tolerance, int | np.integer) or tolerance < 0:
-        raise InputError(
-            f"tolerance is {show(tolerance)}; expected a whole number, 0 or more: choose the largest "
-            "shift that counts as right"
-        )
+    integer(0).check(tolerance, "tolerance")
     both = _check_both(true, predicted)
     return np.array([count_hits(y, found, tolerance) / len(y) if len(y) else 1.0 for y, found in both])
 
 
 def modeler_scores(true: Sequence[Any], predicted: Sequence[Any]) -> NDArray[np.float64]:
-    """Return the modeler's score of each pair: the share of predicted matches that are true.
+    """Return the modeler's score of each pair: the fraction of predicted matches that are true.
 
     Parameters
     ----------
     true, predicted : sequences of n int arrays of shape (m, 2)
-        The aligned positions of both sequences, both columns increasing. Matches where the reference is silent count
+        The aligned positions of both sequences, both columns increasing. Matches at positions without a reference count
         as wrong.
 
     Returns
     -------
     array of shape (n,)
-        From 0 to 1; 1 where nothing was predicted.
+        From 0 to 1; 1 if nothing was predicted.
 
     Raises
     ------
@@ -100,13 +91,13 @@ def alignment_scores(
     true, predicted : sequences of n int arrays of shape (m, 2)
         The aligned positions of both sequences, both columns increasing.
     tolerances : sequence of int, default=(0, 4)
-        The largest shifts that count as right.
+        The largest shifts that count as correct.
 
     Returns
     -------
     dict
         "n_pairs" and "n_matches": the numbers of pairs and of true matches; "q": the mean Q-score over pairs at each
-        tolerance; "modeler": the mean share of predicted matches that are true.
+        tolerance; "modeler": the mean fraction of predicted matches that are true.
 
     Raises
     ------

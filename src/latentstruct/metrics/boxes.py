@@ -1,19 +1,18 @@
-"""Scores of predicted classes and boxes, as object detection counts them."""
+"""Scores of predicted classes and boxes, by the conventions of object detection."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from latentstruct.core.formatting import show
-from latentstruct.core.validation import is_ordered
+from latentstruct.core.validation import check_length, check_lists
 from latentstruct.data.boxes import check_boxes, overlaps
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["box_scores"]
 
 FOUND = 0.5
-"""The overlap from which on an object counts as found."""
+"""Minimum overlap of an object that counts as found."""
 
 
 def box_scores(
@@ -30,44 +29,44 @@ def box_scores(
     Y_true, Y_pred : sequences of n classes
         The true and the predicted classes.
     true_boxes : sequence of n arrays of shape (4,) or (k, 4)
-        The true box of each image, or those of several objects, of which it is enough to meet one.
+        The true box of each image, or those of several objects; the best overlap counts.
     predicted_boxes : array of shape (n, 4)
         The predicted box of each image.
     candidate_boxes : sequence of n arrays of shape (m, 4), optional
-        What could have been predicted.
+        The boxes that could have been predicted.
 
     Returns
     -------
     dict of str to float
-        "zero_one": the share of images with a wrong class or box, where a box is right that meets the true one as well
-        as any candidate does, or that equals it if there are no candidates;
-        "overlap": the mean of 1 − |h ∩ ĥ| / |h ∪ ĥ|, or 1 where the class is wrong;
-        "corloc": the share of images whose box overlaps by at least 0.5, whatever the class;
-        "accuracy": the share of right classes.
+        "zero_one": the fraction of images with a wrong class or box, where a correct box overlaps the true one as much
+        as any candidate does, or equals it if there are none;
+        "overlap": the mean of 1 − |h ∩ ĥ| / |h ∪ ĥ|, or 1 if the class is wrong;
+        "corloc": the fraction of images whose box overlaps by at least 0.5, whatever the class;
+        "accuracy": the fraction of correct classes.
 
     Raises
     ------
     InputError
-        If there are no images, or not as many of one as of the other.
+        If there are no images, or their numbers differ.
     """
     given = {"Y_true": Y_true, "true_boxes": true_boxes, "Y_pred": Y_pred, "predicted_boxes": predicted_boxes}
     if candidate_boxes is not None:
         given["candidate_boxes"] = candidate_boxes
-    for name, values in given.items():
-        if not is_ordered(values):
-            raise InputError(f"{name} is {show(values)}; expected a sequence: give one for each image")
+    check_lists(**given)
     n = len(Y_true)
     if n == 0:
-        raise InputError("there is no image to score; expected at least one: give classes and boxes")
+        raise InputError("Y_true", Y_true, "at least one class")
     for name, values in given.items():
-        if len(values) != n:
-            raise InputError(f"{name} are {len(values)}; expected {n} as Y_true has: give one for each image")
+        check_length(values, n, name, "items")
     right = np.array([bool(a == b) for a, b in zip(Y_true, Y_pred, strict=True)])
     met, exact = np.empty(n), np.empty(n, dtype=bool)
     for i in range(n):
+        predicted = check_boxes(predicted_boxes[i], f"predicted_boxes[{i}]")
+        if len(predicted) != 1:
+            raise InputError(f"predicted_boxes[{i}]", Description(f"{len(predicted)} boxes"), "one box")
         met[i], exact[i] = _meet(
             check_boxes(true_boxes[i], f"true_boxes[{i}]"),
-            check_boxes(predicted_boxes[i], f"predicted_boxes[{i}]"),
+            predicted,
             None if candidate_boxes is None else check_boxes(candidate_boxes[i], f"candidate_boxes[{i}]"),
         )
     return {
@@ -79,10 +78,8 @@ def box_scores(
 
 
 def _meet(true: Any, predicted: Any, candidates: Any) -> tuple[float, bool]:
-    """Return the best overlap of a predicted box with true ones, and whether no candidate does better with one."""
-    if len(predicted) != 1:
-        raise InputError(f"{len(predicted)} boxes are predicted for an image; expected one: choose the best")
+    """Return the best overlap of a predicted box with true ones, and whether no candidate has a larger one."""
     found = overlaps(predicted, true)[0]
     best = 1.0 if candidates is None else overlaps(candidates, true).max(axis=0)
-    # Candidates that are mirror images of each other meet the truth equally well but for rounding.
+    # Candidates that are mirror images of each other have the same overlap up to rounding.
     return float(found.max()), bool((found >= best - 1e-9).any())

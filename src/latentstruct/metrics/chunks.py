@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from latentstruct.core.formatting import show
-from latentstruct.core.validation import check_lists, listed
+from latentstruct.core.validation import check_length, check_lists, listed
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.counts import FoundScore
 
@@ -16,19 +15,19 @@ _POSITIONS = frozenset("BIESO")
 
 @dataclass(frozen=True)
 class ChunkScore(FoundScore):
-    """How well the chunks of one type were found: precision, recall, f1, n_true, n_predicted and n_correct."""
+    """Scores of the chunks of one type: precision, recall, f1, n_true, n_predicted and n_correct."""
 
 
 @dataclass(frozen=True)
 class ChunkScores(ChunkScore):
-    """How well the chunks of all types were found.
+    """Scores of the chunks of all types.
 
     Parameters
     ----------
     precision, recall, f1, n_true, n_predicted, n_correct
         As for `ChunkScore`, over the chunks of all types.
     accuracy : float
-        The share of the tokens whose tag was predicted exactly.
+        The fraction of the tokens whose tag was predicted exactly.
     n_tokens : int
         The number of tokens.
     by_type : dict of str to ChunkScore
@@ -42,14 +41,9 @@ class ChunkScores(ChunkScore):
 
 def _parts(tag: object) -> tuple[str, str]:
     """Split a tag into its position letter and its type."""
-    if not isinstance(tag, str):
-        raise InputError(f"a tag is {show(tag)}; expected text such as 'B-NP' or 'O': give tags, not their numbers")
-    position, _, kind = tag.partition("-")
+    position, _, kind = tag.partition("-") if isinstance(tag, str) else ("", "", "")
     if position not in _POSITIONS:
-        raise InputError(
-            f"a tag is {show(tag)}; expected O, or B, I, E or S with a hyphen and a type, such as 'B-NP': "
-            "write the chunks in the IOB1, IOB2 or BIOES scheme"
-        )
+        raise InputError("tags", tag, "tags such as 'B-NP' or 'O', in the IOB1, IOB2 or BIOES scheme")
     return position, kind if position != "O" else ""
 
 
@@ -63,7 +57,7 @@ def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     Parameters
     ----------
     tags : sequence of str
-        The tags of the tokens, such as ``B-NP``, ``I-NP`` and ``O``; the type may be left out.
+        The tags of the tokens, such as ``B-NP``, ``I-NP`` and ``O``; the type is optional.
 
     Returns
     -------
@@ -76,7 +70,7 @@ def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     [('NP', 0, 2), ('VP', 3, 4), ('NP', 4, 5)]
     """
     if isinstance(tags, str):
-        raise InputError(f"the tags are the string {show(tags)}; expected a sequence of tags: give a list of strings")
+        raise InputError("tags", tags, "a list of tags")
     spans: list[tuple[str, int, int]] = []
     before, kind_before, start = "O", "", 0
     for i, tag in enumerate(listed(tags, "tags")):
@@ -92,7 +86,7 @@ def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> ChunkScores:
-    """Compare predicted chunks with the true ones; a chunk counts if its type and both its ends are right.
+    """Compare predicted chunks with the true ones; a chunk is correct if its type and both its ends are.
 
     Parameters
     ----------
@@ -104,16 +98,16 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     Returns
     -------
     ChunkScores
-        The scores over all chunks and for each type.
+        The scores over all chunks and per type.
 
     Raises
     ------
     InputError
-        If the sentences do not match or a tag is none of O, B, I, E and S with a type.
+        If the sentences do not match or a tag is not O, B, I, E or S with an optional type.
 
     See Also
     --------
-    chunk_spans : The rules by which tags become chunks.
+    chunk_spans : The conversion of tags to chunks.
 
     Examples
     --------
@@ -122,27 +116,17 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     (0.5, 1.0, 1.0)
     """
     true_sentences, predicted_sentences = listed(true, "true"), listed(predicted, "predicted")
-    if len(true_sentences) != len(predicted_sentences):
-        raise InputError(
-            f"there are {len(predicted_sentences)} predicted sentences; expected {len(true_sentences)} as in "
-            "the truth: predict the same sentences"
-        )
+    check_length(predicted_sentences, len(true_sentences), "predicted", "sentences")
     n_true: Counter[str] = Counter()
     n_predicted: Counter[str] = Counter()
     n_correct: Counter[str] = Counter()
     n_tokens = n_equal = 0
     for i, (tags, guesses) in enumerate(zip(true_sentences, predicted_sentences, strict=True)):
-        if isinstance(tags, str) or isinstance(guesses, str):
-            raise InputError(
-                f"sentence {i} is the string {show(tags if isinstance(tags, str) else guesses)}; expected a "
-                "sequence of tags: give a list of sentences, each a list of tags"
-            )
-        check_lists(**{f"sentence {i} of the truth": tags, f"predicted sentence {i}": guesses})
-        if len(tags) != len(guesses):
-            raise InputError(
-                f"sentence {i} has {len(guesses)} predicted tags; expected {len(tags)} as in the truth: "
-                "predict the same sentences"
-            )
+        for name, found in ((f"true[{i}]", tags), (f"predicted[{i}]", guesses)):
+            if isinstance(found, str):
+                raise InputError(name, found, "a list of tags")
+            check_lists(**{name: found})
+        check_length(guesses, len(tags), f"predicted[{i}]", "tags")
         spans, found = chunk_spans(tags), chunk_spans(guesses)
         n_true.update(span[0] for span in spans)
         n_predicted.update(span[0] for span in found)

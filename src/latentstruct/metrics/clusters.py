@@ -1,4 +1,4 @@
-"""Scores of predicted clusterings of the same items, as coreference resolution counts them."""
+"""Scores of predicted clusterings of the same items, by the conventions of coreference resolution."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import optimize
-from latentstruct.core.validation import check_unmasked, is_ordered, numbers_of
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, check_unmasked, is_ordered, numbers_of
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["ClusterScore", "ClusterScores", "cluster_scores"]
 
@@ -19,8 +18,8 @@ __all__ = ["ClusterScore", "ClusterScores", "cluster_scores"]
 class ClusterScore:
     """Precision, recall and F1 of one measure, each between 0 and 1.
 
-    A ratio without a denominator is 1 where truth and prediction both have none (nothing was to be found and
-    nothing was), else 0.
+    A ratio with denominator 0 is 1 if truth and prediction both have none (nothing was to be found and
+    nothing was), otherwise 0.
     """
 
     precision: float
@@ -30,14 +29,14 @@ class ClusterScore:
 
 @dataclass(frozen=True)
 class ClusterScores:
-    """How well clusters were found, over all documents.
+    """Scores of clusters, over all documents.
 
     Parameters
     ----------
     muc : ClusterScore
-        Links (Vilain et al. 1995, the MITRE scorer): the share of the links that span the clusters that are right.
+        Links (Vilain et al. 1995, the MITRE scorer): the fraction of correct links, of those that span the clusters.
     b_cubed : ClusterScore
-        Items (Bagga and Baldwin 1998): the mean share of an item's cluster that is right.
+        Items (Bagga and Baldwin 1998): the mean fraction of an item's cluster that is correct.
     ceaf_entity, ceaf_mention : ClusterScore
         Clusters matched one to one (Luo 2005) by φ4 = 2|K ∩ R| / (|K| + |R|) and by φ3 = |K ∩ R|.
     pairs : ClusterScore
@@ -47,9 +46,9 @@ class ClusterScores:
     mitre_loss : float
         The mean over documents of 1 − the document's MUC F1.
     pair_loss : float
-        The mean over documents of the share of the document's pairs that are wrong; 0 where there is no pair.
+        The mean over documents of the fraction of the document's pairs that are wrong; 0 if there is no pair.
     n_documents, n_items : int
-        How much was scored.
+        Numbers of documents and items.
     """
 
     muc: ClusterScore
@@ -66,20 +65,16 @@ class ClusterScores:
 
 def number_clusters(y: Any, name: str) -> NDArray[np.int64]:
     """Return the cluster labels of a document's items as numbers from 0 by first appearance, shape (m,)."""
-    if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
-        raise InputError(
-            f"{name} must be a sequence of cluster labels, one for each item, found {show(y)}: give a list of labels"
-        )
     check_unmasked(y, name)
-    if len(y) == 0:
-        raise InputError(f"{name} is empty; expected a cluster label for each item: leave out documents without items")
+    if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1 or len(y) == 0:
+        raise InputError(name, y, "a sequence of at least one cluster label, one per item")
     labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
     try:
         numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     except TypeError as error:
-        raise InputError(f"{name}: cluster labels must be hashable ({error}): use numbers or strings") from error
+        raise InputError(name, Description(str(error)), "hashable cluster labels such as numbers or strings") from error
     if any(label != label for label in numbers):
-        raise InputError(f"{name} has the cluster label NaN, which equals no label: give each item a cluster")
+        raise InputError(name, Description("NaN"), "cluster labels that are equal to themselves")
     return np.fromiter((numbers[label] for label in labels), dtype=np.int64, count=len(labels))
 
 
@@ -87,19 +82,13 @@ def align_clusters(Y_true: Any, Y_pred: Any) -> list[tuple[NDArray[np.int64], ND
     """Return true and predicted cluster numbers of each document, or raise if they do not match."""
     for name, documents in (("Y_true", Y_true), ("Y_pred", Y_pred)):
         if not is_ordered(documents) or isinstance(documents, str):
-            raise InputError(f"{name} must be a sequence of documents, found {show(documents)}: give a list of them")
+            raise InputError(name, documents, "a sequence of documents")
     true, predicted = list(Y_true), list(Y_pred)
-    if len(true) != len(predicted):
-        raise InputError(
-            f"Y_pred has {len(predicted)} documents; expected {len(true)} as in Y_true: give the same documents"
-        )
+    check_length(predicted, len(true), "Y_pred", "documents")
     pairs = []
     for t, (y, y_hat) in enumerate(zip(true, predicted, strict=True)):
         clusters, found = number_clusters(y, f"Y_true[{t}]"), number_clusters(y_hat, f"Y_pred[{t}]")
-        if len(clusters) != len(found):
-            raise InputError(
-                f"Y_pred[{t}] has {len(found)} labels; expected {len(clusters)} as in Y_true: give the same items"
-            )
+        check_length(found, len(clusters), f"Y_pred[{t}]", "labels")
         pairs.append((clusters, found))
     return pairs
 
@@ -110,7 +99,7 @@ def _pairs_in(sizes: NDArray[np.int64]) -> int:
 
 
 def wrong_pairs(clusters: NDArray[np.int64], found: NDArray[np.int64]) -> float:
-    """Return the share of the pairs that are together in one of two clusterings only; 0 if there is no pair."""
+    """Return the fraction of the pairs that are together in one of two clusterings only; 0 if there is no pair."""
     n_pairs = len(clusters) * (len(clusters) - 1) // 2
     both = _pairs_in(np.bincount(clusters * (found.max() + 1) + found))
     wrong = _pairs_in(np.bincount(clusters)) + _pairs_in(np.bincount(found)) - 2 * both
@@ -122,11 +111,11 @@ _MEASURES = ("muc", "b_cubed", "ceaf_entity", "ceaf_mention", "pairs")
 
 
 def _counts(clusters: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return (numerator, denominator) of precision and recall for each measure of one document, shape (5, 4)."""
+    """Return (numerator, denominator) of precision and recall per measure of one document, shape (5, 4)."""
     n_items, n_true, n_found = len(clusters), int(clusters.max()) + 1, int(found.max()) + 1
     table = np.bincount(clusters * n_found + found, minlength=n_true * n_found).reshape(n_true, n_found)
     true_sizes, found_sizes = table.sum(axis=1), table.sum(axis=0)
-    # Each true cluster falls into as many parts as its row has entries, each found one as its column has.
+    # Each true cluster is split into as many parts as its row has entries, each predicted one as its column has.
     links = n_items - np.count_nonzero(table)
     squares = table.astype(np.float64) ** 2
     similarity = 2.0 * table / (true_sizes[:, None] + found_sizes)
@@ -161,15 +150,15 @@ def cluster_scores(
 ) -> ClusterScores:
     """Compare predicted clusters with the true ones of the same items.
 
-    Numerators and denominators are added up over all documents before they are divided, as the official scorer of
-    coreference resolution does; only the two losses are means over documents. Clusters of one item count as any other.
+    Numerators and denominators are added up over all documents before they are divided, as by the official scorer of
+    coreference resolution; only the two losses are means over documents. Clusters of one item count as any other.
 
     Parameters
     ----------
     Y_true, Y_pred : collections of n sequences of labels
         The true and the predicted cluster of each item of each document; any hashable labels.
     sample_weight : array of shape (n,), optional
-        How much each document counts.
+        Weight of each document.
 
     Returns
     -------
@@ -189,13 +178,11 @@ def cluster_scores(
     """
     documents = align_clusters(Y_true, Y_pred)
     if not documents:
-        raise InputError("there is no document to score; expected at least one: give the documents' clusters")
+        raise InputError("Y_true", Y_true, "at least one document")
     weights = np.ones(len(documents)) if sample_weight is None else numbers_of(sample_weight, "sample_weight")
     if weights.shape != (len(documents),) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
-        raise InputError(
-            f"sample_weight must hold a weight ≥ 0 for each of the {len(documents)} documents, not all 0, found "
-            f"{show(sample_weight)}: give such an array, or leave it out"
-        )
+        expected = f"{len(documents)} finite weights ≥ 0 (one per document), not all 0"
+        raise InputError("sample_weight", sample_weight, expected)
     counts = np.stack([_counts(clusters, found) for clusters, found in documents])
     scores = {name: _score(row) for name, row in zip(_MEASURES, np.tensordot(weights, counts, axes=1), strict=True)}
     return ClusterScores(

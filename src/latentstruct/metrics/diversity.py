@@ -1,4 +1,4 @@
-"""Quality of diverse subsets: which subtopics of a query's documents the chosen ones cover."""
+"""Quality of diverse subsets: coverage of the subtopics of a query's documents."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices
-from latentstruct.core.validation import check_lists, check_sparse, check_unmasked, is_ordered
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, check_lists, check_sparse, check_unmasked, integer, is_ordered
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["DiversityScores", "diversity_scores", "expected_random_loss", "subtopic_loss", "subtopic_recall"]
 
@@ -19,19 +18,19 @@ Holders = dict[Hashable, list[int]]
 
 
 def is_choice(y: Any) -> bool:
-    """Tell whether an output names documents, as predictions do, instead of listing subtopics."""
+    """Return whether an output names documents, as predictions do, instead of listing subtopics."""
     return isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iu"
 
 
 def subtopic_holders(y: Any, name: str) -> Holders:
-    """Return the documents that hold each subtopic.
+    """Return the documents of each subtopic.
 
     Parameters
     ----------
     y : sequence of n collections of hashables, or array or sparse array of shape (n, S)
-        The subtopics of each document; of a matrix those whose entries are not 0.
+        The subtopics of each document; in a matrix those with nonzero entries.
     name : str
-        What messages call it.
+        Parameter name for error messages.
     """
     if issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.dtype.kind in "biuf"):
         if issparse(y):
@@ -40,18 +39,14 @@ def subtopic_holders(y: Any, name: str) -> Holders:
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         if np.isnan(matrix.data).any():
-            raise InputError(
-                f"{name} has a value that is not a number; expected 0 where a subtopic is missing: fill it in"
-            )
+            raise InputError(name, Description("NaN"), "a matrix of numbers, 0 for absent subtopics")
         matrix = matrix.tocoo()
         held: Holders = {}
         for document, subtopic in sorted(zip(*(c.tolist() for c in matrix.coords), strict=True)):
             held.setdefault(subtopic, []).append(document)
         return held
     if isinstance(y, str | bytes | Mapping) or not (is_ordered(y) and hasattr(y, "__iter__")):
-        raise InputError(
-            f"{name} is {show(y)}; expected a list with a collection of subtopics for each document: wrap them"
-        )
+        raise InputError(name, y, "a list with a collection of subtopics per document")
     holders: Holders = {}
     for document, subtopics in enumerate(y):
         if (
@@ -59,18 +54,13 @@ def subtopic_holders(y: Any, name: str) -> Holders:
             or not hasattr(subtopics, "__iter__")
             or not getattr(subtopics, "ndim", 1)
         ):
-            raise InputError(
-                f"{name} has {show(subtopics)} for document {document}; expected a collection of subtopics such as "
-                "['space', 'medicine']: put even a single subtopic into a list"
-            )
+            raise InputError(f"{name}[{document}]", subtopics, "a list of subtopics such as ['space', 'medicine']")
         try:
             for subtopic in dict.fromkeys(subtopics):
                 holders.setdefault(subtopic, []).append(document)
         except TypeError as error:
-            raise InputError(
-                f"{name} has a subtopic of document {document} that cannot be compared ({error}): use numbers, strings "
-                "or tuples"
-            ) from error
+            got, expected = Description(str(error)), "hashable subtopics such as numbers or strings"
+            raise InputError(f"{name}[{document}]", got, expected) from error
     return holders
 
 
@@ -79,8 +69,8 @@ def count_documents(y: Any) -> int:
     return int(y.shape[0]) if hasattr(y, "shape") else len(y)
 
 
-def check_choice(chosen: Any, n_documents: int | None, name: str) -> Indices:
-    """Return chosen documents as an array of different numbers."""
+def check_chosen(chosen: Any, n_documents: int | None, name: str) -> Indices:
+    """Return chosen documents as an array of distinct indices."""
     check_unmasked(chosen, name)
     try:
         documents: NDArray = np.asarray(chosen)
@@ -90,26 +80,21 @@ def check_choice(chosen: Any, n_documents: int | None, name: str) -> Indices:
     if documents.size == 0:
         return np.zeros(0, dtype=np.int64)
     if documents.ndim != 1 or documents.dtype.kind not in "iu":
-        raise InputError(
-            f"{name} is {show(chosen)}; expected the numbers of the chosen documents, counted from 0: give them as a "
-            "list"
-        )
+        raise InputError(name, chosen, "the indices of the chosen documents")
     documents = documents.astype(np.int64)
     if documents.min() < 0 or (n_documents is not None and documents.max() >= n_documents):
         wrong = documents[(documents < 0) | (documents >= (np.inf if n_documents is None else n_documents))][0]
-        raise InputError(
-            f"{name} holds {wrong}; expected documents from 0 to {'…' if n_documents is None else n_documents} (the "
-            "last excluded): count the documents from 0"
-        )
+        expected = "of at least 0" if n_documents is None else f"from 0 to {n_documents - 1}"
+        raise InputError(name, wrong, f"indices of documents {expected}")
     if len(np.unique(documents)) != len(documents):
-        raise InputError(f"{name} is {documents.tolist()}; expected different documents: name each of them once")
+        raise InputError(name, documents.tolist(), "indices of different documents")
     return documents
 
 
 def _shares_covered(y: Any, chosen: Any, weighted: bool) -> float:
-    """Return the covered share of the subtopics, 1 if there are none."""
-    holders = subtopic_holders(y, "the truth")
-    documents = set(check_choice(chosen, count_documents(y), "the choice").tolist())
+    """Return the covered fraction of the subtopics, 1 if there are none."""
+    holders = subtopic_holders(y, "y")
+    documents = set(check_chosen(chosen, count_documents(y), "chosen").tolist())
     total = covered = 0
     for held in holders.values():
         weight = len(held) if weighted else 1
@@ -119,25 +104,25 @@ def _shares_covered(y: Any, chosen: Any, weighted: bool) -> float:
 
 
 def subtopic_loss(y: Any, chosen: Any) -> float:
-    """Return the weighted share of subtopics that no chosen document holds.
+    """Return the weighted fraction of subtopics that no chosen document contains.
 
     Parameters
     ----------
     y : sequence of n collections of hashables, or array of shape (n, S)
         The subtopics of each candidate document.
     chosen : array of shape (k,)
-        Different documents, counted from 0.
+        Distinct documents, counted from 0.
 
     Returns
     -------
     float
-        In [0, 1]; a subtopic weighs as many as the candidates that hold it. 0 if there are no subtopics.
+        In [0, 1]; the weight of a subtopic is the number of candidates that contain it. 0 if there are no subtopics.
     """
     return 1.0 - _shares_covered(y, chosen, weighted=True)
 
 
 def subtopic_recall(y: Any, chosen: Any) -> float:
-    """Return the share of subtopics that a chosen document holds, each counted once; 1 if there are none.
+    """Return the fraction of subtopics that a chosen document contains, each counted once; 1 if there are none.
 
     This is the subtopic recall of Zhai, Cohen and Lafferty (2003); `y` and `chosen` as in `subtopic_loss`.
     """
@@ -154,13 +139,12 @@ def expected_random_loss(y: Any, k: int) -> float:
     y : sequence of n collections of hashables, or array of shape (n, S)
         The subtopics of each candidate document.
     k : int
-        How many documents are chosen; all of them if there are fewer.
+        Number of chosen documents; all of them if there are fewer.
     """
-    sizes = np.array([len(held) for held in subtopic_holders(y, "the truth").values()], dtype=np.float64)
+    sizes = np.array([len(held) for held in subtopic_holders(y, "y").values()], dtype=np.float64)
     if not len(sizes):
         return 0.0
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InputError(f"k is {show(k)}; expected a whole number of at least 1: choose how many documents to take")
+    integer(1).check(k, "k")
     n = count_documents(y)
     steps = np.arange(min(k, n))[:, None]
     missed = np.prod(np.maximum(n - sizes - steps, 0.0) / (n - steps), axis=0)
@@ -174,11 +158,11 @@ class DiversityScores:
     Attributes
     ----------
     n_queries, n_without_subtopics : int
-        How many queries there are, and how many of them have nothing to cover; these count 0 (loss) and 1 (recall).
+        Numbers of queries, and of queries without subtopics, whose loss is 0 and recall 1.
     loss, recall : float
         Of the choices; see `subtopic_loss` and `subtopic_recall`.
     random_loss : float
-        The expected loss of as many documents chosen at random.
+        The expected loss of the same number of documents chosen at random.
     """
 
     n_queries: int
@@ -199,15 +183,13 @@ def diversity_scores(Y: Sequence[Any], choices: Sequence[Any]) -> DiversityScore
         The chosen documents of each query.
     """
     check_lists(Y=Y, choices=choices)
-    if len(Y) != len(choices) or not len(Y):
-        raise InputError(
-            f"{len(choices)} choices are given for {len(Y)} queries; expected one for each, and at least one query: "
-            "give as many"
-        )
+    if not len(Y):
+        raise InputError("Y", Y, "at least one query")
+    check_length(choices, len(Y), "choices", "choices")
     pairs = list(zip(Y, choices, strict=True))
     return DiversityScores(
         len(Y),
-        sum(not subtopic_holders(y, "the truth") for y in Y),
+        sum(not subtopic_holders(y, "Y") for y in Y),
         float(np.mean([subtopic_loss(y, chosen) for y, chosen in pairs])),
         float(np.mean([subtopic_recall(y, chosen) for y, chosen in pairs])),
         float(np.mean([expected_random_loss(y, len(chosen)) for y, chosen in pairs])),

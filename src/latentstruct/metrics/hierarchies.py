@@ -1,4 +1,4 @@
-"""Hierarchical classification: what it costs to mistake one class of a tree for another."""
+"""Hierarchical classification: costs of confusing classes of a tree."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
-from latentstruct.core.validation import check_flag
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import boolean, options
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["tree_costs"]
 
@@ -26,14 +26,14 @@ def tree_costs(
     Parameters
     ----------
     tree : mapping from child to parent, or collection of paths
-        The tree. A mapping names the parent of every node but the root, which may be left out or have the parent None.
+        The tree. A mapping names the parent of every node but the root, which may be omitted or have the parent None.
         A path leads from the top to a class: a text such as "sport/football", or a tuple of nodes; the whole path is
-        the class, so that two classes may end alike. A root above all paths is added.
+        the class, so that two classes may end with the same node. A root above all paths is added.
     labels : sequence of S hashables
         The classes in the order of the matrix; inner nodes may be among them.
     cost : {"path", "height"}, default="path"
-        "path": the edges on the way from y to ŷ. "height": the most edges from their lowest common ancestor down to a
-        label, so that classes of one family cost the same however deep they lie.
+        "path": the number of edges from y to ŷ. "height": the most edges from their lowest common ancestor down to a
+        label, so that classes of one family cost the same at any depth.
     separator : str, default="/"
         What stands between the nodes of a path that is a text.
     normalize : bool, default=True
@@ -66,17 +66,14 @@ def tree_costs(
            [1. , 1. , 0. ]])
     >>> task = Multiclass(labels, costs=tree_costs(parents, labels))
     """
-    if not (isinstance(cost, str) and cost in ("path", "height")):
-        raise InputError(f"cost is {show(cost)}; expected 'path' or 'height': choose one of them")
-    check_flag(normalize, "normalize")
+    options("path", "height").check(cost, "cost")
+    boolean.check(normalize, "normalize")
     wanted = _checked_labels(labels)
     try:
         numbers = _below_parents(tree, wanted) if isinstance(tree, Mapping) else _below_paths(tree, wanted, separator)
     except TypeError as error:
-        raise InputError(
-            f"the tree cannot be read ({error}); expected a mapping from child to parent or a list of paths, with "
-            "nodes that are numbers, strings or tuples: correct it"
-        ) from error
+        expected = "a mapping from child to parent or a list of paths, with nodes that are numbers, strings or tuples"
+        raise InputError("tree", Description(str(error)), expected) from error
     costs = _costs(numbers, cost)
     most = costs.max(initial=0.0)
     return costs / most if normalize and most > 0 else costs
@@ -84,17 +81,15 @@ def tree_costs(
 
 def _checked_labels(labels: Sequence[Hashable]) -> list[Hashable]:
     if isinstance(labels, str) or not hasattr(labels, "__len__"):
-        raise InputError(f"labels is {show(labels)}; expected a sequence of classes: put them into a list")
+        raise InputError("labels", labels, "a sequence of classes")
     wanted = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     try:
         distinct = len(set(wanted))
     except TypeError as error:
-        raise InputError(f"labels must be hashable ({error}): use numbers, strings or tuples") from error
+        raise InputError("labels", Description(str(error)), "hashable, such as numbers or strings") from error
     if not wanted or distinct != len(wanted):
-        raise InputError(
-            f"found {len(wanted)} labels, {distinct} of them different; expected at least one, each of them once: "
-            "remove the repeated ones"
-        )
+        got = Description(f"{len(wanted)} labels, {distinct} of them different")
+        raise InputError("labels", got, "at least one label, without repetitions")
     return wanted
 
 
@@ -106,12 +101,12 @@ def _below_parents(parents: Mapping[Hashable, Hashable], labels: list[Hashable])
     ends = dict.fromkeys(roots.values())
     if len(ends) > 1:
         shown = ", ".join(repr(root) for root in list(ends)[:5])
-        raise InputError(f"the tree has {len(ends)} roots ({shown}); expected one: give all but one of them a parent")
+        raise InputError("tree", Description(f"{len(ends)} roots ({shown})"), "a tree with one root")
     numbers = {node: number for number, node in enumerate(roots)}
     found = []
     for label in labels:
         if label not in numbers:
-            raise InputError(f"the label {show(label)} is not in the tree: name its parent, or leave it out of labels")
+            raise InputError("labels", label, "nodes of `tree`")
         way, node = [], label
         while node is not None:
             way.append(numbers[node])
@@ -121,14 +116,12 @@ def _below_parents(parents: Mapping[Hashable, Hashable], labels: list[Hashable])
 
 
 def _find_root(node: Hashable, parents: Mapping[Hashable, Hashable], roots: dict[Hashable, Hashable]) -> None:
-    """Find the root of a node and of all above it, without recursion: a tree from a file may be deep."""
+    """Find the root of a node and of all its ancestors, without recursion: a tree from a file may be deep."""
     way: dict[Hashable, None] = {}
     current, last = node, node
     while current is not None and current not in roots:
         if current in way:
-            raise InputError(
-                f"the tree has a cycle through {show(current)}; expected parents that lead to a root: break it"
-            )
+            raise InputError("tree", Description(f"a cycle through {show(current)}"), "a tree, without cycles")
         way[current] = None
         current, last = parents.get(current), current
     root = last if current is None else roots[current]
@@ -138,8 +131,8 @@ def _find_root(node: Hashable, parents: Mapping[Hashable, Hashable], roots: dict
 def _below_paths(paths: Iterable[Any], labels: list[Hashable], separator: str) -> list[list[int]]:
     """Return the numbers of the nodes from the added root, which is 0, down to each label."""
     if isinstance(paths, str):
-        raise InputError(f"the tree is {show(paths)}; expected a collection of paths: put them into a list")
-    # A node is known by the one above it: nodes of the same name below different ones are different.
+        raise InputError("tree", paths, "a list of paths")
+    # A node is identified by its ancestors: nodes of the same name below different ones are different.
     children: dict[tuple[int, Hashable], int] = {}
     for path in paths:
         node = 0
@@ -150,7 +143,7 @@ def _below_paths(paths: Iterable[Any], labels: list[Hashable], separator: str) -
         way = [0]
         for part in _parts(label, separator):
             if (way[-1], part) not in children:
-                raise InputError(f"the label {show(label)} is no path of the tree: add it, or leave it out of labels")
+                raise InputError("labels", label, "paths of `tree`")
             way.append(children[way[-1], part])
         found.append(way)
     return found
@@ -163,10 +156,8 @@ def _parts(path: Any, separator: str) -> tuple[Hashable, ...]:
         or not parts
         or any(part is None or (isinstance(part, str) and not part) for part in parts)
     ):
-        raise InputError(
-            f"found the path {show(path)}; expected a text such as 'sport{separator}football' or a tuple of nodes, "
-            "none of them empty: correct it"
-        )
+        expected = f"paths such as 'sport{separator}football' or tuples of nodes, none of them empty"
+        raise InputError("tree", path, expected)
     return parts
 
 
@@ -178,7 +169,7 @@ def _costs(ways: list[list[int]], cost: str) -> NDArray[np.float64]:
         nodes[number, : len(way)] = way
     shared = np.zeros((len(ways), len(ways)), dtype=np.int64)
     for column in nodes.T:
-        # Nodes of a tree are met on one way only, so that a shared node has all above it in common.
+        # Each node of a tree has one path from the root, so that a shared node has all its ancestors in common.
         shared += (column[:, None] == column[None, :]) & (column[:, None] >= 0)
     if cost == "path":
         return (depths[:, None] + depths[None, :] - 2 * shared).astype(np.float64)

@@ -1,7 +1,7 @@
 """Quality of a two-class classifier as a whole: by its contingency table, or by the order of its scores.
 
-Examples with equal scores have no order of their own. Every measure of scores is its exact mean over all orders of
-tied examples, so that the order of a file never counts; at the threshold itself an example counts as negative.
+Examples with equal scores have no order. Every measure of scores is its exact mean over all orders of
+tied examples, so that the order of a file has no effect. An example at the threshold is negative.
 """
 
 from typing import Any, NamedTuple
@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import array_of, as_reals, is_real
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import Constraint, array_of, check_length, check_shape, numbers_of, real
+from latentstruct.exceptions import Description, InputError
 from latentstruct.metrics.ranking import average_precision, precision_at_k
 
 __all__ = [
@@ -28,7 +27,7 @@ __all__ = [
 
 
 class Contingency(NamedTuple):
-    """How often each true class met each predicted class.
+    """Counts of each true class with each predicted class.
 
     Parameters
     ----------
@@ -43,86 +42,69 @@ class Contingency(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """The share a / (a + b) of the predicted positives that are positive; 0 if there are none."""
+        """The fraction a / (a + b) of the predicted positives that are positive; 0 if there are none."""
         return self.a / (self.a + self.b) if self.a + self.b else 0.0
 
     @property
     def recall(self) -> float:
-        """The share a / (a + c) of the positives that are found; 0 if there are none."""
+        """The fraction a / (a + c) of the positives that are found; 0 if there are none."""
         return self.a / (self.a + self.c) if self.a + self.c else 0.0
 
     @property
     def error_rate(self) -> float:
-        """The share (b + c) / n of wrong predictions; 0 of none."""
+        """The fraction (b + c) / n of wrong predictions; 0 of none."""
         return (self.b + self.c) / sum(self) if sum(self) else 0.0
 
     def f_beta(self, beta: float = 1.0) -> float:
-        """Return (1 + β²) a / ((1 + β²) a + b + β² c), 0 if nothing is or is predicted positive."""
+        """Return (1 + β²) a / ((1 + β²) a + b + β² c), 0 if there are no true or predicted positives."""
         square = check_beta(beta) ** 2
         total = (1.0 + square) * self.a + self.b + square * self.c
         return (1.0 + square) * self.a / total if total else 0.0
 
 
 def check_beta(beta: Any) -> float:
-    """Return β as a number, refusing what is not positive and finite."""
-    numeric = isinstance(beta, int | float | np.integer | np.floating) and not isinstance(beta, bool)
-    # Whose square is a positive finite number too.
-    if not numeric or not 1e-150 < beta < 1e150:
-        raise InputError(
-            f"beta is {show(beta)}; expected a positive finite number: take 1 for F1, more to weigh recall, less to "
-            "weigh precision"
-        )
+    """Return β; raise unless it is positive and finite."""
+    # The square must be positive and finite as well.
+    Constraint(real(1e-150, 1e150).accepts, "a finite number above 0").check(beta, "beta")
     return float(beta)
 
 
-def _positives(y: Any, what: str) -> NDArray[np.bool_]:
+def _positives(y: Any, name: str) -> NDArray[np.bool_]:
     """Return truth or prediction as booleans."""
-    found = array_of(y, what)
+    found = array_of(y, name)
     if found.ndim != 1 or (found.dtype.kind != "b" and not np.isin(found, (0, 1)).all()):
-        raise InputError(
-            f"found {what} of shape {found.shape} and type {found.dtype}; expected one True (positive) or False for "
-            "each example: compare the labels with the positive one, such as y == 'spam'"
+        got, expected = (
+            Description(f"{found.dtype} of shape {found.shape}"),
+            "one boolean per example, True if positive",
         )
+        raise InputError(name, got, expected, "Compare labels with the positive one, such as y == 'spam'.")
     return found.astype(bool)
 
 
 def _truth_and_scores(y: Any, scores: Any) -> tuple[NDArray[np.bool_], Vector]:
     """Return truth and scores of the same length."""
-    truth = _positives(y, "truth")
-    try:
-        values = as_reals(scores)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"scores must be numbers, one for each example ({error}): give an array of them") from error
-    if truth.shape != values.shape:
-        raise InputError(
-            f"found truth of shape {truth.shape} and scores of shape {values.shape}; expected one score for each "
-            "example: give both for the same examples"
-        )
-    if not np.isfinite(values).all():
-        wrong = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise InputError(f"score {wrong} is {values[wrong]}; expected finite numbers: replace or remove it")
+    truth, values = _positives(y, "y"), numbers_of(scores, "scores")
+    check_shape(values, truth.shape, "scores", "one score per example")
+    for wrong in np.flatnonzero(~np.isfinite(values))[:1]:
+        raise InputError(f"scores[{wrong}]", values[wrong], "finite")
     return truth, values
 
 
 def contingency(y_true: Any, y_pred: Any) -> Contingency:
-    """Count how often each true class meets each predicted class.
+    """Count the examples of each true class with each predicted class.
 
     Parameters
     ----------
     y_true, y_pred : bool array of shape (n,)
-        Whether an example is positive, and whether it is predicted to be; 0 and 1 serve too.
+        Whether an example is positive, and whether it is predicted to be; 0 and 1 are accepted.
 
     Returns
     -------
     Contingency
         (a, b, c, d): true positives, false positives, false negatives, true negatives.
     """
-    truth, predicted = _positives(y_true, "truth"), _positives(y_pred, "predictions")
-    if truth.shape != predicted.shape:
-        raise InputError(
-            f"found {len(truth)} true and {len(predicted)} predicted labels; expected as many of both: give both for "
-            "the same examples"
-        )
+    truth, predicted = _positives(y_true, "y_true"), _positives(y_pred, "y_pred")
+    check_length(predicted, len(truth), "y_pred", "labels")
     a, n_positive, n_predicted = int((truth & predicted).sum()), int(truth.sum()), int(predicted.sum())
     return Contingency(a, n_predicted - a, n_positive - a, len(truth) - n_positive - n_predicted + a)
 
@@ -135,18 +117,18 @@ def f_beta(y_true: Any, y_pred: Any, beta: float = 1.0) -> float:
     y_true, y_pred : bool array of shape (n,)
         Whether an example is positive, and whether it is predicted to be.
     beta : float, default=1.0
-        How much more recall counts than precision.
+        Weight of recall relative to precision.
 
     Returns
     -------
     float
-        In [0, 1]; 0 if nothing is and nothing is predicted positive.
+        In [0, 1]; 0 if there are no true and no predicted positives.
     """
     return contingency(y_true, y_pred).f_beta(beta)
 
 
 def error_rate(y_true: Any, y_pred: Any) -> float:
-    """Return the share (b + c) / n of wrong predictions.
+    """Return the fraction (b + c) / n of wrong predictions.
 
     Parameters
     ----------
@@ -162,16 +144,16 @@ def error_rate(y_true: Any, y_pred: Any) -> float:
 
 
 def recall_at_k(y: Any, scores: Any, k: int) -> float:
-    """Return the share of all positives that is among the k examples of the highest scores.
+    """Return the fraction of all positives that is among the k examples of the highest scores.
 
     Parameters
     ----------
     y : bool array of shape (n,)
         Whether an example is positive.
     scores : array of shape (n,)
-        Higher is more likely positive; tied examples count by their mean over all orders.
+        Higher is more likely positive; ties are averaged over all orders.
     k : int
-        How many examples are looked at; all of them if there are fewer.
+        Number of highest-scored examples; all of them if there are fewer.
 
     Returns
     -------
@@ -186,14 +168,14 @@ def recall_at_k(y: Any, scores: Any, k: int) -> float:
 def prbep(y: Any, scores: Any) -> float:
     """Return the break-even point of precision and recall: the precision of the n₊ examples of the highest scores.
 
-    As many examples are predicted positive as are positive, so that precision and recall are the same.
+    The numbers of predicted and true positives are equal, so that precision and recall are the same.
 
     Parameters
     ----------
     y : bool array of shape (n,)
         Whether an example is positive; n₊ are.
     scores : array of shape (n,)
-        Higher is more likely positive; tied examples count by their mean over all orders.
+        Higher is more likely positive; ties are averaged over all orders.
 
     Returns
     -------
@@ -205,7 +187,7 @@ def prbep(y: Any, scores: Any) -> float:
 
 
 def roc_area(y: Any, scores: Any) -> float:
-    """Return the area under the ROC curve: the share of (positive, negative) pairs in the right order, ties as half.
+    """Return the area under the ROC curve: the fraction of (positive, negative) pairs in the right order, ties as half.
 
     With the mean ranks r of tied scores it is (Σ_{i positive} r_i − n₊(n₊ + 1)/2) / (n₊ n₋).
 
@@ -227,13 +209,16 @@ def roc_area(y: Any, scores: Any) -> float:
         If there are no positives or no negatives, so that there is no pair.
     """
     truth, values = _truth_and_scores(y, scores)
+    if truth.all() or not truth.any():
+        got = Description(f"{truth.sum()} positive examples of {len(truth)}")
+        raise InputError("y", got, "examples of both classes for the ROC area")
+    return ordered_share(truth, values)
+
+
+def ordered_share(truth: NDArray[np.bool_], values: Vector) -> float:
+    """Return `roc_area` of examples of both classes, without validation."""
     n_positive = int(truth.sum())
     n_pairs = n_positive * (len(truth) - n_positive)
-    if not n_pairs:
-        raise InputError(
-            f"found {n_positive} positive examples of {len(truth)}; expected some of both classes, for the ROC area "
-            "counts pairs of them: add examples of the missing class"
-        )
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = np.cumsum(counts) - 0.5 * (counts - 1)
     return float(ranks[place[truth]].sum() - n_positive * (n_positive + 1) / 2) / n_pairs
@@ -242,7 +227,7 @@ def roc_area(y: Any, scores: Any) -> float:
 def measure_scores(
     y_true: Any, scores: Any, threshold: float = 0.0, beta: float = 1.0, k: int | None = None
 ) -> dict[str, Any]:
-    """Return all measures of a classifier by the scores it gave.
+    """Return all measures of a classifier by its scores.
 
     Parameters
     ----------
@@ -255,7 +240,7 @@ def measure_scores(
     beta : float, default=1.0
         A further F_β is given as ``fbeta`` if this is not 1.
     k : int, optional
-        ``precision@k`` and ``recall@k`` are given if it is.
+        ``precision@k`` and ``recall@k`` are given if it is set.
 
     Returns
     -------
@@ -265,8 +250,7 @@ def measure_scores(
         What is not defined without positives, or without negatives, is None.
     """
     truth, values = _truth_and_scores(y_true, scores)
-    if not is_real(threshold):
-        raise InputError(f"threshold must be a number, found {show(threshold)}: choose one such as 0")
+    real(closed="both").check(threshold, "threshold")
     table = contingency(truth, values > threshold)
     some = bool(truth.any())
     found: dict[str, Any] = {

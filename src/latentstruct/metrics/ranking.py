@@ -1,7 +1,7 @@
 """Quality of rankings: precision and NDCG of the first k documents, average precision.
 
-Documents with equal scores have no order of their own. Every measure here is its exact mean over all orders of tied
-documents, so that the order of a file never counts.
+Documents with equal scores have no order. Every measure here is its exact mean over all orders of tied
+documents, so that the order of a file has no effect.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import as_reals, check_lists
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, check_lists, check_shape, integer, numbers_of
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["RankingScores", "average_precision", "ndcg_at_k", "precision_at_k", "ranking_scores"]
 
@@ -23,23 +22,18 @@ HIGHEST_GRADE = 100
 
 def _checked(y: Any, scores: Any) -> tuple[Vector, Vector]:
     """Return grades and scores of one query as arrays of the same length."""
-    try:
-        grades, values = as_reals(y), as_reals(scores)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"grades and scores must be numbers ({error}): give an array of each") from error
-    if grades.ndim != 1 or grades.shape != values.shape:
-        raise InputError(
-            f"found grades of shape {grades.shape} and scores of shape {values.shape}; expected one grade and one "
-            "score for each document of a query: give both for the same documents"
-        )
-    if not np.isfinite(grades).all() or not np.isfinite(values).all():
-        raise InputError("grades or scores contain NaN or infinity; expected finite numbers: replace or remove them")
+    grades, values = numbers_of(y, "y"), numbers_of(scores, "scores")
+    if grades.ndim != 1:
+        raise InputError("y", Description(f"shape {grades.shape}"), "one-dimensional")
+    check_shape(values, grades.shape, "scores", "one score per document")
+    for name, numbers in (("y", grades), ("scores", values)):
+        if not np.isfinite(numbers).all():
+            raise InputError(name, Description("NaN or infinity"), "finite")
     return grades, values
 
 
 def _check_k(k: Any) -> int:
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InputError(f"k is {show(k)}; expected a whole number of at least 1: choose how many documents count")
+    integer(1).check(k, "k")
     return int(k)
 
 
@@ -51,16 +45,16 @@ def _expected_at_ranks(values: Vector, scores: Vector) -> Vector:
 
 
 def precision_at_k(y: Any, scores: Any, k: int) -> float:
-    """Return the share of relevant documents among the first k.
+    """Return the fraction of relevant documents among the first k.
 
     Parameters
     ----------
     y : array of shape (n,)
         Grades; a document is relevant if its grade is above 0.
     scores : array of shape (n,)
-        Higher is better; tied documents count by their mean over all orders.
+        Higher is better; ties are averaged over all orders.
     k : int
-        How many documents count. A shorter list is filled up with irrelevant ones: the sum is always divided by k.
+        Number of documents. A shorter list is padded with irrelevant ones: the sum is always divided by k.
 
     Returns
     -------
@@ -72,7 +66,7 @@ def precision_at_k(y: Any, scores: Any, k: int) -> float:
 
 
 def ndcg_at_k(y: Any, scores: Any, k: int) -> float:
-    """Return the normalised discounted cumulative gain of the first k: DCG / the best possible DCG.
+    """Return the normalized discounted cumulative gain of the first k: DCG / the best possible DCG.
 
     DCG = Σ_{r ≤ k} (2^{grade of the r-th} − 1) / log₂(1 + r).
 
@@ -81,9 +75,9 @@ def ndcg_at_k(y: Any, scores: Any, k: int) -> float:
     y : array of shape (n,)
         Grades from 0 to 100.
     scores : array of shape (n,)
-        Higher is better; tied documents count by their mean over all orders.
+        Higher is better; ties are averaged over all orders.
     k : int
-        How many documents count.
+        Number of documents.
 
     Returns
     -------
@@ -93,15 +87,12 @@ def ndcg_at_k(y: Any, scores: Any, k: int) -> float:
     Notes
     -----
     The evaluation script of LETOR 3.0 and 4.0 does not discount the second document and divides the r-th by log₂ r;
-    its figures are therefore not comparable with these. It also counts 0 for a query without relevant documents.
+    its figures are therefore not comparable with these. It also gives 0 for a query without relevant documents.
     """
     grades, values = _checked(y, scores)
     beyond = grades[(grades < 0) | (grades > HIGHEST_GRADE)]
     if len(beyond):
-        raise InputError(
-            f"found the grade {beyond[0]:g}; expected grades from 0 to {HIGHEST_GRADE}, whose gains 2^grade − 1 are "
-            "numbers: map the grades to small ones"
-        )
+        raise InputError("y", beyond[0], f"grades from 0 to {HIGHEST_GRADE}, whose gains are 2^grade − 1")
     gains = np.exp2(grades) - 1.0
     discounts = 1.0 / np.log2(2.0 + np.arange(min(_check_k(k), len(gains))))
     best = float(discounts @ np.sort(gains)[::-1][: len(discounts)])
@@ -116,7 +107,7 @@ def average_precision(y: Any, scores: Any) -> float:
     y : array of shape (n,)
         Grades; a document is relevant if its grade is above 0.
     scores : array of shape (n,)
-        Higher is better; tied documents count by their mean over all orders.
+        Higher is better; ties are averaged over all orders.
 
     Returns
     -------
@@ -143,7 +134,7 @@ def average_precision(y: Any, scores: Any) -> float:
 
 @dataclass(frozen=True)
 class RankingScores:
-    """Means over all queries, those without relevant documents included.
+    """Means over all queries, including those without relevant documents.
 
     Attributes
     ----------
@@ -152,7 +143,7 @@ class RankingScores:
     average_precision : float
         MAP.
     n_queries, n_without_relevant : int
-        Queries in all, and those without a relevant document, which count 0 in every mean (as in LETOR).
+        Numbers of all queries and of those without a relevant document, which count 0 in every mean (as in LETOR).
     """
 
     precision: dict[int, float]
@@ -185,19 +176,17 @@ def ranking_scores(
     scores : sequence of n arrays
         Their scores.
     ks : sequence of int, default=(1, 3, 5, 10)
-        How many documents count.
+        Numbers of documents.
 
     Returns
     -------
     RankingScores
-        The means and the number of queries behind them.
+        The means and the numbers of queries.
     """
     check_lists(Y=Y, scores=scores, ks=ks)
-    if len(Y) == 0 or len(Y) != len(scores):
-        raise InputError(
-            f"found grades of {len(Y)} queries and scores of {len(scores)}; expected as many of both, at least one: "
-            "give both for the same queries"
-        )
+    if len(Y) == 0:
+        raise InputError("Y", Y, "the grades of at least one query")
+    check_length(scores, len(Y), "scores", "queries")
     pairs = list(zip(Y, scores, strict=True))
     return RankingScores(
         {k: float(np.mean([precision_at_k(y, s, k) for y, s in pairs])) for k in ks},

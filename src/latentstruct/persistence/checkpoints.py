@@ -1,7 +1,7 @@
-"""Checkpoints: a training that was ended from outside goes on from a file, to the same weights bit for bit.
+"""Checkpoints: an interrupted training resumes from a file and reaches the same weights bit for bit.
 
-The file is a safetensors file: arrays by their place in a state tree, all else as text in its header, with a checksum
-over both. It appears whole or not at all, and nothing in it is ever run.
+The file is a safetensors file: arrays by their path in a state tree, all else as text in its header, with a checksum
+over both. It appears complete or not at all, and nothing in it is executed.
 """
 
 import errno
@@ -24,13 +24,13 @@ from safetensors import SafetensorError, safe_open
 from latentstruct.core.callers import user_stacklevel
 from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Checkpointer
-from latentstruct.core.validation import is_real
-from latentstruct.exceptions import CheckpointError, FormatError, InputError
+from latentstruct.core.validation import real
+from latentstruct.exceptions import CheckpointError, Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import probe_folder, replace_files
 from latentstruct.persistence.state_trees import Tree, checked_dict, join_tree, split_tree
 
 FORMAT, VERSION = "latentstruct-checkpoint", 1
-# Of the shortest checksum.
+# Hexadecimal digits of the shortest checksum.
 CHECKSUM_LETTERS = 32
 NAMES = {
     "bool": "BOOL",
@@ -47,12 +47,12 @@ NAMES = {
 }
 """Types of arrays in safetensors files."""
 LOST = (
-    "the last good one is intact, but the rounds since it was written are lost",
-    "there is no earlier one, so that the rounds so far are lost",
+    "the last good one is intact, but the iterations since it was written are lost",
+    "there is no earlier one, so that the iterations so far are lost",
 )
-"""What a failure to write costs a training that has not ended, with an earlier checkpoint and without."""
+"""What is lost if a checkpoint of a running training cannot be written, with an earlier checkpoint and without."""
 DAMAGES = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-"""Errors that reading a tree may raise which is not what it should be."""
+"""Errors of reading an invalid tree."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class NestedCheckpointer:
     saved : tree
         State of the inner solver.
     lasting : bool
-        Whether the outer solver ends when the inner one does. If not, only reasons that end both count.
+        Whether the outer solver ends when the inner one does. Otherwise only reasons that end both are passed on.
     """
 
     outer: Checkpointer
@@ -82,11 +82,12 @@ class NestedCheckpointer:
         return self.outer.name
 
     def save(self, make_tree: Callable[[], Tree], ended: str = "") -> None:
-        """Pass the state on."""
+        """Pass the state to the outer checkpointer."""
         self.outer.save(lambda: self.wrap(make_tree()), ended if self.lasting or ended in ENDING_BOTH else "")
 
 
 ENDING_BOTH = ("callback", "max_seconds")
+REMOVE_FILE = "Remove the file to start again."
 
 
 class TaskError(Exception):
@@ -104,46 +105,43 @@ def task_errors() -> Iterator[None]:
 
 @contextmanager
 def restoring(checkpointer: Checkpointer) -> Iterator[None]:
-    """Turn errors of a state that is not what it should be into one that names the file."""
+    """Convert errors of an invalid state to one that names the file."""
     try:
         yield
     except TaskError as carrier:
         error = carrier.args[0]
         raise error from error.__cause__
     except DAMAGES as error:
-        raise FormatError(
-            f"{checkpointer.name} does not hold what this solver had to keep ({show(error, 160)}): remove the file to "
-            "begin training anew"
-        ) from error
+        got = Description(show(error, 160))
+        raise FormatError(checkpointer.name, got, "a state of this solver", REMOVE_FILE) from error
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where the state of a training is kept, and how often.
+    """File and interval for storing the state of a training.
 
-    ``fit(X, Y, checkpoint=path)`` is short for ``fit(X, Y, checkpoint=Checkpoint(path))``. If the file is there, the
-    training goes on from it, and ends with the same weights as one that was never stopped, bit for bit; if not, it
-    begins, and writes it. A file of other data or settings is refused; `max_rounds`, `max_seconds`, `n_jobs`,
-    `executor`, `verbose` and `warm_start` may differ, so that a training which reached a limit goes on with a larger
-    one (`max_rounds` of `SelfPaced` may not: its rounds come before the last one, on all examples). The file stays when
-    training has ended: the same fit then returns at once.
+    ``fit(X, Y, checkpoint=path)`` is short for ``fit(X, Y, checkpoint=Checkpoint(path))``. If the file exists, training
+    resumes from it and ends with the same weights as without the interruption, bit for bit; otherwise training starts
+    and writes it. A file of other data or parameters raises InputError. `max_rounds`, `max_seconds`, `n_jobs`,
+    `executor`, `verbose` and `warm_start` may differ, so that a training that reached a limit continues with a larger
+    one (`max_rounds` of `SelfPaced` may not: its iterations precede the last one, on all examples). The file stays when
+    training has ended: the same fit then returns immediately.
 
-    With several starts the file holds the one that is under way and what those before it have reached. A larger
-    `max_rounds` therefore lets the last start go on, while earlier ones stay as they are, even if they had come to the
-    old limit.
+    With several starts the file holds the current one and the results of those before it. A larger
+    `max_rounds` therefore continues the last start only, even if earlier ones reached the old limit.
 
     Parameters
     ----------
     path : path
         The file; its folder must exist.
     every : float, default=30.0
-        Seconds between two checkpoints at least. One is also written where training ends by itself. After Ctrl-C, which
-        may come in the middle of a round, the last one stays as it is.
+        Minimum seconds between two checkpoints. One is also written when training ends by itself. After Ctrl-C, which
+        may come in the middle of an iteration, the last one is kept.
 
     Notes
     -----
-    A checkpoint that cannot be written, on a full disk for instance, ends the training with `CheckpointError`, and the
-    last good one stays as it was; only where training was over anyway it is a warning, as the model is then ready.
+    A checkpoint that cannot be written, for instance on a full disk, ends the training with `CheckpointError`, and the
+    last good one is kept. If training has already ended, a warning is issued instead, because the model is complete.
     """
 
     path: str | PathLike[str]
@@ -151,11 +149,8 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | PathLike) or not str(self.path):
-            raise InputError(
-                f"checkpoint is {show(self.path)}; expected the name of a file: give one such as 'run.checkpoint'"
-            )
-        if not is_real(self.every) or self.every < 0:
-            raise InputError(f"every is {show(self.every)}; expected seconds, at least 0: choose a number such as 30")
+            raise InputError("checkpoint", self.path, "the path of a file")
+        real(0.0, closed="both").check(self.every, "every")
 
 
 @dataclass
@@ -165,9 +160,9 @@ class FileCheckpointer:
     Parameters
     ----------
     checkpoint : Checkpoint
-        The file, and how often.
+        File and interval.
     identity : dict of str to dict of str to str
-        What the training is of: see `read_checkpoint`.
+        Description of the training: see `read_checkpoint`.
     """
 
     checkpoint: Checkpoint
@@ -189,13 +184,13 @@ class FileCheckpointer:
         except CheckpointError as error:
             if not ended:
                 raise
-            told = f"training is over and the model is ready, but {error}"
-            warnings.warn(f"{told}. Save the model", UserWarning, stacklevel=user_stacklevel())
+            message = f"training has ended, but its last state was not written: {error} Save the model."
+            warnings.warn(message, UserWarning, stacklevel=user_stacklevel())
         self._written_at = time.monotonic()
 
 
 def open_checkpoint(checkpoint: Any, identity: Callable[[], dict[str, dict[str, str]]]) -> FileCheckpointer | None:
-    """Return the checkpointer for what `fit` was given, or None."""
+    """Return the checkpointer for the argument of `fit`, or None."""
     if checkpoint is None:
         return None
     found = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
@@ -203,12 +198,12 @@ def open_checkpoint(checkpoint: Any, identity: Callable[[], dict[str, dict[str, 
 
 
 def rounds_in(tree: Tree) -> int:
-    """Return how many rounds the training of a state has had."""
+    """Return the number of iterations of a state."""
     found = 0
     while isinstance(tree, dict):
         before, history = tree.get("rounds_before"), tree.get("history")
         if isinstance(before, int):
-            # Those of the solver inside come after them.
+            # Those of the inner solver come after them.
             found += before
         elif isinstance(history, dict):
             return found + np.size(history.get("round", ()))
@@ -217,34 +212,33 @@ def rounds_in(tree: Tree) -> int:
 
 
 def probe(path: Path) -> None:
-    """Raise unless a file can be written here."""
+    """Raise unless the file can be written."""
     if path.is_dir():
-        raise InputError(f"checkpoint is {path}, which is a folder; expected a file: give the name of one")
+        raise InputError("checkpoint", Description(f"{path}, which is a folder"), "the path of a file")
     if not path.parent.is_dir():
-        raise InputError(f"checkpoint is {path}, but there is no folder {path.parent}: make it, or give another name")
+        raise InputError("checkpoint", Description(str(path)), f"a file in an existing folder, unlike {path.parent}")
     with _writing(path, "the last good one is intact", "training has not begun"):
         probe_folder(path.parent)
 
 
 @contextmanager
 def _writing(path: Path, with_earlier: str, without: str) -> Iterator[None]:
-    """Turn errors of the disk into one that tells what is lost if there is an earlier checkpoint, or none."""
+    """Convert errors of the disk to one that states what is lost, with an earlier checkpoint or without."""
     try:
         yield
     except OSError as error:
         left = with_earlier if path.exists() else without
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            cure = "make room"
-        else:
-            cure = "make the folder writable"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise CheckpointError(
-            f"the checkpoint {path} cannot be written ({error.strerror or error}); {left}: {cure} and fit again, or "
-            "give another name"
+            "checkpoint",
+            Description(f"{path} ({error.strerror or error}); {left}"),
+            "a file that can be written",
+            f"{'Free disk space' if full else 'Make the folder writable'} and fit again.",
         ) from error
 
 
 def write_checkpoint(path: Path, tree: Tree, identity: dict[str, dict[str, str]], ended: bool = False) -> None:
-    """Write a state tree, the last one if training has ended; the file appears whole or not at all."""
+    """Write a state tree, the last one if training has ended; the file appears complete or not at all."""
     from latentstruct import __version__
 
     plain, found = split_tree(tree)
@@ -290,7 +284,7 @@ def read_checkpoint(path: Path, identity: dict[str, dict[str, str]]) -> Tree:
     path : Path
         The file.
     identity : dict of str to dict of str to str
-        By subject ("data", "task", …) what must be as it was, by name.
+        By subject ("data", "task", …) and name, what must be unchanged.
 
     Returns
     -------
@@ -305,32 +299,26 @@ def read_checkpoint(path: Path, identity: dict[str, dict[str, str]]) -> Tree:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
         claimed = facts.pop("sha256")
         if _checksum(facts, arrays) != claimed:
-            raise ValueError("its checksum is another one")
+            raise ValueError("the checksum differs")
         return join_tree(json.loads(facts["tree"]), arrays)
     except InputError:
         raise
     except (OSError, SafetensorError, MemoryError, *DAMAGES) as error:
-        raise FormatError(
-            f"{path} is damaged or no checkpoint ({show(error, 160)}): remove the file to begin training anew, or give "
-            "another name"
-        ) from error
+        raise FormatError(path, Description(show(error, 160)), "an undamaged checkpoint", REMOVE_FILE) from error
 
 
 def _check_version(path: Path, facts: dict[str, str]) -> None:
-    found = (facts.get("format"), facts.get("version"))
-    if found[0] != FORMAT:
+    if facts.get("format") != FORMAT:
+        raise FormatError(path, facts.get("format"), f"the format {FORMAT!r} of checkpoints", "Use another file.")
+    if facts.get("version") != str(VERSION):
+        written_by = f"It was written by latentstruct {facts.get('library')}."
         raise FormatError(
-            f"{path} has the format {show(found[0])}; expected {show(FORMAT)}: it is no checkpoint; give another name"
-        )
-    if found[1] != str(VERSION):
-        raise FormatError(
-            f"{path} has version {show(found[1])} of checkpoints, but this library reads version {VERSION}: remove the "
-            f"file to begin training anew, or use the version that wrote it ({show(facts.get('library'))})"
+            path, facts.get("version"), f"version {VERSION} of checkpoints", f"{written_by} {REMOVE_FILE}"
         )
 
 
 def _check_identity(path: Path, found: Any, wanted: dict[str, dict[str, str]]) -> None:
-    """Raise an error that names what is not as it was."""
+    """Raise an error that names what has changed."""
     if found == wanted:
         return
     differences = []
@@ -339,16 +327,18 @@ def _check_identity(path: Path, found: Any, wanted: dict[str, dict[str, str]]) -
         for name in sorted(before.keys() | present.keys()):
             old, new = before.get(name), present.get(name)
             if old != new:
-                differences.append(f"{name} of the {subject}{_told(old, new)}")
-    shown = "; ".join(differences[:6]) or "what it is of"
+                differences.append(f"{name} of the {subject}{_describe_change(old, new)}")
+    shown = "; ".join(differences[:6]) or "no details"
     raise InputError(
-        f"{path} is the checkpoint of another training, but must be of this one; different: {shown}: give what "
-        "it was begun with, remove the file to begin anew, or give another name"
+        "checkpoint",
+        Description(f"{path} of another training ({shown})"),
+        "a checkpoint of this training",
+        f"Use the data and parameters that it was started with. {REMOVE_FILE}",
     )
 
 
-def _told(old: Any, new: Any) -> str:
-    """Return what something was and is; checksums, which tell nobody anything, are left out."""
+def _describe_change(old: Any, new: Any) -> str:
+    """Return the old and new value as text; empty for checksums, which are not informative."""
     if any(value is not None and len(str(value)) >= CHECKSUM_LETTERS for value in (old, new)):
         return ""
     return f" (was {old or 'absent'}, is {new or 'absent'})"

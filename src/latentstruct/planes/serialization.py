@@ -1,7 +1,7 @@
-"""The contents of a plane store as plain arrays, and back with every index checked.
+"""The contents of a plane store as plain arrays, and their restoration with every index checked.
 
-The kernels check no index, so that arrays from a file must be known to be in range. Room to spare is left out: where
-tables lie changes no result.
+The kernels check no index, so indices from a file must be checked. Unused capacity is not stored: positions of tables
+change no result.
 """
 
 from typing import Any
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from latentstruct._native.planes import complete
 from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, offsets_from_lengths
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import integer
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.memory import FIRST_SLOTS, Slots, Tables
 from latentstruct.planes.plane import Atoms, Rows, atom_fault
 
 State = dict[str, Any]
-# Type, and what one entry stands for.
+# Type, and the unit of one entry.
 ARRAYS: dict[str, tuple[type, str]] = {
     "count": (np.int32, "example"),
     "table_lengths": (np.int64, "example"),
@@ -32,8 +33,9 @@ ARRAYS: dict[str, tuple[type, str]] = {
     "columns": (np.int32, "atom"),
     "values": (np.float64, "atom"),
 }
-# Masses are moved about many thousand times, each time with a rounding error.
+# Masses are updated thousands of times, each time with a rounding error.
 MASS_ERROR = 1e-6
+RESTART = "Start the training again."
 
 
 def pack_store(slots: Slots, tables: Tables) -> State:
@@ -59,7 +61,7 @@ def pack_store(slots: Slots, tables: Tables) -> State:
 
 
 def unpack_store(state: State, rows: Rows, n_features: int, n_examples: int, most: int) -> tuple[Slots, Tables]:
-    """Return the slots and tables of a packed store, or raise InputError if they would lead out of the arrays."""
+    """Return the slots and tables of a packed store, or raise InputError if indices are out of range."""
     _check_arrays(state, n_examples)
     _check_planes(state, most)
     check_atoms(state, rows, n_features)
@@ -96,13 +98,10 @@ def unpack_store(state: State, rows: Rows, n_features: int, n_examples: int, mos
 
 
 def check_whole_number(state: State, name: str, least: int) -> int:
-    """Return a number of the state, or raise unless it is a whole one of at least `least`."""
-    value = state.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**62:
-        raise InputError(
-            f"{name} of the kept planes is {show(value)}; expected a whole number ≥ {least}: begin training anew"
-        )
-    return value
+    """Return a number of the state, or raise unless it is an integer of at least `least`."""
+    value: Any = state.get(name)
+    integer(least, 2**62).check(value, f"state[{name!r}]", RESTART)
+    return int(value)
 
 
 def _runs(starts: NDArray[Any], lengths: NDArray[Any]) -> Indices:
@@ -126,25 +125,23 @@ def _spread(kept: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[Any]:
     return out
 
 
-def _refuse(found: str, expected: str) -> InputError:
-    return InputError(f"the kept planes have {found}; expected {expected}: begin training anew")
+def _error(name: str, got: str, expected: str) -> InputError:
+    return InputError(f"state[{name!r}]", Description(got), expected, RESTART)
 
 
 def _check_arrays(state: State, n_examples: int) -> None:
-    """Raise unless all arrays are there with their types and as many entries as the others call for."""
+    """Raise unless all arrays exist with their types and with consistent numbers of entries."""
     for name, (kind, _) in ARRAYS.items():
         array = state.get(name)
         if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
-            raise _refuse(f"{name} = {show(array)}", f"a flat array of {np.dtype(kind).name}")
+            raise _error(name, show(array), f"a flat array of {np.dtype(kind).name}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise _refuse(f"{name} with NaN or infinity", "finite numbers")
+            raise _error(name, "NaN or infinity", "finite")
     count, lengths, tables = (state[name].astype(np.int64) for name in ("count", "lengths", "table_lengths"))
     for name, sizes, least in (("count", count, 1), ("lengths", lengths, 0), ("table_lengths", tables, 0)):
-        if (sizes < least).any():
-            raise _refuse(f"{name} of {sizes.min()}", f"at least {least}")
         # Sums of sizes must not wrap around.
-        if sizes.max(initial=0) > 2**31:
-            raise _refuse(f"{name} of {sizes.max()}", f"at most {2**31}")
+        for size in sizes[(sizes < least) | (sizes > 2**31)][:1]:
+            raise _error(name, str(size), f"from {least} to {2**31}")
     n_planes = int(count.sum())
     wanted = {
         "example": n_examples,
@@ -155,29 +152,29 @@ def _check_arrays(state: State, n_examples: int) -> None:
     }
     for name, (_, unit) in ARRAYS.items():
         if len(state[name]) != wanted[unit]:
-            raise _refuse(f"{len(state[name])} entries in {name}", f"{wanted[unit]}, one for each {unit}")
+            raise _error(name, f"{len(state[name])} entries", f"an array of {wanted[unit]} entries (one per {unit})")
 
 
 def _check_planes(state: State, most: int) -> None:
     """Raise unless the planes' numbers point into their tables and their masses are a distribution."""
     count = state["count"].astype(np.int64)
     if count.max(initial=0) > most:
-        raise _refuse(f"{count.max()} planes of one example", f"at most {most}")
+        raise _error("count", str(count.max()), f"at most {most}")
     clock = check_whole_number(state, "clock", 0)
     if (state["used"] > clock).any() or (state["used"] < 0).any():
-        raise _refuse(f"planes used in round {state['used'].max()}", f"rounds from 0 to {clock}")
+        raise _error("used", f"iteration {state['used'].max()}", f"iterations from 0 to {clock}")
     example_of = np.repeat(np.arange(len(count)), count)
     limits = np.repeat(state["table_lengths"][example_of], state["lengths"])
     if (state["numbers"] >= limits).any():
-        raise _refuse(f"an atom numbered {state['numbers'].max()}", "numbers within the example's table")
+        raise _error("numbers", f"an atom numbered {state['numbers'].max()}", "numbers within the example's table")
     masses = state["masses"]
     sums = np.bincount(example_of, weights=masses, minlength=len(count))
     if (masses < 0).any() or (np.abs(sums - 1.0) > MASS_ERROR).any():
-        raise _refuse(f"masses from {masses.min()} and sums of them up to {sums.max()}", "masses ≥ 0 that sum to 1")
+        raise _error("masses", f"values from {masses.min()} with sums up to {sums.max()}", "values ≥ 0 that sum to 1")
 
 
 def check_atoms(state: State, rows: Rows, n_features: int) -> None:
-    """Raise unless the atoms point to rows that exist, and to weights that exist."""
+    """Raise unless the atoms point to existing rows and weights."""
     fault = atom_fault(Atoms(state["rows"], state["columns"], np.zeros(0)), rows, n_features)
     if fault:
-        raise _refuse(fault, "rows and weights that exist")
+        raise _error("rows", fault, "indices of existing rows and weights")

@@ -7,17 +7,17 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import optimize
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import Problem, Result, Round, Starts
 from latentstruct.core.types import Array, Vector, Weights
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import Constraint, instance, integer, options
 from latentstruct.persistence.checkpoints import task_errors
 from latentstruct.persistence.state_trees import CONTEXT, Numbers, Tree
 from latentstruct.planes.store import PlaneStore
-from latentstruct.solvers.base import LAST, BaseSolver
+from latentstruct.solvers.base import LAST, BaseSolver, solving
 from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
@@ -26,6 +26,14 @@ from latentstruct.solvers.outer_loop import OuterLoop
 from latentstruct.solvers.selection import choose_solver
 from latentstruct.solvers.self_paced import SelfPaced
 from latentstruct.solvers.starts import GivenPlanes, OneStart
+
+W_SOLVER = instance("a CCCP solver", CCCP) | instance("a SelfPaced solver", SelfPaced) | None
+CONVEX_SOLVER = (
+    Constraint(
+        lambda value: isinstance(value, BaseSolver) and "convex" in value.needs, "a convex solver such as Bundle()"
+    )
+    | None
+)
 
 
 @dataclass
@@ -75,7 +83,7 @@ class Alternation(BaseSolver):
     needs = frozenset({"difference"})
     has_restarts = True
     takes_latents = True
-    least: ClassVar = {"max_rounds": 1}
+    constraints: ClassVar = {"max_rounds": integer(1)}
     solver: Any
 
     def _begin(
@@ -105,11 +113,7 @@ class Alternation(BaseSolver):
     def check(self, objective: Problem) -> None:
         """Raise unless the parameters make sense."""
         self.check_needs(objective)
-        if self.solver is not None and not isinstance(self.solver, CCCP | SelfPaced):
-            raise InputError(
-                f"solver must be CCCP() or SelfPaced(), which find w, or None, found {show(self.solver)}: give one of "
-                "these"
-            )
+        W_SOLVER.check(self.solver, "solver")
 
     def minimize(
         self, objective: Problem, w0: Vector | None = None, *, state: Any = None, **given: Any
@@ -123,7 +127,8 @@ class Alternation(BaseSolver):
         theta, planes = (None, None) if state is None else state
         run = _Run(self, objective, planes, **given)
         run.theta = theta if run.theta is None else run.theta
-        found: Any = run.run(w0)
+        with solving():
+            found: Any = run.run(w0)
         return replace(found, state=Kept(found.theta, run.state))
 
 
@@ -256,7 +261,7 @@ class _Run(OuterLoop[DissimilarityObjective]):
 LATENT_PRECISION = 1e-2
 # Steps of L-BFGS in one block, and passes over the data of the stochastic subgradient.
 LATENT_STEPS, LATENT_PASSES = 100, 10
-# Multiples of w that θ may begin with: the distribution then favours the latents that w does.
+# Multiples of w that θ may begin with: the distribution then favors the latents that w does.
 FIRST_MULTIPLES = (1.0, 4.0, 16.0, 64.0)
 
 
@@ -355,7 +360,7 @@ class Dissimilarity(Alternation):
     prints for θ has another sign and no β at its last term.
     """
 
-    choices: ClassVar = {"latent_solver": ("lbfgs", "subgradient")}
+    constraints: ClassVar = {"solver": W_SOLVER, "latent_solver": options("lbfgs", "subgradient")}
 
     solver: Any = None
     latent_solver: str = "lbfgs"
@@ -416,7 +421,7 @@ class Imputation(Alternation):
         See `Dissimilarity`.
     """
 
-    choices: ClassVar = {"inner": ("cccp", "convex")}
+    constraints: ClassVar = {"inner": options("cccp", "convex")}
 
     solver: Any = None
     inner: str = "cccp"
@@ -432,12 +437,7 @@ class Imputation(Alternation):
             super().check(objective)
             return
         self.check_needs(objective)
-        wrong = not isinstance(self.solver, BaseSolver) or "convex" not in self.solver.needs
-        if self.solver is not None and wrong:
-            raise InputError(
-                f"solver must be a convex solver such as Bundle(), or None, found {show(self.solver)}: give one of "
-                "these"
-            )
+        CONVEX_SOLVER.check(self.solver, "solver")
 
     def _begin(
         self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None

@@ -9,13 +9,12 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import Parametrized
 from latentstruct.core.protocols import Callback, Checkpointer, Problem, Result, Round
 from latentstruct.core.types import Vector, Weights
-from latentstruct.core.validation import check_choice, check_flag, is_real
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import Constraint, check_parameters, integer, real
+from latentstruct.exceptions import Description, InputError
 from latentstruct.parallel.threads import one_blas_thread
 from latentstruct.persistence.checkpoints import restoring
 from latentstruct.persistence.state_trees import (
@@ -28,11 +27,11 @@ from latentstruct.persistence.state_trees import (
 )
 
 MEANINGS = {
-    "convex": "a convex objective (no latent variables, or a linearised clamped side)",
-    "difference": "a difference of convex functions (latents that are maximised or summed out)",
+    "convex": "a convex objective (no latent variables, or a linearized clamped side)",
+    "difference": "a difference of convex functions (latents that are maximized or summed out)",
     "smooth": "a smooth objective (an output temperature above 0)",
-    "planes": "one plane for each example (those in shards give their sums only)",
-    "l2": "the regulariser ½‖w‖²",
+    "planes": "one plane per example (shards return sums only)",
+    "l2": "the regularizer ½‖w‖²",
 }
 
 SHORTEST_FIRST_STEP = 1e-9
@@ -46,6 +45,9 @@ LAST = (*ENDINGS, "max_seconds")
 # What a callback returns to end the present start: see `latentstruct.EarlyStopping`.
 EARLY_STOPPING = "early_stopping"
 S = TypeVar("S")
+SOLVER = Constraint(
+    lambda value: hasattr(value, "minimize") and not isinstance(value, type), "a solver such as BlockAscent()"
+)
 
 
 @dataclass
@@ -182,10 +184,7 @@ class Monitor:
     def require_finite(self, objective: float) -> None:
         """Raise if an objective, or a model of it, overflowed."""
         if not math.isfinite(objective):
-            raise InputError(
-                f"the objective became {objective}, but must be finite: the inputs or C are too large in scale; "
-                "standardise the features"
-            )
+            raise _scale_error(f"an objective of {objective}")
 
     def offer(self, w: Vector, objective: float, exact: bool, copy: bool = True) -> None:
         """Report the objective at w; the best w is kept (`copy=False` if w will never change).
@@ -339,10 +338,7 @@ class Monitor:
         self.lower_bound = checked_bound(self.problem, self.best, self.objective, self.lower_bound)
         negative = self.objective < 0.0 and "l2" in self.problem.properties
         if negative and self.objective < -_rounding(self.problem, self.best, self.objective):
-            raise InputError(
-                f"the objective became {self.objective:.6g}, but is never below 0: C or the inputs are too large in "
-                "scale for rounding; lower C, or standardise the features"
-            )
+            raise _scale_error(f"an objective of {self.objective:.6g}, which cannot be negative")
 
 
 def checked_bound(objective: Objective, w: Vector | None, value: float, lower_bound: float) -> float:
@@ -359,16 +355,19 @@ def checked_bound(objective: Objective, w: Vector | None, value: float, lower_bo
         return lower_bound
     if excess > _rounding(objective, w, value):
         raise InputError(
-            f"the lower bound {lower_bound:.6g} is above the objective {value:.6g}, so the task's answers are not "
-            "maxima: look for the mistake with latentstruct.testing.check_task, or set exact = False if its inference "
-            "is approximate"
+            "task",
+            Description(f"a lower bound {lower_bound:.6g} above the objective {value:.6g}"),
+            "one whose inference finds the maxima",
+            "Check it with latentstruct.testing.check_task, or set `exact` to False if its inference is approximate.",
         )
     if excess > NOISE * abs(value) + 1e3 * least_scale(objective.plus.weights):
-        raise InputError(
-            f"the lower bound {lower_bound:.6g} exceeds the objective {value:.6g} by rounding, which must be small "
-            "beside the objective: lower C, or standardize the features"
-        )
+        raise _scale_error(f"a lower bound {lower_bound:.6g} above the objective {value:.6g} by rounding")
     return value
+
+
+def _scale_error(got: str) -> InputError:
+    expected = "small enough in scale for rounding errors not to dominate the objective"
+    return InputError("X", Description(got), expected, "Standardize the features, or decrease `C`.")
 
 
 def _rounding(objective: Objective, w: Vector | None, value: float) -> float:
@@ -446,14 +445,8 @@ class BaseSolver(Parametrized):
     ----------
     limits : tuple of str
         Parameters that say how far a run goes: one that reached them can continue with larger ones.
-    flags : tuple of str
-        Parameters that are True or False.
-    least : dict of str to int
-        Integer parameters and their least values; None is allowed where it is the default.
-    ranges : dict of str to tuple of float, float and str
-        Real parameters, open intervals they lie in, and these in words.
-    choices : dict of str to tuple of str
-        Parameters that are names.
+    constraints : dict of str to Constraint
+        The values that parameters may have, in addition to those that base classes declare.
     takes_latents : bool
         Whether a start begins with initial latents, not with weights derived from them.
     has_restarts : bool
@@ -466,10 +459,14 @@ class BaseSolver(Parametrized):
 
     needs: frozenset[str] = frozenset()
     limits: tuple[str, ...] = ("max_rounds", "max_seconds")
-    flags: tuple[str, ...] = ()
-    least: ClassVar[Mapping[str, int]] = {}
-    ranges: ClassVar[Mapping[str, tuple[float, float, str]]] = {}
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "tol": real(0.0, closed="right"),
+        "max_rounds": real(0.0, closed="right"),
+        "max_seconds": real(0.0, closed="right"),
+        "restarts": integer(1),
+        "random_state": integer(0) | None,
+        "cache_mb": real(0.0) | None,
+    }
     takes_latents: bool = False
     has_restarts: bool = False
     bounds: bool = True
@@ -490,8 +487,10 @@ class BaseSolver(Parametrized):
         """Set the number of starts."""
         if not self.has_restarts:
             raise InputError(
-                f"restarts={show(restarts)} is for CCCP and LBFGS, but {type(self).__name__} was to be used: leave it "
-                "out"
+                "restarts",
+                restarts,
+                f"None for {type(self).__name__}",
+                "Solvers such as CCCP and LBFGS support restarts.",
             )
         self.set_params(restarts=restarts)
 
@@ -513,41 +512,11 @@ class BaseSolver(Parametrized):
         """Raise unless the objective has what this solver needs and the parameters make sense."""
         missing = sorted(self.needs - objective.properties)
         if missing:
-            wanted = " and ".join(MEANINGS[need] for need in missing)
-            fitting = "solver='bundle'" if "planes" in missing else "one that fits"
-            raise InputError(
-                f"{type(self).__name__} needs {wanted}, which this objective does not have; use solver='auto' or "
-                f"{fitting}"
-            )
-        for name in ("tol", "max_rounds", "max_seconds"):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float, np.number)) and value > 0):
-                raise InputError(f"{name} must be a number above 0, found {show(value)}: choose such a number")
-        for name, least in {"random_state": 0, "restarts": 1, **self.least}.items():
-            value = getattr(self, name)
-            if value is None and (name == "random_state" or getattr(type(self), name) is None):
-                continue
-            if not (isinstance(value, (int, np.integer)) and value >= least):
-                raise InputError(
-                    f"{name} must be a whole number, at least {least}, found {show(value)}: choose such a number"
-                )
-        size = self.cache_mb
-        if size is not None and not (is_real(size) and 0 < size < math.inf):
-            raise InputError(
-                f"cache_mb must be a number of megabytes above 0, or None for no bound, found {show(size)}: choose one "
-                "such as 500"
-            )
-        for name, (low, high, expected) in self.ranges.items():
-            value = getattr(self, name)
-            if not (is_real(value) and low < value < high):
-                default = getattr(type(self), name)
-                raise InputError(f"{name} must be {expected}, found {show(value)}: choose one such as {default}")
-        for name, choices in self.choices.items():
-            check_choice(getattr(self, name), choices, name)
-        for name in self.flags:
-            check_flag(getattr(self, name), name)
+            lacking = " and ".join(MEANINGS[need] for need in missing)
+            others = "'auto' or 'bundle'" if "planes" in missing else "'auto'"
+            raise InputError("solver", self, f"one that does not need {lacking}", f"Use {others}.")
+        check_parameters(self)
 
-    @solving()
     def minimize(
         self,
         objective: Objective,
@@ -579,29 +548,30 @@ class BaseSolver(Parametrized):
             With the best weights so far, also after Ctrl-C.
         """
         self.check(objective)
-        counted = objective.counted()
-        monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, checkpointer)
-        w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
-        if w0 is None and objective.starts is not None and "convex" not in objective.properties:
-            monitor.n_starts = self.restarts
-        first = len(monitor.earlier)
-        try:
-            for attempt in range(first, monitor.n_starts):
-                if attempt > first:
-                    monitor.begin_next_start()
-                if w0 is None and not monitor.resumed:
-                    w = self._start(counted, attempt)
-                self._run(counted, monitor, w, state)
-                if monitor.reason in LAST:
-                    break
-        except KeyboardInterrupt:
-            monitor.reason = "interrupted"
-            if monitor.closing is not None:
-                monitor.closing()
-        if monitor.best is None:
-            last = w if monitor.current is None else monitor.current
-            monitor.offer(last, *counted.evaluate(last))
-        return monitor.result()
+        with solving():
+            counted = objective.counted()
+            monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, checkpointer)
+            w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+            if w0 is None and objective.starts is not None and "convex" not in objective.properties:
+                monitor.n_starts = self.restarts
+            first = len(monitor.earlier)
+            try:
+                for attempt in range(first, monitor.n_starts):
+                    if attempt > first:
+                        monitor.begin_next_start()
+                    if w0 is None and not monitor.resumed:
+                        w = self._start(counted, attempt)
+                    self._run(counted, monitor, w, state)
+                    if monitor.reason in LAST:
+                        break
+            except KeyboardInterrupt:
+                monitor.reason = "interrupted"
+                if monitor.closing is not None:
+                    monitor.closing()
+            if monitor.best is None:
+                last = w if monitor.current is None else monitor.current
+                monitor.offer(last, *counted.evaluate(last))
+            return monitor.result()
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
         """Return the initial weights of a start when none are given."""

@@ -10,6 +10,7 @@ import numpy as np
 from latentstruct._native.vectors import add_scaled
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Vector, Weights
+from latentstruct.core.validation import boolean, integer
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 
@@ -84,8 +85,12 @@ class BlockAscent(BaseSolver):
 
     needs = frozenset({"convex", "planes", "l2"})
     # One plane carries the mass, so a second is needed to move it to.
-    least: ClassVar = {"steps": 1, "max_sweeps": 0, "max_planes": 2}
-    flags = ("settle",)
+    constraints: ClassVar = {
+        "steps": integer(1),
+        "max_sweeps": integer(0),
+        "max_planes": integer(2) | None,
+        "settle": boolean,
+    }
 
     tol: float = 1e-3
     max_rounds: int = 10000

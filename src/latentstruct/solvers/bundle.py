@@ -12,7 +12,7 @@ from latentstruct._native.simplex_qp import solve_simplex_qp
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Oracle
 from latentstruct.core.types import Array, Vector, Weights
-from latentstruct.core.validation import check_flag
+from latentstruct.core.validation import Constraint, boolean, integer, is_integer, real
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import (
     CONTEXT,
@@ -60,7 +60,7 @@ class Progress:
 class PlaneBundle:
     """Total planes (g_k, b_k) of the plus side, their Gram matrix, and multipliers of the model's minimum.
 
-    The model is ½‖w‖² + max_k (b_k + g_k·w) − l·w − m. Its minimizer near a centre v, with the term
+    The model is ½‖w‖² + max_k (b_k + g_k·w) − l·w − m. Its minimizer near a center v, with the term
     ρ/2‖w − v‖² added, is w = (l + ρv − Σ α_k g_k)/(1 + ρ) for the α in the simplex that solves a small QP. The
     minimum without that term (ρ = 0) is the best bound the planes give, so both are kept, as `near` and `far`.
     """
@@ -138,14 +138,14 @@ class PlaneBundle:
         self.gram = self.slopes @ self.slopes.T
         self.near, self.far = np.eye(k)[0], np.eye(k)[-1]
 
-    def solve(self, centre: Vector, precision: float) -> None:
-        """Find the multipliers of the model's minimum to a precision, anywhere and near the centre."""
-        self.far = self._solved(self.far, 0.0, centre, precision)
-        self.near = self._solved(self.near, self.proximity, centre, precision) if self.proximity else self.far
+    def solve(self, center: Vector, precision: float) -> None:
+        """Find the multipliers of the model's minimum to a precision, anywhere and near the center."""
+        self.far = self._solved(self.far, 0.0, center, precision)
+        self.near = self._solved(self.near, self.proximity, center, precision) if self.proximity else self.far
         self.idle = np.where((self.far > 0) | (self.near > 0), 0, self.idle + 1)
 
-    def _solved(self, alpha: Vector, proximity: float, centre: Vector, precision: float) -> Vector:
-        pull = (self.linear.slope + proximity * centre) / (1.0 + proximity)
+    def _solved(self, alpha: Vector, proximity: float, center: Vector, precision: float) -> Vector:
+        pull = (self.linear.slope + proximity * center) / (1.0 + proximity)
         gram, gains = self.gram / (1.0 + proximity), self.offsets + self.slopes @ pull
         alpha = alpha.copy()
         scale = max(np.abs(gains).max(), np.diag(gram).max(), 1e-300)
@@ -164,9 +164,9 @@ class PlaneBundle:
         """Return Σ α_k (b_k + g_k·w) as one plane."""
         return Plane(alpha @ self.slopes, float(alpha @ self.offsets))
 
-    def point(self, centre: Vector) -> Vector:
-        """Return the model's minimizer near the centre."""
-        pull = self.linear.slope + self.proximity * centre
+    def point(self, center: Vector) -> Vector:
+        """Return the model's minimizer near the center."""
+        pull = self.linear.slope + self.proximity * center
         return (pull - self.combination(self.near).slope) / (1.0 + self.proximity)
 
     def bound(self) -> float:
@@ -216,8 +216,12 @@ class Bundle(BaseSolver):
     """
 
     needs = frozenset({"convex", "l2"})
-    least: ClassVar = {"max_planes": 2, "cached_planes": 0}
-    ranges: ClassVar = {"proximity": (-5e-324, math.inf, "finite and ≥ 0")}
+    constraints: ClassVar = {
+        "proximity": real(0.0, closed="left"),
+        "max_planes": integer(2),
+        "cached_planes": integer(2) | Constraint(lambda value: is_integer(value) and value == 0, "0"),
+        "adaptive": boolean | None,
+    }
 
     tol: float = 1e-3
     max_rounds: int = 5000
@@ -231,15 +235,9 @@ class Bundle(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless objective and parameters fit."""
         super().check(objective)
-        if self.adaptive is not None:
-            check_flag(self.adaptive, "adaptive")
-        if self.cached_planes == 1:
-            raise InputError(f"cached_planes must be 0 or at least 2, found {self.cached_planes}: choose such a number")
         if self.cached_planes and "planes" not in objective.properties:
-            raise InputError(
-                f"cached_planes is {self.cached_planes}, but this objective has no planes of single examples "
-                "(those in shards give their sums only): leave it out"
-            )
+            expected = "0 for an objective without planes of single examples (shards return sums only)"
+            raise InputError("cached_planes", self.cached_planes, expected)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         bundle = self._bundle(objective, objective.minus.total(w), None if monitor.resumed else state)
@@ -283,15 +281,15 @@ def remembered_total(oracle: Oracle, store: PlaneStore, w: Vector) -> Plane:
 
 @dataclass
 class _Descent:
-    """One run of `Bundle`: the centre with its value, the next point w, and the planes."""
+    """One run of `Bundle`: the center with its value, the next point w, and the planes."""
 
     settings: Bundle = field(metadata=CONTEXT)
     objective: Objective = field(metadata=CONTEXT)
     monitor: Monitor = field(metadata=CONTEXT)
     bundle: PlaneBundle
-    centre: Weights
+    center: Weights
     value: float = math.inf
-    centre_exact: bool = True
+    center_exact: bool = True
     w: Weights = field(default_factory=lambda: np.zeros(0))
     progress: Progress = field(default_factory=Progress)
     n_cached: int = 0
@@ -309,14 +307,14 @@ class _Descent:
         if most:
             most_bytes, store = in_bytes(settings._shares(objective).store_mb), bundle.remembered
             if store is None or store.most_bytes != most_bytes:
-                first = objective.minus.planes(self.centre)
+                first = objective.minus.planes(self.center)
                 store = PlaneStore(first, objective.weights, most, most_bytes=most_bytes)
             store.weights, bundle.remembered = objective.weights, store
 
     def begin(self) -> None:
         """Query at the first weights."""
-        plane, self.value = self._ask(self.centre)
-        self.centre_exact = plane.exact
+        plane, self.value = self._ask(self.center)
+        self.center_exact = plane.exact
         self._improve(plane)
 
     def _ask(self, w: Vector) -> tuple[Plane, float]:
@@ -338,19 +336,19 @@ class _Descent:
         """Close a round: add a plane and find the next point."""
         bundle, monitor = self.bundle, self.monitor
         bundle.add(plane)
-        bundle.solve(self.centre, QP_SHARE * self.settings.tol * abs(monitor.objective))
-        monitor.current = self.w = bundle.point(self.centre)
+        bundle.solve(self.center, QP_SHARE * self.settings.tol * abs(monitor.objective))
+        monitor.current = self.w = bundle.point(self.center)
         monitor.bound(bundle.bound(), bundle.below)
         if self.progress.stalled(monitor.gap):
             monitor.reason = "stalled"
         monitor.close_round()
 
     def step(self) -> None:
-        """Ask at the next point, and move the centre there if that keeps enough of what the model promised."""
+        """Ask at the next point, and move the center there if that keeps enough of what the model promised."""
         w, expected = self.w, self.bundle.model(self.w)
         self.monitor.require_finite(expected)
-        if not self.centre_exact:
-            self.value = max(self.value, self._model(self.centre))
+        if not self.center_exact:
+            self.value = max(self.value, self._model(self.center))
         if self.settings.cached_planes and self.n_cached < MOST_CACHED_ROUNDS:
             assert self.bundle.remembered is not None
             plane, _ = self.bundle.remembered.highest(w)
@@ -364,7 +362,7 @@ class _Descent:
         if self.adaptive:
             self.bundle.adapt(promised / max(self.value - self.monitor.lower_bound, 1e-300), serious)
         if serious:
-            self.centre, self.value, self.centre_exact = w, reached, plane.exact
+            self.center, self.value, self.center_exact = w, reached, plane.exact
         self._improve(plane)
 
     def _value(self, plane: Plane, w: Vector) -> float:

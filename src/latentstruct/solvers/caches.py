@@ -44,8 +44,10 @@ def dense_planes(cache_mb: float | None, n_features: int, most: int, least: int 
     least = min(least, most)
     if cache_mb * MEGABYTE < least * one:
         raise InputError(
-            f"cache_mb is {cache_mb:.3g}, but {least} planes of {n_features} weights need "
-            f"{least * one / MEGABYTE:.3g} MB: raise it, or use a solver that keeps none, such as Subgradient"
+            "cache_mb",
+            cache_mb,
+            f"at least {least * one / MEGABYTE:.3g}, for {least} planes of {n_features} weights",
+            "Or use a solver that keeps no planes, such as Subgradient.",
         )
     return min(most, int(cache_mb * MEGABYTE / one))
 

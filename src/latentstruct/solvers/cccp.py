@@ -7,15 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import Result, Round
 from latentstruct.core.types import Vector, Weights
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import boolean, integer, real
 from latentstruct.persistence.state_trees import CONTEXT
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how iterates are stored
-from latentstruct.solvers.base import BaseSolver, least_scale
+from latentstruct.solvers.base import SOLVER, BaseSolver, least_scale, solving
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.outer_loop import OuterLoop
 
@@ -36,7 +35,7 @@ class CCCP(BaseSolver):
     """Concave-convex procedure with kept planes.
 
     A round replaces f⁻ by its planes at the present w, which gives a convex problem that lies above the objective and
-    touches it at w, and minimises that. The objective never rises (exact inference). The plus side is the same in
+    touches it at w, and minimizes that. The objective never rises (exact inference). The plus side is the same in
     all rounds and all starts, so the planes an inner solver found stay valid and are handed on: a round after the
     first needs few new answers of the oracle.
 
@@ -68,9 +67,12 @@ class CCCP(BaseSolver):
     """
 
     needs = frozenset({"difference"})
-    flags = ("keep_planes",)
-    least: ClassVar = {"max_rounds": 1}
-    ranges: ClassVar = {"first_tol": (0.0, 1.0, "between 0 and 1")}
+    constraints: ClassVar = {
+        "inner": SOLVER | None,
+        "max_rounds": integer(1),
+        "first_tol": real(0.0, 1.0),
+        "keep_planes": boolean,
+    }
     has_restarts = True
     takes_latents = True
 
@@ -83,14 +85,6 @@ class CCCP(BaseSolver):
     keep_planes: bool = True
     cache_mb: float | None = None
 
-    def check(self, objective: Objective) -> None:
-        """Raise unless the inner solver fits the convex problems and the parameters make sense."""
-        super().check(objective)
-        if self.inner is not None and (isinstance(self.inner, type) or not hasattr(self.inner, "minimize")):
-            raise InputError(
-                f"inner must be a solver such as Bundle(), found {show(self.inner)}: give one, or leave it out"
-            )
-
     def minimize(self, objective: Objective, w0: Vector | None = None, **given: Any) -> Result:
         """Minimize from w0, or from the initial planes; an objective that is convex is passed to the inner solver.
 
@@ -100,7 +94,8 @@ class CCCP(BaseSolver):
         if "convex" in objective.properties:
             inner = self._convex_solver(objective, False).set_params(tol=self.tol, max_seconds=self.max_seconds)
             return inner.minimize(objective, w0, **given)
-        return _Descent(self, objective, **given).run(w0)
+        with solving():
+            return _Descent(self, objective, **given).run(w0)
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return by which rule a run ends."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Vector
+from latentstruct.core.validation import integer, real
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 
@@ -44,8 +45,7 @@ class CuttingPlane(BaseSolver):
     """
 
     needs = frozenset({"convex", "planes", "l2"})
-    least: ClassVar = {"max_sweeps": 1, "max_planes": 2}
-    ranges: ClassVar = {"inner_tol": (0.0, 1.0, "between 0 and 1")}
+    constraints: ClassVar = {"inner_tol": real(0.0, 1.0), "max_sweeps": integer(1), "max_planes": integer(2)}
 
     tol: float = 1e-3
     max_rounds: int = 1000

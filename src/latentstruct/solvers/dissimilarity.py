@@ -128,10 +128,7 @@ class DissimilarityObjective:
     def singles(self) -> Sequence[LatentModel]:
         """The model of each example alone."""
         if self.split is None:
-            raise InputError(
-                "there is no split of the objective, but the examples are needed one by one: give "
-                "DissimilarityObjective.split"
-            )
+            raise InputError("split", None, "a function that returns the model of each example")
         return self.split()
 
     def in_threads(self, n_jobs: int) -> "DissimilarityObjective":
@@ -180,7 +177,7 @@ def latent_risk(model: LatentModel, weights: Vector, beta: float, w: Vector) -> 
     """Return θ → Σ_i c_i [max_{y,h} (s(y, h) + Δ_i(y, h; θ)) − β H_i(θ)] and its (sub)gradient, at fixed w.
 
     As Δ_i is linear and H_i quadratic in P_θ, the gradient is Σ_i c_i Cov_{P_θ}(Δ(y_i, h, ŷ, ĥ) − β (K_i + K_iᵀ)P_θ, Φ)
-    at the maximising pair (ŷ, ĥ).
+    at the maximizing pair (ŷ, ĥ).
     """
     worst, of_states = model.task.worst_losses(model.batch, w), model._over_sites(weights[model.sites.examples])
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Array, Indices, Vector
+from latentstruct.core.validation import boolean, integer, options
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 
@@ -57,9 +58,14 @@ class FrankWolfe(BaseSolver):
     """
 
     needs = frozenset({"convex", "planes", "l2"})
-    flags = ("gap_sampling", "average")
-    least: ClassVar = {"batches": 1, "certify_every": 1, "max_planes": 2}
-    choices: ClassVar = {"step": ("pairwise", "away", "plain")}
+    constraints: ClassVar = {
+        "step": options("pairwise", "away", "plain"),
+        "gap_sampling": boolean,
+        "average": boolean,
+        "batches": integer(1),
+        "certify_every": integer(1),
+        "max_planes": integer(2),
+    }
 
     tol: float = 1e-3
     max_rounds: int = 2000

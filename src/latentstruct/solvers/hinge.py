@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Round
 from latentstruct.core.types import Vector
+from latentstruct.core.validation import boolean, integer
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.block_ascent import Ascent, BlockAscent
 from latentstruct.solvers.bundle import Bundle, PlaneBundle
@@ -54,8 +55,7 @@ class HingeSolver(BaseSolver):
     """
 
     needs = BlockAscent.needs
-    least: ClassVar = {"patience": 1}
-    flags = ("settle",)
+    constraints: ClassVar = {"patience": integer(1), "settle": boolean}
 
     tol: float = 1e-3
     max_rounds: int = 10000

@@ -11,6 +11,7 @@ import numpy as np
 from latentstruct._native.vectors import add_scaled
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Vector, Weights
+from latentstruct.core.validation import integer, real
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import state_dict
 from latentstruct.solvers.base import BaseSolver, Monitor
@@ -207,8 +208,7 @@ class LBFGS(BaseSolver):
     needs = frozenset({"l2"})
     has_restarts = True
     warns_if_stalled = True
-    least: ClassVar = {"memory": 1}
-    ranges: ClassVar = {"smoothing": (0.0, math.inf, "a temperature above 0")}
+    constraints: ClassVar = {"memory": integer(1), "smoothing": real(0.0)}
 
     tol: float = 1e-3
     max_rounds: int = 1000
@@ -221,15 +221,11 @@ class LBFGS(BaseSolver):
         """Raise unless objective and parameters fit."""
         super().check(objective)
         if not objective.minus.smooth:
-            raise InputError(
-                "LBFGS needs latents that are summed out or known, but here they are maximised: give the latent "
-                "temperature a value above 0, or use CCCP(LBFGS())"
-            )
+            expected = "one for objectives whose latents are maximized"
+            raise InputError("solver", self, expected, "Use CCCP(LBFGS()), or a latent `temperature` above 0.")
         if "convex" in objective.properties and objective.plus.half_smooth:
-            raise InputError(
-                "LBFGS cannot tell how far it is from the minimum of a convex problem in which latents are summed out "
-                "and outputs maximised, or the other way round: use CCCP(), or LBFGS() without CCCP"
-            )
+            expected = "one for convex problems in which either outputs or latents are summed out, but not both"
+            raise InputError("solver", self, expected, "Use CCCP(), or LBFGS() without CCCP.")
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return by which rule a run ends."""

@@ -12,7 +12,7 @@ from latentstruct.core.types import Vector
 from latentstruct.persistence.checkpoints import NestedCheckpointer, restoring
 from latentstruct.persistence.state_trees import CONTEXT, Tree, from_state_dict, load_state_dict, state_dict
 from latentstruct.planes.store import PlaneStore
-from latentstruct.solvers.base import EARLY_STOPPING, ENDINGS, LAST, memory_of, recall, solving
+from latentstruct.solvers.base import EARLY_STOPPING, ENDINGS, LAST, memory_of, recall
 from latentstruct.solvers.bundle import PlaneBundle
 from latentstruct.solvers.plane_model import PlaneModel
 
@@ -92,7 +92,6 @@ class OuterLoop(Generic[O]):
         """Return an objective of the examples that `state` has planes of."""
         raise TypeError(f"{type(self).__name__} does not define _problem()")
 
-    @solving()
     def run(self, w0: Vector | None) -> Result:
         """Make all starts that are left, and return the best result."""
         self.w0, several = w0, w0 is None and self.objective.starts is not None

@@ -1,4 +1,4 @@
-"""A model of the plus side by total planes, with steps for any regulariser that has a proximal map."""
+"""A model of the plus side by total planes, with steps for any regularizer that has a proximal map."""
 
 import math
 from collections.abc import Callable
@@ -37,8 +37,8 @@ def project_to_simplex(point: Vector) -> Vector:
 class PlaneModel:
     """Total planes (g_k, b_k) of the plus side, valid for all w, and multipliers α of the last proximal step.
 
-    The step minimises Ω(w) + max_k (b_k + g_k·w) − l·w + ρ/2‖w − v‖². For α in the simplex its answer is
-    w(α) = prox_{Ω/ρ}(v − (Σ α_k g_k − l)/ρ); the α that maximises the dual is found by accelerated projected ascent,
+    The step minimizes Ω(w) + max_k (b_k + g_k·w) − l·w + ρ/2‖w − v‖². For α in the simplex its answer is
+    w(α) = prox_{Ω/ρ}(v − (Σ α_k g_k − l)/ρ); the α that maximizes the dual is found by accelerated projected ascent,
     whose gradient is b + G w(α). So any Ω with a proximal map serves.
     """
 
@@ -105,13 +105,13 @@ class PlaneModel:
         assert self.slopes is not None
         return float((self.offsets + self.slopes @ w).max())
 
-    def step(self, regularizer: Regularizer, linear: Vector, centre: Vector, proximity: float, gap: float) -> Vector:
-        """Return the minimiser of the model near the centre, where its value is known to this gap."""
+    def step(self, regularizer: Regularizer, linear: Vector, center: Vector, proximity: float, gap: float) -> Vector:
+        """Return the minimizer of the model near the center, where its value is known to this gap."""
         assert self.slopes is not None
         slopes, offsets = self.slopes, self.offsets
-        pull = centre + linear / proximity
+        pull = center + linear / proximity
 
-        def minimiser(alpha: Vector) -> Vector:
+        def minimizer(alpha: Vector) -> Vector:
             return regularizer.prox(pull - (alpha @ slopes) / proximity, 1.0 / proximity)
 
         bend = float(np.linalg.eigvalsh(slopes @ slopes.T)[-1])
@@ -119,12 +119,12 @@ class PlaneModel:
             # Level planes: the highest is the model, wherever w goes.
             alpha = np.zeros(len(offsets))
             alpha[offsets.argmax()] = 1.0
-            return self._settle(alpha, minimiser)
+            return self._settle(alpha, minimizer)
         length = proximity / bend
         alpha, ahead, momentum = self.alpha, self.alpha, 1.0
-        w = minimiser(alpha)
+        w = minimizer(alpha)
         for number in range(INNER_STEPS):
-            heights = offsets + slopes @ minimiser(ahead)
+            heights = offsets + slopes @ minimizer(ahead)
             new = project_to_simplex(ahead + length * heights)
             grown = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
             if float(heights @ (new - alpha)) < 0:
@@ -134,14 +134,14 @@ class PlaneModel:
                 ahead, momentum = new + (momentum - 1.0) / grown * (new - alpha), grown
             alpha = new
             if number % SPAN == SPAN - 1:
-                w = minimiser(alpha)
+                w = minimizer(alpha)
                 heights = offsets + slopes @ w
                 if heights.max() - float(alpha @ heights) <= gap:
                     break
-        return self._settle(alpha, minimiser)
+        return self._settle(alpha, minimizer)
 
-    def _settle(self, alpha: Vector, minimiser: Callable[[Vector], Vector]) -> Vector:
+    def _settle(self, alpha: Vector, minimizer: Callable[[Vector], Vector]) -> Vector:
         """Keep the multipliers, and return the weights that follow from them."""
         self.alpha = alpha
         self.idle = np.where(alpha > 0, 0, self.idle + 1)
-        return minimiser(alpha)
+        return minimizer(alpha)

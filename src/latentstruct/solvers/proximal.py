@@ -1,4 +1,4 @@
-"""Proximal descent for regularisers with kinks, such as group norms: exact zeros, with latent variables or without."""
+"""Proximal descent for regularizers with kinks, such as group norms: exact zeros, with latent variables or without."""
 
 import math
 from collections import deque
@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Vector, Weights
-from latentstruct.core.validation import is_ordered, is_real
+from latentstruct.core.validation import Constraint, boolean, integer, is_ordered, real
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import CONTEXT, Range, load_state_dict, state_dict
 from latentstruct.planes.plane import Plane
@@ -176,7 +175,7 @@ class Proximal(BaseSolver):
     Parameters
     ----------
     tol : float, default=1e-3
-        Relative gap to certify where the objective is convex and Ω gives a bound (`GroupNorm` without unpenalised
+        Relative gap to certify where the objective is convex and Ω gives a bound (`GroupNorm` without unpenalized
         weights, `L2`). Otherwise the relative decrease that a step promises, or ten rounds bring, when it stops.
     max_rounds, max_seconds : number
         Limits; a round is a step.
@@ -201,8 +200,13 @@ class Proximal(BaseSolver):
     """
 
     needs = frozenset({"difference"})
-    flags = ("direct",)
-    least: ClassVar = {"max_planes": 4}
+    constraints: ClassVar = {
+        "smoothing": Constraint(
+            lambda value: is_ordered(value) and all(map(real(0.0).accepts, value)), "a tuple of finite numbers above 0"
+        ),
+        "direct": boolean,
+        "max_planes": integer(4),
+    }
     has_restarts = True
     takes_latents = True
 
@@ -214,16 +218,6 @@ class Proximal(BaseSolver):
     restarts: int = 1
     direct: bool = True
     cache_mb: float | None = None
-
-    def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters fit."""
-        super().check(objective)
-        fine = is_ordered(self.smoothing) and all(is_real(value) and 0 < value < math.inf for value in self.smoothing)
-        if not fine:
-            raise InputError(
-                "smoothing must be a tuple of temperatures above 0, such as (1.0,), or empty, found "
-                f"{show(self.smoothing)}: give such a tuple"
-            )
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         if "smooth" in objective.properties:
@@ -357,9 +351,9 @@ class _Run:
 
 @dataclass
 class _BundleDescent:
-    """One descent by the bundle: the centre v with its value, and the plane of f⁻ there."""
+    """One descent by the bundle: the center v with its value, and the plane of f⁻ there."""
 
-    centre: Weights
+    center: Weights
     minus: Plane | None = None
     value: float = math.inf
     exact: bool = True
@@ -380,12 +374,12 @@ class _BundleDescent:
         self.model.add(plus)
         value = self.objective.regularizer.value(w) + (plus(w) - minus(w))
         if not plus.exact:
-            value = max(value, self._modelled(w, minus))
+            value = max(value, self._modeled(w, minus))
         exact = plus.exact and minus.exact
         self.monitor.offer(w, value, exact)
         return value, minus, exact
 
-    def _modelled(self, w: Vector, minus: Plane) -> float:
+    def _modeled(self, w: Vector, minus: Plane) -> float:
         """Return the objective at w with the highest kept plane in place of f⁺ and a plane in place of f⁻."""
         return self.objective.regularizer.value(w) + (self.model.height(w) - minus(w))
 
@@ -393,7 +387,7 @@ class _BundleDescent:
         """Have the monitor compare inexact objectives by the kept planes, if f⁻ is linear."""
         minus = self.minus
         if "convex" in self.objective.properties and minus is not None:
-            self.monitor.model = lambda w: self._modelled(w, minus)
+            self.monitor.model = lambda w: self._modeled(w, minus)
 
     def begin(self, w: Vector) -> None:
         """Begin at w."""
@@ -408,11 +402,11 @@ class _BundleDescent:
         while not (self.over or self.monitor.reason):
             assert self.minus is not None
             if not self.exact:
-                self.value = max(self.value, self._modelled(self.centre, self.minus))
+                self.value = max(self.value, self._modeled(self.center, self.minus))
             value = self.value
             gap = 0.1 * tol * abs(value)
-            w = self.model.step(self.objective.regularizer, self.minus.slope, self.centre, self.proximity, gap)
-            promised = value - self._modelled(w, self.minus)
+            w = self.model.step(self.objective.regularizer, self.minus.slope, self.center, self.proximity, gap)
+            promised = value - self._modeled(w, self.minus)
             slope, offset = self._combined(self.minus)
             self.settings._bound(self.objective, self.monitor, slope, offset, self.model.below)
             if self.monitor.is_small(self.monitor.gap) and self.monitor.close_round():
@@ -435,7 +429,7 @@ class _BundleDescent:
         reached, new_minus, exact = self._ask(w)
         if self.value - reached >= SERIOUS * promised:
             self.proximity *= 0.5 if self.value - reached >= GOOD * promised else 1.0
-            self.centre, self.value, self.minus, self.exact, self.nulls = w, reached, new_minus, exact, 0
+            self.center, self.value, self.minus, self.exact, self.nulls = w, reached, new_minus, exact, 0
             return
         self.nulls += 1
         if reached - self.value > 2.0 * promised or self.nulls >= NULL_STEPS:

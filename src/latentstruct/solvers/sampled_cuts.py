@@ -1,6 +1,5 @@
 """Cutting planes for kernels whose cuts are made of few sampled rows, so that no N × N matrix is needed."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,8 +10,9 @@ from latentstruct._native.simplex_qp import solve_simplex_qp
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Callback, Checkpointer, Result
 from latentstruct.core.types import Indices, Vector
+from latentstruct.core.validation import integer, real
 from latentstruct.estimators.kernel_maps import KernelRows
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.bundle import Progress
 
@@ -68,10 +68,10 @@ class Cut:
 
 
 class CutModel:
-    """The cuts found so far, their inner products, and the minimum of the model near a centre v.
+    """The cuts found so far, their inner products, and the minimum of the model near a center v.
 
     The model is ½‖w‖² + max_k (b_k + ⟨g_k, w⟩); see `latentstruct.solvers.bundle.PlaneBundle` for the same with dense
-    slopes. Products with v and with the minimiser follow from those of the cuts.
+    slopes. Products with v and with the minimizer follow from those of the cuts.
 
     Parameters
     ----------
@@ -85,36 +85,34 @@ class CutModel:
         self.proximity, self.most = proximity, most
         self.cuts: list[Cut] = []
         self.gram = np.zeros((0, 0))
-        self.offsets, self.at_centre, self.near, self.far = np.zeros((4, 0))
+        self.offsets, self.at_center, self.near, self.far = np.zeros((4, 0))
 
-    def add(self, cut: Cut, offset: float, at_centre: float) -> None:
+    def add(self, cut: Cut, offset: float, at_center: float) -> None:
         """Add a cut with its height at zero and its product with v; with no room, the one with the least mass goes."""
         if len(self.cuts) == self.most:
             self._drop(int((self.near + self.far).argmin()))
         products = np.array([cut.product(other.scores) for other in [*self.cuts, cut]])
         if products[-1] < -1e-9 * np.abs(products).max():
-            raise InputError(
-                f"the kernel is not positive semi-definite (a square of {products[-1]:.3g} was found): use 'rbf' or "
-                "'poly', or a kernel that is an inner product"
-            )
+            got = Description(f"a function of squared norm {products[-1]:.3g}")
+            raise InputError("kernel", got, "positive semidefinite", "Use 'rbf', 'poly' or another inner product.")
         k = len(self.cuts)
         wider = np.zeros((k + 1, k + 1))
         wider[:k, :k] = self.gram
         wider[k, :], wider[:, k] = products, products
         self.cuts.append(cut)
         self.gram = wider
-        self.offsets, self.at_centre = np.append(self.offsets, offset), np.append(self.at_centre, at_centre)
+        self.offsets, self.at_center = np.append(self.offsets, offset), np.append(self.at_center, at_center)
         self.near, self.far = (np.append(alpha, float(k == 0)) for alpha in (self.near, self.far))
 
     def _drop(self, gone: int) -> None:
         del self.cuts[gone]
         self.gram = np.delete(np.delete(self.gram, gone, axis=0), gone, axis=1)
-        self.offsets, self.at_centre = np.delete(self.offsets, gone), np.delete(self.at_centre, gone)
-        self.near, self.far = (_normalised(np.delete(alpha, gone)) for alpha in (self.near, self.far))
+        self.offsets, self.at_center = np.delete(self.offsets, gone), np.delete(self.at_center, gone)
+        self.near, self.far = (_normalized(np.delete(alpha, gone)) for alpha in (self.near, self.far))
 
     def solve(self, precision: float) -> None:
-        """Find the masses of the model's minimum, near the centre and anywhere."""
-        pull = self.at_centre * self.proximity / (1.0 + self.proximity)
+        """Find the masses of the model's minimum, near the center and anywhere."""
+        pull = self.at_center * self.proximity / (1.0 + self.proximity)
         self._solve(self.far, self.gram, self.offsets, precision)
         self._solve(self.near, self.gram / (1.0 + self.proximity), self.offsets + pull, precision)
 
@@ -123,9 +121,9 @@ class CutModel:
         scale = max(np.abs(gains).max(), np.diag(gram).max(), 1e-300)
         solve_simplex_qp(gram, gains, alpha, min(1e-10 * scale, precision), 100 * len(alpha) + 1000)
 
-    def point(self, centre: Function) -> Function:
-        """Return the model's minimiser near the centre."""
-        coefficients, scores = self.proximity * centre.coefficients, self.proximity * centre.scores
+    def point(self, center: Function) -> Function:
+        """Return the model's minimizer near the center."""
+        coefficients, scores = self.proximity * center.coefficients, self.proximity * center.scores
         for cut, mass in zip(self.cuts, self.near, strict=True):
             if mass > 0:
                 coefficients[cut.rows] -= mass * cut.coefficients
@@ -133,11 +131,11 @@ class CutModel:
         return Function(coefficients / (1.0 + self.proximity), scores / (1.0 + self.proximity))
 
     def at_point(self) -> Vector:
-        """Return the products of all cuts with the minimiser near the centre."""
-        return (self.proximity * self.at_centre - self.gram @ self.near) / (1.0 + self.proximity)
+        """Return the products of all cuts with the minimizer near the center."""
+        return (self.proximity * self.at_center - self.gram @ self.near) / (1.0 + self.proximity)
 
     def lower_to(self, value: float) -> None:
-        """Lower the cuts that are above the true loss at the minimiser near the centre: true planes never are."""
+        """Lower the cuts that are above the true loss at the minimizer near the center: true planes never are."""
         self.offsets = np.minimum(self.offsets, value - self.at_point())
 
     def lowest(self) -> float:
@@ -145,7 +143,7 @@ class CutModel:
         return float(self.far @ self.offsets - 0.5 * self.far @ self.gram @ self.far)
 
 
-def _normalised(alpha: Vector) -> Vector:
+def _normalized(alpha: Vector) -> Vector:
     return alpha / alpha.sum() if alpha.sum() > 0 else np.full(len(alpha), 1.0 / max(len(alpha), 1))
 
 
@@ -201,8 +199,7 @@ class SampledCuts(BaseSolver):
     """
 
     needs = frozenset({"convex", "l2"})
-    least: ClassVar = {"sample": 1, "max_rounds": 1}
-    ranges: ClassVar = {"proximity": (-5e-324, math.inf, "finite and ≥ 0")}
+    constraints: ClassVar = {"sample": integer(1), "max_rounds": integer(1), "proximity": real(0.0, closed="left")}
 
     rows: KernelRows
     sample: int = 500
@@ -227,9 +224,9 @@ class SampledCuts(BaseSolver):
         The regularizer of the objective is not used. Scores w0 alone do not tell the coefficients that they come from.
         """
         if checkpointer is not None:
-            raise InputError("a checkpoint is given, but sampled cuts cannot keep their state: leave it out")
+            raise InputError("checkpoint", checkpointer, "None for sampled cuts, whose state is not stored")
         if w0 is not None and w0.any() and state is None:
-            raise InputError("w0 is given, but sampled cuts go on from a state only: leave it out")
+            raise InputError("w0", w0, "None for sampled cuts without a `state`")
         kept = state if w0 is None or w0.any() else None
         return super().minimize(objective, None, state=kept, callback=callback)
 
@@ -271,9 +268,9 @@ class SampledCuts(BaseSolver):
         at, at_loss, at_slope = best, loss, slope
         while True:
             cut = self._cut(at_slope, rng)
-            at_centre = cut.product(best.scores)
-            # Tight where it was asked, unless that would be above the true loss at the centre.
-            model.add(cut, min(at_loss - cut.product(at.scores), loss - at_centre), at_centre)
+            at_center = cut.product(best.scores)
+            # Tight where it was asked, unless that would be above the true loss at the center.
+            model.add(cut, min(at_loss - cut.product(at.scores), loss - at_center), at_center)
             model.solve(QP_SHARE * self.tol * abs(monitor.objective))
             monitor.lower_bound = min(model.lowest(), monitor.objective)
             if monitor.close_round():
@@ -287,6 +284,6 @@ class SampledCuts(BaseSolver):
             model.lower_to(at_loss)
             found, reached = at.half_square + at_loss, monitor.objective
             if found < reached and reached - found >= 0.1 * (reached - promised):
-                best, loss, slope, model.at_centre = at, at_loss, at_slope, products
+                best, loss, slope, model.at_center = at, at_loss, at_slope, products
                 monitor.state = best
                 monitor.offer(at.scores.ravel(), found, True)

@@ -3,11 +3,10 @@
 from typing import Any
 
 from latentstruct import solvers
-from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
-from latentstruct.core.validation import copied
+from latentstruct.core.validation import copied, options
 from latentstruct.exceptions import InputError
-from latentstruct.solvers.base import BaseSolver
+from latentstruct.solvers.base import SOLVER, BaseSolver
 from latentstruct.solvers.caches import affordable_planes, bounded
 
 SOLVERS = {
@@ -49,20 +48,10 @@ def choose_solver(objective: Objective) -> BaseSolver:
 
 def named_solver(solver: Any, objective: Objective) -> BaseSolver:
     """Return the solver of a name or a copy of a given one."""
-    if isinstance(solver, str):
-        if solver == "auto":
-            return choose_solver(objective)
-        if solver in SOLVERS:
-            return getattr(solvers, SOLVERS[solver])()
-        raise InputError(
-            f"unknown solver {show(solver)}: choose 'auto', {', '.join(map(repr, SOLVERS))} or give a solver"
-        )
-    if isinstance(solver, type) or not hasattr(solver, "minimize"):
-        raise InputError(
-            f"solver must be a name or a solver such as BlockAscent(), found {show(solver)}: give one of these, or "
-            "'auto'"
-        )
-    return copied(solver)
+    (options("auto", *SOLVERS) | SOLVER).check(solver, "solver")
+    if not isinstance(solver, str):
+        return copied(solver)
+    return choose_solver(objective) if solver == "auto" else getattr(solvers, SOLVERS[solver])()
 
 
 def select_solver(
@@ -88,10 +77,8 @@ def select_solver(
         beyond = "convex" in found.needs or (isinstance(found, solvers.LBFGS) and not objective.minus.smooth)
         found = solvers.CCCP(found) if beyond else found
         if isinstance(found, solvers.CCCP | solvers.SelfPaced) and not objective.regularizer.smooth:
-            raise InputError(
-                f"solver={show(solver)} trains latent variables by CCCP, which needs the regulariser ½‖w‖², but it is "
-                f"{type(objective.regularizer).__name__}: use solver='auto'"
-            )
+            expected = f"'auto' for latent variables with {type(objective.regularizer).__name__}"
+            raise InputError("solver", solver, expected, "CCCP needs the regularizer ½‖w‖².")
     if restarts is not None and "convex" not in objective.properties:
         found.set_restarts(restarts)
     found.set_params(**{name: value for name, value in limits.items() if value is not None})

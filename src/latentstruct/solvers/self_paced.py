@@ -11,9 +11,9 @@ from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import Result, Round
 from latentstruct.core.types import Vector
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import instance, integer, real
 from latentstruct.persistence.state_trees import Numbers, Tree
-from latentstruct.solvers.base import LAST, BaseSolver
+from latentstruct.solvers.base import LAST, BaseSolver, solving
 from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.outer_loop import OuterLoop
@@ -58,10 +58,11 @@ class SelfPaced(BaseSolver):
     needs = frozenset({"difference", "planes"})
     has_restarts = True
     takes_latents = True
-    least: ClassVar = {"max_rounds": 1}
-    ranges: ClassVar = {
-        "first_share": (0.0, math.nextafter(1.0, 2.0), "above 0 and at most 1"),
-        "growth": (1.0, math.inf, "above 1"),
+    constraints: ClassVar = {
+        "inner": instance("a CCCP solver", CCCP) | None,
+        "max_rounds": integer(1),
+        "first_share": real(0.0, 1.0, closed="right"),
+        "growth": real(1.0),
     }
     # More rounds of self-pacing would come before the last one, so that they lead elsewhere.
     limits = ("max_seconds",)
@@ -77,8 +78,6 @@ class SelfPaced(BaseSolver):
     def check(self, objective: Objective) -> None:
         """Raise unless the objective has what is needed and the parameters make sense."""
         super().check(objective)
-        if self.inner is not None and not isinstance(self.inner, CCCP):
-            raise InputError(f"inner must be a CCCP solver, found {show(self.inner)}: give one such as CCCP(Bundle())")
         self._cccp().check(objective)
 
     def _cccp(self) -> CCCP:
@@ -101,7 +100,8 @@ class SelfPaced(BaseSolver):
         The parameters are those of `BaseSolver.minimize`.
         """
         self.check(objective)
-        return _Pacing(self, objective, **given).run(w0)
+        with solving():
+            return _Pacing(self, objective, **given).run(w0)
 
 
 @dataclass

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.protocols import Batch, LatentTask, Oracle, Temperature
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import check_choice
+from latentstruct.core.validation import integer, options
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane, Planes, checked_planes
 from latentstruct.solvers.lbfgs import LBFGS
@@ -49,12 +48,8 @@ class LatentStarts:
     weights: Vector | None = None
 
     def __post_init__(self) -> None:
-        check_choice(self.init, INITS, "init")
-        seed = self.seed
-        if seed is not None and not (isinstance(seed, (int, np.integer)) and seed >= 0):
-            raise InputError(
-                f"random_state must be a whole number, at least 0, or None, found {show(seed)}: choose one such as 0"
-            )
+        options(*INITS).check(self.init, "init")
+        (integer(0) | None).check(self.seed, "random_state")
         if self.H is not None:
             require_one_latent_each(self.batch, self.H)
 
@@ -92,10 +87,8 @@ class LatentStarts:
             soft = build_objective(self.task, self.batch, self.weights, Temperature(1.0, 1.0))
             soft.minus.total(np.zeros(self.task.n_features))
         except InputError as error:
-            raise InputError(
-                f"init must be 'task' or 'random' for {type(self.task).__name__}, which has no soft inference, found "
-                "'marginal': leave it out"
-            ) from error
+            expected = f"'task' or 'random' for {type(self.task).__name__}, which has no soft inference"
+            raise InputError("init", self.init, expected) from error
         soft.starts = GivenPlanes(self.complete(latents))
         return LBFGS(MARGINAL_TOL, MARGINAL_ROUNDS).minimize(soft).w
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Indices, Vector, Weights
+from latentstruct.core.validation import boolean, integer, options, real
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import state_dict
 from latentstruct.solvers.base import BaseSolver, Monitor
@@ -52,11 +52,14 @@ class Subgradient(BaseSolver):
         Seed.
     """
 
-    flags = ("average",)
     bounds = False
-    least: ClassVar = {"patience": 1, "batch_size": 1}
-    ranges: ClassVar = {"learning_rate": (0.0, math.inf, "a finite number above 0")}
-    choices: ClassVar = {"step": ("pegasos", "plain", "fixed")}
+    constraints: ClassVar = {
+        "step": options("pegasos", "plain", "fixed"),
+        "learning_rate": real(0.0),
+        "batch_size": integer(1) | None,
+        "average": boolean,
+        "patience": integer(1),
+    }
 
     tol: float = 1e-4
     max_rounds: int = 500
@@ -73,10 +76,8 @@ class Subgradient(BaseSolver):
         super().check(objective)
         in_parts = objective.plus.divisible and objective.minus.divisible
         if self._size(objective) < objective.n_examples and not in_parts:
-            raise InputError(
-                f"batch_size is {show(self.batch_size)}, but this objective knows the sum over all "
-                f"{objective.n_examples} examples only: give batch_size={objective.n_examples}, or use solver='bundle'"
-            )
+            expected = f"{objective.n_examples} (all examples) for an objective of which only the sum is known"
+            raise InputError("batch_size", self.batch_size, expected, "Or set `solver` to 'bundle'.")
 
     def _size(self, objective: Objective) -> int:
         """Return how many examples a step asks about."""
@@ -163,7 +164,7 @@ class Perceptron(BaseSolver):
     """
 
     needs = frozenset({"planes"})
-    flags = ("average",)
+    constraints: ClassVar = {"average": boolean}
     bounds = False
 
     max_rounds: int = 20
@@ -202,7 +203,7 @@ class Perceptron(BaseSolver):
 
     @staticmethod
     def _keep_last(monitor: Monitor, w: Vector, objective: Objective) -> None:
-        # Without a regulariser w = 0 would have the lowest objective: later weights are better, not lower ones.
+        # Without a regularizer w = 0 would have the lowest objective: later weights are better, not lower ones.
         found = objective.evaluate(w)
         monitor.forget_best()
         monitor.offer(w, *found)
@@ -245,7 +246,7 @@ class AlternatingSubgradient(BaseSolver):
 
     has_restarts = True
     bounds = False
-    ranges: ClassVar = {"learning_rate": (0.0, math.inf, "a finite number above 0")}
+    constraints: ClassVar = {"learning_rate": real(0.0)}
 
     tol: float = 1e-5
     max_rounds: int = 1000

@@ -1,6 +1,6 @@
 """What all tasks share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any, ClassVar, Generic
@@ -14,7 +14,7 @@ from latentstruct.core.parameters import Parametrized
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
 from latentstruct.core.protocols import B, Batch, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import check_sparse, check_unmasked, is_ordered
+from latentstruct.core.validation import Constraint, check_sparse, check_unmasked, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane, Planes
 
@@ -141,6 +141,8 @@ class BaseTask(Parametrized, Generic[B]):
     """Type that `state` is checked against when a model is loaded."""
     tag_methods: ClassVar[dict[str, str]] = OPTIONAL
     """The methods that these tags follow from."""
+    constraints: ClassVar[Mapping[str, Constraint]] = {}
+    """The values that parameters may have, in addition to those that base classes declare; see `check_parameters`."""
     latent: bool = False
     n_features: int
     n_inputs_: int = 0
@@ -189,7 +191,7 @@ class BaseTask(Parametrized, Generic[B]):
         raise TypeError(f"{type(self).__name__} does not define prepare()")
 
     @property
-    def judges_scores(self) -> bool:
+    def scores_ranking(self) -> bool:
         """Whether losses and scores are taken from `scores` instead of predictions, as for rankings."""
         return False
 
@@ -242,7 +244,7 @@ class BaseTask(Parametrized, Generic[B]):
         """
         return None
 
-    def settle(self, batch: B, w: Vector) -> None:
+    def finalize(self, batch: B, w: Vector) -> None:
         """Set what training leaves open, for instance the threshold of a ranking."""
 
     def collect(self, outputs: list[Any]) -> Any:

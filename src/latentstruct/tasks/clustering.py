@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import clustering as kernels
 from latentstruct._native.pairs import distinct_rows
-from latentstruct.core.formatting import show
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
+from latentstruct.core.validation import check_parameters, real
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters, wrong_pairs
 from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
-from latentstruct.tasks.inputs import InputRows, compress, is_finite_number
+from latentstruct.tasks.inputs import InputRows, compress
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
 from latentstruct.tasks.row_parts import FlatBatch, join_compressed, require_latents
 from latentstruct.tasks.rows import RowTask, check_rows
@@ -203,6 +203,7 @@ class Coreference(PairTask):
     """
 
     tags = TaskTags(latent="always", refit_parameters=("penalty",))
+    constraints: ClassVar = {"penalty": real(0.0)}
     latent = True
 
     def __init__(self, penalty: float = 1.0) -> None:
@@ -213,8 +214,7 @@ class Coreference(PairTask):
         super()._set(n_features)
 
     def _checked_penalty(self) -> float:
-        if isinstance(self.penalty, bool) or not is_finite_number(self.penalty) or self.penalty <= 0:
-            raise InputError(f"penalty must be a finite number above 0, found {show(self.penalty)}: give 1.0 or 0.01")
+        check_parameters(self)
         return float(self.penalty)
 
     def _forests(self, batch: PairBatch, query: Query) -> tuple[Indices, Indices, Vector, Vector]:

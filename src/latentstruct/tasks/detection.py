@@ -222,7 +222,7 @@ def _candidates(X: Any, Y: Any) -> tuple[list[Boxes], list[Any]]:
             raise InputError(
                 f"example {i} of X is a {type(x).__name__}; expected a pair of boxes and features: use DetectionInput"
             )
-        boxes, features = check_boxes(x[0], f"the boxes of example {i}"), x[1]
+        boxes, features = check_boxes(x[0], f"X[{i}].boxes"), x[1]
         try:
             n_rows = (*np.shape(features), 0)[0]
         except ValueError as error:
@@ -260,7 +260,7 @@ def chosen_boxes(X: Sequence[DetectionInput], latents: Sequence[int]) -> Boxes:
         raise InputError(f"{len(latents)} latents are given; expected {len(X)}, one for each image: give as many")
     found = np.empty((len(X), 4))
     for i, (x, h) in enumerate(zip(X, latents, strict=True)):
-        boxes = check_boxes(x[0], f"the boxes of example {i}")
+        boxes = check_boxes(x[0], f"X[{i}].boxes")
         if not isinstance(h, int | np.integer) or not 0 <= h < len(boxes):
             raise InputError(
                 f"the latent of example {i} is {h}; expected the number of a candidate below {len(boxes)}: correct it"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,16 @@ from latentstruct.core.formatting import short_repr, show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
-from latentstruct.core.validation import check_flag, check_integer, numbers_of
+from latentstruct.core.validation import (
+    boolean,
+    check_parameters,
+    integer,
+    numbers_of,
+    options,
+)
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.diversity import (
-    check_choice,
+    check_chosen,
     count_documents,
     is_choice,
     subtopic_holders,
@@ -201,6 +207,7 @@ class DiverseSubset(BaseTask):
     """
 
     tags = TaskTags(exact=False, above_truth=True)
+    constraints: ClassVar = {"k": integer(1), "titles": boolean, "exact": options("auto") | boolean}
 
     def __init__(
         self,
@@ -217,10 +224,7 @@ class DiverseSubset(BaseTask):
         self.exact = exact
 
     def _set(self) -> None:
-        check_integer(self.k, "k", 1)
-        if not (isinstance(self.exact, bool | np.bool_) or (isinstance(self.exact, str) and self.exact == "auto")):
-            raise InputError(f"exact is {show(self.exact)}; expected 'auto', True or False: leave it out for 'auto'")
-        check_flag(self.titles, "titles")
+        check_parameters(self)
         self.shares_ = self._ascending(self.shares, "shares", 1.0)
         self.levels_ = self._ascending(self.levels, "levels", np.inf)
         self.n_blocks_ = len(self.levels_) + bool(self.titles)
@@ -320,7 +324,7 @@ class DiverseSubset(BaseTask):
     def _subtopics(y: Any, n_documents: int, i: int) -> list[list[int]]:
         """Return the documents of each subtopic."""
         if is_choice(y):
-            return [[j] for j in check_choice(y, n_documents, f"Y[{i}]").tolist()]
+            return [[j] for j in check_chosen(y, n_documents, f"Y[{i}]").tolist()]
         holders = subtopic_holders(y, f"Y[{i}]")
         if count_documents(y) != n_documents:
             raise InputError(
@@ -408,8 +412,8 @@ class DiverseSubset(BaseTask):
         losses = np.empty(len(Y_true))
         for i, (y, chosen) in enumerate(zip(Y_true, Y_pred, strict=True)):
             if is_choice(y):
-                wanted = check_choice(y, None, f"Y_true[{i}]").tolist()
-                found = check_choice(chosen, None, f"Y_pred[{i}]").tolist()
+                wanted = check_chosen(y, None, f"Y_true[{i}]").tolist()
+                found = check_chosen(chosen, None, f"Y_pred[{i}]").tolist()
                 losses[i] = len(set(wanted) - set(found)) / max(1, len(wanted))
             else:
                 losses[i] = subtopic_loss(y, chosen if is_choice(chosen) else self._best_choice(chosen, i))

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.rows import add_rows_transposed, compress_matrix, rows_dot, rows_times_weights
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices
-from latentstruct.core.validation import as_reals, check_sparse
+from latentstruct.core.validation import Constraint, as_reals, check_sparse
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Rows
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, all_finite
@@ -23,8 +22,8 @@ FULL_FROM = 0.8
 # Weights that a cache may hold.
 IN_CACHE = 2**19
 Compressed = tuple[Indices, NDArray[np.int32], NDArray[np.float64]]
-# Values between 1 / TAME and TAME are left as they are by `tamed`.
-TAME = 1e8
+# Values between 1 / UNSCALED and UNSCALED are left as they are by `rescaled`.
+UNSCALED = 1e8
 
 
 def is_finite_number(value: Any) -> bool:
@@ -33,10 +32,7 @@ def is_finite_number(value: Any) -> bool:
     return real and bool(abs(value) <= sys.float_info.max)
 
 
-def check_bias(bias: Any) -> None:
-    """Raise unless the value of a constant feature is a finite number."""
-    if not is_finite_number(bias):
-        raise InputError(f"bias must be a finite number, found {show(bias)}: give 1, or 0 for none")
+BIAS = Constraint(is_finite_number, "a finite number, 0 for none")
 
 
 def check_matrix(X: Any, name: str) -> "NDArray[np.float64] | sparse.csr_array":
@@ -98,10 +94,10 @@ def compress(matrix: Any) -> Compressed:
     return pointers, features, np.zeros(0) if (data == 1.0).all() else data
 
 
-def tamed(matrix: Any) -> Any:
+def rescaled(matrix: Any) -> Any:
     """Return rows rescaled to ordinary size, for models that do not depend on scale but fail with values of 1e150."""
     largest = float(abs(matrix).max()) if matrix.shape[0] and matrix.shape[1] else 0.0
-    return matrix if largest == 0 or 1.0 / TAME <= largest <= TAME else matrix / largest
+    return matrix if largest == 0 or 1.0 / UNSCALED <= largest <= UNSCALED else matrix / largest
 
 
 def share_of_nonzeros(matrix: NDArray[np.float64]) -> float:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,12 @@ from latentstruct.core.lazy import sklearn
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, split
-from latentstruct.core.validation import as_reals, check_flag, check_integer
+from latentstruct.core.validation import as_reals, boolean, check_parameters, integer
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.ranking import precision_at_k
 from latentstruct.planes.plane import Atoms, Planes, Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
-from latentstruct.tasks.inputs import InputRows, tamed
+from latentstruct.tasks.inputs import InputRows, rescaled
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
 from latentstruct.tasks.row_parts import FlatBatch, RowParts, require_latents, stack_examples
 from latentstruct.tasks.rows import RowTask
@@ -171,13 +171,14 @@ class PrecisionAtK(QueryTask):
     """
 
     tags = TaskTags(latent="always", refit_parameters=("k",))
+    constraints: ClassVar = {"k": integer(1, MOST_CHOSEN)}
     latent = True
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
 
     def _set(self, n_features: int) -> None:
-        check_integer(self.k, "k", 1, MOST_CHOSEN)
+        check_parameters(self)
         super()._set(n_features)
 
     def _check_training(self, outputs: list[Vector]) -> None:
@@ -284,7 +285,7 @@ class PrecisionAtK(QueryTask):
             return np.zeros(self.n_features)
         sizes = np.diff(batch.offsets)
         weights = np.repeat(1.0 / sizes, sizes) * (sizes.sum() / len(sizes))
-        found, matrix, relevant = [], tamed(batch.inputs.matrix), split(batch.relevant, batch.offsets)
+        found, matrix, relevant = [], rescaled(batch.inputs.matrix), split(batch.relevant, batch.offsets)
         for strength in START_STRENGTHS:
             model = sklearn.svm.LinearSVC(C=strength, dual=False)
             with warnings.catch_warnings():
@@ -354,6 +355,7 @@ class PairwiseRanking(QueryTask):
     """
 
     tags = TaskTags(refit_parameters=("normalize",))
+    constraints: ClassVar = {"normalize": boolean}
 
     def __init__(self, normalize: bool = False) -> None:
         self.normalize = normalize
@@ -364,7 +366,7 @@ class PairwiseRanking(QueryTask):
 
     def pool_batch(self, batch: QueryBatch, query: Query) -> Pooled:
         """Sum the violated pairs of the queries."""
-        check_flag(self.normalize, "normalize")
+        check_parameters(self)
         if not batch.labelled:
             raise InputError("pairs are known from grades only, but the batch has none: prepare it with Y")
         documents = batch.documents(query)

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.lazy import ndimage
-from latentstruct.data.images import Colour, Pixels, draw_overlay, require_vision
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_shape
+from latentstruct.data.images import Color, Pixels, draw_overlay, require_vision
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["draw_regions", "fit_image", "fit_labels"]
 
@@ -40,10 +41,8 @@ def fit_image(image: Any, longest: int = LONGEST_SIDE) -> Pixels:
 
     pixels = np.asarray(image)
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or 0 in pixels.shape:
-        raise InputError(
-            f"the image is {pixels.dtype} of shape {pixels.shape}; expected uint8 of shape (height, width, 3): convert "
-            "it to red, green and blue from 0 to 255"
-        )
+        got = Description(f"{pixels.dtype} of shape {pixels.shape}")
+        raise InputError("image", got, "uint8 of shape (height, width, 3), not empty")
     times = min(-(-SMALL_SIDE // max(pixels.shape)), longest // max(pixels.shape))
     if times > 1:
         return pixels.repeat(times, axis=0).repeat(times, axis=1)
@@ -65,8 +64,8 @@ def fit_labels(labels: Any, size: Sequence[int]) -> NDArray[np.int64]:
     return found
 
 
-def draw_regions(image: Any, labels: Any, colours: Sequence[Colour], numbers: Sequence[int]) -> Pixels:
-    """Draw labelled regions over an image: their colours, and a number in the largest region of each label.
+def draw_regions(image: Any, labels: Any, colors: Sequence[Color], numbers: Sequence[int]) -> Pixels:
+    """Draw labelled regions over an image: their colors, and a number in the largest region of each label.
 
     Parameters
     ----------
@@ -74,7 +73,7 @@ def draw_regions(image: Any, labels: Any, colours: Sequence[Colour], numbers: Se
         The image.
     labels : int array of shape (height, width)
         The number of the label of each pixel, −1 where it is not known; such regions are hatched.
-    colours : sequence of colours
+    colors : sequence of colors
         Those of the labels.
     numbers : sequence of int
         What to write for each label.
@@ -87,11 +86,8 @@ def draw_regions(image: Any, labels: Any, colours: Sequence[Colour], numbers: Se
     from PIL import Image, ImageDraw, ImageFont
 
     pixels, places = np.asarray(image), np.asarray(labels)
-    if pixels.shape[:2] != places.shape:
-        raise InputError(
-            f"labels has the shape {places.shape}; expected {pixels.shape[:2]} as the image: bring them to one size"
-        )
-    drawn = draw_overlay(pixels, places, [""] * len(colours), colours)[: len(pixels)]
+    check_shape(places, pixels.shape[:2], "labels", "one label per pixel")
+    drawn = draw_overlay(pixels, places, [""] * len(colors), colors)[: len(pixels)]
     rows, columns = np.indices(places.shape)
     stripe = (rows + columns) // STRIPE % 3
     drawn[(places < 0) & (stripe == 0)] = DARK

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,14 @@ from latentstruct.core.formatting import show
 from latentstruct.core.pooling import pool_known
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
-from latentstruct.core.validation import check_choice, check_flag, check_integer, numbers_of
+from latentstruct.core.validation import (
+    Constraint,
+    boolean,
+    check_parameters,
+    integer,
+    numbers_of,
+    options,
+)
 from latentstruct.data.sequences import AMINO_ACIDS, Matches, check_matches, check_pairs, count_hits, upper_letters
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Planes, Slopes
@@ -37,6 +44,10 @@ MOST_POOLED_CELLS = 10**8
 """The same for sums over all alignments, which take 24 bytes a cell, and for all marginals of a batch together."""
 LINEAR_DOMAIN_SPREAD = 100.0
 """Largest score of a step, in temperatures, for which sums over paths are not kept as logarithms."""
+
+
+def _is_alphabet(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) == len(set(upper_letters(value)))
 
 
 class GapCosts(NamedTuple):
@@ -159,6 +170,15 @@ class Alignment(BaseTask):
             ),
         },
     )
+    constraints: ClassVar = {
+        "features": options(*ORDERS),
+        "mode": options("local", "global"),
+        "tolerance": integer(0, MOST_CELLS),
+        "symmetric": boolean,
+        "derived": boolean,
+        "partial": boolean,
+        "alphabet": Constraint(_is_alphabet, "a string of different letters") | None,
+    }
 
     def __init__(
         self,
@@ -176,7 +196,7 @@ class Alignment(BaseTask):
     def learn(self, X: Any, Y: Any) -> None:
         """Find the letters of the tracks and the width of the profiles."""
         check_examples(X, Y)
-        self._check_parameters()
+        check_parameters(self)
         pairs = self._pairs(X)
         every = [sequence for pair in pairs for sequence in pair]
         alphabets = find_alphabets(every)
@@ -186,18 +206,8 @@ class Alignment(BaseTask):
         self._set(alphabets, max(widths) if self.features == "profile" else 0)
         if self.features == "profile" and self.features_.n_profile == 0:
             raise InputError("features='profile' needs a profile of each sequence, found none: choose 'window'")
-        if not any(map(len, check_each(Y, "alignment {} of Y", sizes_of(pairs)))):
+        if not any(map(len, check_each(Y, "Y[{}]", sizes_of(pairs)))):
             raise InputError(f"none of the {len(pairs)} alignments in Y has a match; expected some: give the positions")
-
-    def _check_parameters(self) -> None:
-        check_choice(self.features, tuple(ORDERS), "features")
-        check_choice(self.mode, ("local", "global"), "mode")
-        check_integer(self.tolerance, "tolerance", 0, MOST_CELLS)
-        for name in ("symmetric", "derived", "partial"):
-            check_flag(getattr(self, name), name)
-        letters = "A" if self.alphabet is None else self.alphabet
-        if not isinstance(letters, str) or not 0 < len(letters) == len(set(upper_letters(letters))):
-            raise InputError(f"alphabet must be a string of different letters, got {show(letters)}: give each once")
 
     def _pairs(self, X: Any) -> SequencePairs:
         """Return checked pairs, with derived tracks if these are used."""
@@ -205,7 +215,7 @@ class Alignment(BaseTask):
         return [(with_derived(a), with_derived(b)) for a, b in pairs] if self.derived else pairs
 
     def _set(self, alphabets: Sequence[str | None], n_profile: int) -> None:
-        self._check_parameters()
+        check_parameters(self)
         letters, structure, accessibility = alphabets
         tracks = TrackAlphabets(letters or "", structure, accessibility)
         self.features_ = AlignmentFeatures(self.features, tracks, n_profile, bool(self.symmetric))
@@ -227,7 +237,7 @@ class Alignment(BaseTask):
         for k, (height, width) in enumerate(sizes := sizes_of(pairs)):
             if height * width > MOST_CELLS:
                 raise InputError(f"pair {k} has {height} and {width} letters, but at most {MOST_CELLS} cells: cut them")
-        truth = [] if Y is None else check_each(Y, "alignment {} of Y", sizes)
+        truth = [] if Y is None else check_each(Y, "Y[{}]", sizes)
         matches = None if Y is None else np.concatenate(truth)
         return AlignmentBatch(self.features_.lay_out(pairs, truth), matches, offsets_from_lengths(map(len, truth)))
 
@@ -391,7 +401,7 @@ class Alignment(BaseTask):
         check_examples(Y_pred, Y_true)
         losses = np.zeros(len(Y_true))
         for k, (truth, predicted) in enumerate(zip(Y_true, Y_pred, strict=True)):
-            y, found = check_matches(truth, f"alignment {k} of Y_true"), check_matches(predicted, f"alignment {k}")
+            y, found = check_matches(truth, f"Y_true[{k}]"), check_matches(predicted, f"Y_pred[{k}]")
             if len(y):
                 losses[k] = 1.0 - count_hits(y, found, self.tolerance) / len(y)
         return losses

@@ -1,6 +1,6 @@
 """Sequences of tokens laid end to end, and soft pooling of their labelings: values, marginals and pair marginals."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,7 +12,8 @@ from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector, members, offsets_from_lengths, positions
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.inference.elimination import Elimination
-from latentstruct.inference.structure import pairwise_graphs
+from latentstruct.inference.forests import GraphForests
+from latentstruct.inference.structure import FactorGraphs, pairwise_graphs
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.inputs import InputRows
 
@@ -57,6 +58,7 @@ class ChainBatch:
     offsets: Indices
     truth: NDArray[np.int64] | None
     known_slopes: Slopes | None = None  # features of the true labels
+    by_costs: dict[bytes, GraphForests | None] = field(default_factory=dict)  # all labelings, once they are needed
 
     def __post_init__(self) -> None:
         self.n_examples, self.cards = len(self.offsets) - 1, self.inputs.n_labels
@@ -69,14 +71,26 @@ class ChainBatch:
         return np.empty((self.inputs.shape[0], self.inputs.n_labels))
 
     @cached_property
-    def elimination(self) -> Elimination:
-        """Elimination of the unknown tokens of a labeled batch, then of the others."""
+    def structure(self) -> FactorGraphs:
+        """Tokens as variables, and neighbors as factors."""
         owner, place = members(self.offsets)
         second = np.flatnonzero(place > 0)
         pairs_at = offsets_from_lengths(np.bincount(owner[second], minlength=self.n_examples))
         edges = np.column_stack([second - 1, second])
-        structure = pairwise_graphs(np.full(len(owner), self.cards), edges, self.offsets, pairs_at)
-        return Elimination(structure, self.known(None) == UNKNOWN, max_entries=self.cards**3)
+        return pairwise_graphs(np.full(len(owner), self.cards), edges, self.offsets, pairs_at)
+
+    @cached_property
+    def elimination(self) -> Elimination:
+        """Elimination of the unknown tokens of a labeled batch, then of the others."""
+        return Elimination(self.structure, self.known(None) == UNKNOWN, max_entries=self.cards**3)
+
+    def forests(self, costs: NDArray[np.float64]) -> GraphForests | None:
+        """Return all labelings by their costs (true, predicted), None if these have no common unit."""
+        key = costs.tobytes()
+        if key not in self.by_costs:
+            losses = costs[self.known(None)].ravel()
+            self.by_costs[key] = GraphForests.of(self.structure, losses, max_entries=self.cards**2)
+        return self.by_costs[key]
 
     def known(self, rows: Indices | None) -> NDArray[np.int64]:
         """Return the true labels of some sequences of a labeled batch, None for all."""

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain as concatenate
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from latentstruct.core.pooling import pool_known, require_labels
 from latentstruct.core.protocols import HARD, MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
-from latentstruct.core.validation import can_be_stacked, check_flag, check_sparse
+from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples
@@ -90,6 +90,7 @@ class Chain(ItemLabels[ChainBatch]):
         threaded_decoding=True,
         refit_parameters=("costs", "start", "end", "bias"),
     )
+    constraints: ClassVar = {"start": boolean, "end": boolean, "bias": boolean}
 
     def __init__(
         self,
@@ -139,12 +140,11 @@ class Chain(ItemLabels[ChainBatch]):
         self.labels_, self.n_inputs_, self.latent = labels, n_inputs, latent
         self._set_costs(labels, self.costs)
         self.transitions_at_ = n_inputs * n
-        wanted = {"start": self.start, "end": self.end, "bias": self.bias}
-        for name, value in wanted.items():
-            check_flag(value, name)
-        ends = self.transitions_at_ + n * n + n * offsets_from_lengths(map(int, wanted.values()))
+        check_parameters(self)
+        wanted = self.start, self.end, self.bias
+        ends = self.transitions_at_ + n * n + n * offsets_from_lengths(map(int, wanted))
         *starts, self.n_features = ends.tolist()
-        self.start_at_, self.end_at_, self.bias_at_ = np.where(list(wanted.values()), starts, -1).tolist()
+        self.start_at_, self.end_at_, self.bias_at_ = np.where(wanted, starts, -1).tolist()
         self._blocks = Blocks(self.transitions_at_, self.bias_at_, self.start_at_, self.end_at_)
 
     def state(self) -> dict[str, Any]:
@@ -333,7 +333,7 @@ class Chain(ItemLabels[ChainBatch]):
         """Pool the labels of unknown tokens by Rényi entropy of order α ≠ 1 and the others at ε_y: tangents only."""
         chosen, transitions = self._select(batch, query), self._transitions(query.w)
         n, lengths = len(self.labels_), np.diff(chosen.offsets)
-        tables = np.tile(transitions.ravel(), int(np.maximum(lengths - 1, 0).sum()))
+        tables = self._pair_tables(chosen, transitions)
         found = batch.elimination.run_renyi(chosen.scores.ravel(), tables, order, query.temperature.output, chosen.rows)
         owner = np.repeat(np.arange(len(lengths)), np.maximum(lengths - 1, 0))
         pairs = np.zeros((len(lengths), n, n))
@@ -363,14 +363,28 @@ class Chain(ItemLabels[ChainBatch]):
         return (0.3 * n * n + products if hard else 0.5 * n * n + 10.0 * n + 2.0 * products) * np.diff(batch.offsets)
 
     def loss_levels(self, batch: ChainBatch, query: Query) -> LossLevels | None:
-        """Return the labelings that maximize Δ·(1 + s − s_i), for the Hamming loss."""
-        if not np.array_equal(self.costs_, 1.0 - np.eye(len(self.labels_))):
-            return None
+        """Return the best labelings of each loss, if costs are multiples of a unit."""
         chosen, transitions = self._select(batch, replace(query, mode="free")), self._transitions(query.w)
+        if not np.array_equal(self.costs_, 1.0 - np.eye(len(self.labels_))):
+            forests, tables = batch.forests(self.costs_), self._pair_tables(chosen, transitions)
+            if forests is None:
+                return None
+
+            def counted_slopes(counts: tuple[Vector, Vector]) -> Slopes:
+                labels = counts[0].reshape(chosen.scores.shape).argmax(axis=1)
+                return self._labeling_slopes(batch, labels, chosen.rows)
+
+            return forests.levels(chosen.rows, (chosen.scores.ravel(), tables), counted_slopes)
+        # The Hamming loss has a kernel that returns the maximizers of Δ·(1 + s − s_i) themselves.
         labels, (values, losses) = np.empty(len(chosen.scores), dtype=np.int64), np.empty((2, len(chosen.rows)))
         kernels.viterbi_by_errors(chosen.scores, chosen.offsets, transitions, chosen.truth, labels, values, losses)
         slopes = self._labeling_slopes(batch, labels, chosen.rows)
         return LossLevels(np.arange(len(losses) + 1), losses, slopes.dot(query.w), lambda places: slopes)
+
+    @staticmethod
+    def _pair_tables(chosen: Selection, transitions: NDArray[np.float64]) -> Vector:
+        """Return the scores of the labels of all neighbors of some sequences, one after the other."""
+        return np.tile(transitions.ravel(), int(np.maximum(np.diff(chosen.offsets) - 1, 0).sum()))
 
     def _best(self, batch: ChainBatch, query: Query) -> tuple[Indices, Vector]:
         chosen = self._select(batch, query)

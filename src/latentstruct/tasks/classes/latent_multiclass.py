@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from latentstruct.core.levels import highest
 from latentstruct.core.pooling import PooledParts, pool_linear
 from latentstruct.core.protocols import HARD, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, positions
-from latentstruct.core.validation import check_choice, check_integer
+from latentstruct.core.validation import check_parameters, integer, options
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Planes
 from latentstruct.tasks.base import check_examples, require_one_latent_each
@@ -34,7 +34,7 @@ from latentstruct.tasks.classes.states import (
     read_matrices,
     require_finite,
 )
-from latentstruct.tasks.inputs import InputRows, check_matrix, require_width, tamed
+from latentstruct.tasks.inputs import InputRows, check_matrix, require_width, rescaled
 from latentstruct.tasks.labels import LabelSet, label_list
 from latentstruct.tasks.latent_losses import StateLatentLosses
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, optional
@@ -101,6 +101,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         state_weights=True,
         refit_parameters=("costs", "bias", "latent_loss"),
     )
+    constraints: ClassVar = {"weights": options("class", "state"), "n_states": integer(1, MOST_STATES) | None}
     latent = True
     table_ = None
 
@@ -124,9 +125,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         return matrix.shape[1], n_states if self.states is None else np.shape(self.states)[1], shared
 
     def _check_parameters(self) -> None:
-        check_choice(self.weights, ("class", "state"), "weights")
-        if self.n_states is not None:
-            check_integer(self.n_states, "n_states", 1, MOST_STATES)
+        check_parameters(self)
         if self.states is None:
             return
         shape = as_table(self.states).shape
@@ -425,7 +424,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
             with warnings.catch_warnings():
                 # Equal inputs may have fewer clusters than there are states, which does no harm here.
                 warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
-                states[members] = choices[means.fit_predict(tamed(batch.inputs.matrix[members]))]
+                states[members] = choices[means.fit_predict(rescaled(batch.inputs.matrix[members]))]
         return states.tolist()
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,10 @@ from latentstruct.core.levels import LossLevels
 from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
+from latentstruct.core.validation import check_parameters
 from latentstruct.planes.plane import Atoms, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
-from latentstruct.tasks.inputs import InputRows, check_bias, check_matrix, require_width
+from latentstruct.tasks.inputs import BIAS, InputRows, check_matrix, require_width
 from latentstruct.tasks.labels import LabelSet, distinct_labels, label_list
 from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
@@ -99,6 +100,7 @@ class ClassTask(BaseTask[ClassBatch]):
     Weight f·B + b belongs to feature f and vector b of B; the B bias weights come last.
     """
 
+    constraints: ClassVar = {"bias": BIAS}
     labels: Sequence[Hashable] | None
     costs: Any
     bias: float
@@ -127,7 +129,7 @@ class ClassTask(BaseTask[ClassBatch]):
         self._set_vectors(labels, n_inputs, len(labels))
 
     def _set_vectors(self, labels: LabelSet, n_inputs: int, n_vectors: int) -> None:
-        check_bias(self.bias)
+        check_parameters(self)
         self.labels_, self.n_inputs_, self.n_vectors_ = labels, n_inputs, n_vectors
         self.costs_ = labels.costs(self.costs)
         self.bias_at_ = n_inputs * n_vectors if self.bias else -1

@@ -67,8 +67,7 @@ class StateTable:
         self.vector_of[kinds > 0] = np.arange(self.n_vectors)
         self.needed = np.flatnonzero((kinds > 0).any(axis=0))
         self.complete = self.n_vectors == kinds.size
-        # Kernels take contiguous arrays.
-        y, h = (np.ascontiguousarray(places) for places in np.nonzero(self.listed))
+        y, h = map(np.ascontiguousarray, np.nonzero(self.listed))
         vector = self.vector_of[y, h]
         self.every = Candidates(y, h, vector)
         # All states that a maximum can tell apart: those with weights, and the first of each class that scores 0.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latentstruct.core.formatting import short_repr, show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices, offsets_from_lengths
-from latentstruct.core.validation import array_of, check_choice, check_unmasked, is_ordered
+from latentstruct.core.validation import array_of, check_unmasked, is_ordered, options
 from latentstruct.exceptions import InputError
 from latentstruct.tasks.inputs import check_matrix
 from latentstruct.tasks.labels import as_list
@@ -109,7 +109,7 @@ def grid_graph(
     edges, directions = grid_edges(height, width, neighbours)
     if edge_types is None:
         return GraphInput(matrix, edges, edge_features)
-    check_choice(edge_types, ("direction", "axis"), "edge_types")
+    options("direction", "axis").check(edge_types, "edge_types")
     if edge_types == "axis":
         directions = np.array([AXES[str(direction)] for direction in directions], dtype="U10")
     return GraphInput(matrix, edges, edge_features, None, directions)

@@ -3,18 +3,23 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.pooling import PooledParts, pool_known, pool_linear, require_labels
 from latentstruct.core.protocols import LatentSites, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, locate, members, split
 from latentstruct.core.unknown import UNKNOWN
-from latentstruct.core.validation import check_choice, check_flag, check_integer, is_real
+from latentstruct.core.validation import (
+    boolean,
+    check_parameters,
+    integer,
+    options,
+    real,
+)
 from latentstruct.exceptions import InputError
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, pairwise_graphs
@@ -114,6 +119,14 @@ class Graph(ItemLabels[GraphBatch]):
     item = "node"
     state_type = GraphState
     tags = TaskTags(latent="possible", soft=True, two_temperatures=True, exact=False, above_truth=True)
+    constraints: ClassVar = {
+        "max_entries": integer(1),
+        "max_iterations": integer(1),
+        "damping": real(0.0, 1.0, closed="left"),
+        "counting": options("auto", "bethe", "trees"),
+        "shared": boolean,
+        "hidden_loss": real(0.0, closed="left"),
+    }
 
     def __init__(
         self,
@@ -134,7 +147,7 @@ class Graph(ItemLabels[GraphBatch]):
     def learn(self, X: Any, Y: Any) -> None:
         """Find types, labels and numbers of features."""
         check_examples(X, Y)
-        self._check_limits()
+        check_parameters(self)
         stacked = stack_graphs(X)
         if stacked.nodes_at[-1] == 0:
             raise InputError("all graphs are empty: at least one node is needed to train; give some")
@@ -144,18 +157,6 @@ class Graph(ItemLabels[GraphBatch]):
         kinds = layout.kinds(stacked)
         layout.blocks(stacked, kinds)
         layout.encode(flat, kinds, stacked.nodes_at, "Y")
-
-    def _check_limits(self) -> None:
-        check_integer(self.max_entries, "max_entries", 1)
-        check_integer(self.max_iterations, "max_iterations", 1)
-        if not (is_real(self.damping) and 0 <= self.damping < 1):
-            raise InputError(f"damping must be from 0 to below 1, got {show(self.damping)}: choose one such as 0.5")
-        check_choice(self.counting, ("auto", "bethe", "trees"), "counting")
-        check_flag(self.shared, "shared")
-        if not (is_real(self.hidden_loss) and 0 <= self.hidden_loss < np.inf):
-            raise InputError(
-                f"hidden_loss must be a finite number of at least 0, got {show(self.hidden_loss)}: choose 0"
-            )
 
     def _set(self, layout: GraphLayout, latent: bool) -> None:
         self.layout_, self.latent = layout, latent
@@ -170,7 +171,7 @@ class Graph(ItemLabels[GraphBatch]):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` found."""
-        self._check_limits()
+        check_parameters(self)
         layout = GraphLayout.restored(state)
         hidden_states(self.hidden, layout.node_types)
         self._set(layout, bool(state["latent"]))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from latentstruct._native import motif as kernels
 from latentstruct.core.types import Indices, Vector
-from latentstruct.metrics.measures import roc_area
+from latentstruct.metrics.measures import ordered_share
 from latentstruct.tasks.motif.layout import Layout
 
 if TYPE_CHECKING:
@@ -194,4 +194,4 @@ class MotifGrower:
         task, rows, n = self.task, self.judged, len(self.sites)
         pooled = np.empty(len(rows))
         kernels.pooled_windows(self.layout, task.tables(w), task.width, rows, 1.0, 0.0, pooled)
-        return roc_area(np.arange(len(rows)) < n, pooled - np.log(np.diff(self.layout.windows)[rows]))
+        return ordered_share(np.arange(len(rows)) < n, pooled - np.log(np.diff(self.layout.windows)[rows]))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from latentstruct.core.formatting import show
 from latentstruct.core.memory import require
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
-from latentstruct.core.validation import check_integer
+from latentstruct.core.validation import check_parameters, integer
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, no_rows
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
@@ -122,6 +122,11 @@ class Motif(BaseTask[MotifBatch]):
         threaded_decoding=True,
         refit_parameters=("width", "background_order", "strands"),
     )
+    constraints: ClassVar = {
+        "width": integer(1, MOST_WIDTH),
+        "background_order": integer(0, MOST_ORDER),
+        "strands": integer(1, 2),
+    }
     latent = True
 
     def __init__(self, width: int, background_order: int = 3, strands: int = 1) -> None:
@@ -154,9 +159,7 @@ class Motif(BaseTask[MotifBatch]):
         self.labels_ = (False, True) if all(flag for flag, _ in spelled) else (negative.pop(), 1)
 
     def _set(self) -> None:
-        limits = {"width": (1, MOST_WIDTH), "background_order": (0, MOST_ORDER), "strands": (1, 2)}
-        for name, (low, high) in limits.items():
-            check_integer(getattr(self, name), name, low, high)
+        check_parameters(self)
         self.n_states_ = 4 ** (self.background_order + 1)
         self.n_features = 4 * self.width + self.n_states_
 
@@ -190,8 +193,9 @@ class Motif(BaseTask[MotifBatch]):
         longest = int(np.diff(offsets).max(initial=0))
         require(
             float(BYTES_OF_LETTER * longest + BYTES_OF_LAYOUT * len(bases)),
-            f"a search in {len(bases)} letters, of which one sequence has {longest},",
-            "cut long sequences into shorter ones",
+            "X",
+            f"{len(bases)} letters, {longest} of them in one sequence",
+            "Split long sequences.",
         )
         quads, contexts = np.empty(len(bases), dtype=np.uint8), np.empty(len(bases), dtype=np.uint16)
         kernels.number_letters(bases, offsets, self.background_order, quads, contexts)

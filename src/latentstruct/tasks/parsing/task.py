@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from latentstruct.core.lazy import sparse
 from latentstruct.core.pooling import pool_known
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import check_choice, check_integer
+from latentstruct.core.validation import check_parameters, integer, options
 from latentstruct.data.trees import Constituent
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Planes, Slopes
@@ -51,7 +51,7 @@ class Parsing(ChosenLossTask):
     """Constituency parsing: s(y) = Σ of the weights of the rules, words and spans of a tree y.
 
     The grammar is read off the training trees: after chains of single children that come back to a label are cut
-    short (A over B over A is A), trees are brought to binary form (see `latentstruct.data.trees.binarise`), and every
+    short (A over B over A is A), trees are brought to binary form (see `latentstruct.data.trees.binarize`), and every
     binary rule, unary rule, pair of word and tag, and root symbol has a weight. A span may have one of the chains of
     single children seen in training above it, or none, so that a tree has one derivation. Inference is CKY, and
     inside-outside for sums.
@@ -117,6 +117,14 @@ class Parsing(ChosenLossTask):
             ),
         },
     )
+    constraints: ClassVar = {
+        "features": options("rules", "spans"),
+        "splits": integer(1, MOST_SPLITS),
+        "markov": integer(0) | None,
+        "rare": integer(0),
+        "unknown": options("suffix", "class", "one"),
+        "exact_words": integer(0),
+    }
 
     def __init__(
         self,
@@ -132,13 +140,8 @@ class Parsing(ChosenLossTask):
         self.rare, self.unknown, self.exact_words = rare, unknown, exact_words
 
     def _check_parameters(self) -> None:
-        check_choice(self.features, ("rules", "spans"), "features")
-        check_choice(self.chosen_loss, ("hamming", "f1"), "loss")
-        check_choice(self.unknown, ("suffix", "class", "one"), "unknown")
-        check_integer(self.splits, "splits", 1, MOST_SPLITS)
-        check_integer(0 if self.markov is None else self.markov, "markov", 0)
-        check_integer(self.rare, "rare", 0)
-        check_integer(self.exact_words, "exact_words", 0)
+        check_parameters(self)
+        options("hamming", "f1").check(self.chosen_loss, "loss")
 
     def learn(self, X: Any, Y: Any) -> None:
         """Read the grammar, and what features there are, off the trees."""
@@ -185,10 +188,8 @@ class Parsing(ChosenLossTask):
         return ParsingBatch(tokens, sentences, self.spans_.lay_out(self.grammar_, tokens, self.layout_.end), gold)
 
     def _scores(self, batch: ParsingBatch, w: Vector) -> Scores:
-        rules, sentences, spans = self.rules_, batch.sentences, batch.spans
-        chain = np.empty(len(rules.top))
-        kernels.score_chains(rules, w, chain)
-        tables = []
+        rules, sentences, spans, w = self.rules_, batch.sentences, batch.spans, np.ascontiguousarray(w)
+        chain, tables = np.add.reduceat(w[rules.step_weight], rules.step_start[:-1]), []
         for attributes in (spans.starts, spans.ends, spans.lengths.reshape(-1, 1)):
             tables.append(np.zeros((len(attributes), len(self.grammar_.labels))))
             if len(spans.starts):

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from latentstruct.core.pooling import PooledParts, pool_linear, pool_scores, req
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
-from latentstruct.core.validation import check_integer
+from latentstruct.core.validation import check_parameters, integer
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Atoms, Planes, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
@@ -184,6 +184,7 @@ class SemiMarkov(BaseTask[SegmentBatch]):
             "sequence is NP-hard to find",
         ),
     )
+    constraints: ClassVar = {"max_length": integer(1) | None}
 
     def __init__(
         self, labels: Sequence[Hashable] | None = None, max_length: int | None = None, costs: Any = None
@@ -195,8 +196,7 @@ class SemiMarkov(BaseTask[SegmentBatch]):
     def learn(self, X: Any, Y: Any) -> None:
         """Find the labels, the longest segment and the number of inputs."""
         check_examples(X, Y)
-        if self.max_length is not None:
-            check_integer(self.max_length, "max_length", 1)
+        check_parameters(self)
         segments = [segment for k, y in enumerate(Y) for segment in self._segments(y, f"Y[{k}]")]
         known = [label for *_, label in segments if not is_unknown(label)]
         if not known:

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import missing_package
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +17,7 @@ def can_plot() -> bool:
 def require_plots() -> None:
     """Raise unless pictures can be drawn."""
     if not can_plot():
-        raise InputError('the picture needs matplotlib, which is not installed: pip install "latentstruct[plot]"')
+        raise missing_package("matplotlib", "draw plots", "plot")
 
 
 def new_axes(height: float = 2.6) -> "Axes":

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.core.formatting import show
-from latentstruct.core.validation import array_of, check_lists, is_ordered, numbers_of
+from latentstruct.core.validation import array_of, check_lists, check_shape, finite_of, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
-from latentstruct.viz.plots.colours import AGAINST, FOR, SINGLE
+from latentstruct.viz.plots.colors import AGAINST, FOR, SINGLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,12 +59,9 @@ def plot_weights(names: Sequence[Any], values: Any, ax: "Axes | None" = None, na
         The axes drawn on.
     """
     check_lists(names=names)
-    weights = numbers_of(values, "values")
-    if weights.shape != (len(names),) or not len(names) or not np.isfinite(weights).all():
-        raise InputError(
-            f"values has the shape {weights.shape} for {len(names)} names; expected one finite number for each, and at "
-            "least one: give as many of both"
-        )
+    if not len(names):
+        raise InputError("names", names, "at least one name")
+    weights = finite_of(values, "values", (len(names),), "one number per name")
     ax = new_axes(0.8 + 0.24 * len(weights)) if ax is None else ax
     places = np.arange(len(weights))
     ax.barh(places, weights, color=np.where(weights > 0, FOR, AGAINST).tolist(), height=0.7)
@@ -98,26 +94,24 @@ def plot_scores(scores: Any, positive: Any, names: tuple[Any, Any], ax: "Axes | 
     matplotlib Axes
         The axes drawn on.
     """
-    values, truth = numbers_of(scores, "scores"), array_of(positive, "positive")
-    if values.ndim != 1 or not len(values) or truth.shape != values.shape or not np.isfinite(values).all():
-        raise InputError(
-            f"scores has the shape {values.shape} and positive {truth.shape}; expected a finite score and a truth for "
-            "each sample, and at least one: give as many of both"
-        )
+    values, truth = finite_of(scores, "scores", (np.size(scores),)), array_of(positive, "positive")
+    check_shape(truth, values.shape, "positive", "one truth value per score")
+    if not len(values):
+        raise InputError("scores", scores, "at least one score")
     if not is_ordered(names) or len(names) != 2:
-        raise InputError(f"names is {show(names)}; expected two, of the positive and the negative: give both")
+        raise InputError("names", names, "two names, of the positive and the negative class")
     truth = truth.astype(bool)
     ax = new_axes(3.0) if ax is None else ax
     # Few samples far away would leave one bar for all the others.
     low, high = np.quantile(values, [0.002, 0.998])
     edges = np.linspace(min(low, 0.0), max(high, 0.0, low + 1e-9), BINS + 1).tolist()
-    for chosen, label, colour in ((truth, names[0], FOR), (~truth, names[1], AGAINST)):
+    for chosen, label, color in ((truth, names[0], FOR), (~truth, names[1], AGAINST)):
         if chosen.any():
             shares = np.full(int(chosen.sum()), 1.0 / chosen.sum())
             inside = np.clip(values[chosen], edges[0], edges[-1])
             told = f"truly {drawn_text(label)} ({int(chosen.sum())})"
-            ax.hist(inside, edges, weights=shares, color=colour, alpha=0.25, histtype="stepfilled")
-            ax.hist(inside, edges, weights=shares, color=colour, histtype="step", label=told, linewidth=1.6)
+            ax.hist(inside, edges, weights=shares, color=color, alpha=0.25, histtype="stepfilled")
+            ax.hist(inside, edges, weights=shares, color=color, histtype="step", label=told, linewidth=1.6)
     ax.axvline(0.0, color=SINGLE, linestyle="--", linewidth=1.0, label="threshold")
     ax.set_xlabel("score")
     ax.set_ylabel("share of the class")

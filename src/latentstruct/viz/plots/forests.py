@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length
 from latentstruct.metrics.clusters import number_clusters
 from latentstruct.viz.plots.axes import new_axes
-from latentstruct.viz.plots.colours import SINGLE, WRONG, shade
+from latentstruct.viz.plots.colors import SINGLE, WRONG, shade
 from latentstruct.viz.plots.features import drawn_text
 from latentstruct.viz.plots.graphs import check_graph
 
@@ -30,7 +30,7 @@ def plot_forest(
 ) -> "Axes":
     """Draw items below each other, with the links between them as arcs and the number of each one's cluster.
 
-    Clusters have colours too, which repeat after some; an item alone in its cluster is grey and has a dash in place of
+    Clusters have colors too, which repeat after some; an item alone in its cluster is gray and has a dash in place of
     a number. With `truth`, the letters of the true clusters stand before the names, and links between different true
     clusters are dashed and red.
 
@@ -56,12 +56,11 @@ def plot_forest(
     true_numbers = None if truth is None else _numbered(truth, "truth", len(numbers))
     links = check_graph(len(numbers), edges, "item")
     shown = [str(k) for k in range(len(numbers))] if names is None else [str(name) for name in names]
-    if len(shown) != len(numbers):
-        raise InputError(f"names has {len(shown)} entries for {len(numbers)} items; expected one for each: correct it")
+    check_length(shown, len(numbers), "names", "names")
     ax = new_axes(0.4 + HEIGHT_OF_ITEM * len(numbers)) if ax is None else ax
     _draw_arcs(ax, links, numbers, true_numbers)
     for k, (number, name) in enumerate(zip(numbers, shown, strict=True)):
-        ax.plot([0.0], [k], marker="o", markersize=5, color=_colour(number), zorder=3)
+        ax.plot([0.0], [k], marker="o", markersize=5, color=_color(number), zorder=3)
         columns: list[tuple[float, str, dict[str, Any]]] = [
             (0.3, _called(number), {"fontweight": "bold"}),
             (2.0, drawn_text(name, LETTERS), {}),
@@ -89,14 +88,14 @@ def lettered_clusters(truth: Any) -> list[str]:
 def _numbered(clusters: Any, name: str, n_items: int | None = None) -> list[int]:
     """Return numbers from 0 of the clusters by first appearance, −1 for items that are alone."""
     found = number_clusters(clusters, name).tolist()
-    if n_items is not None and len(found) != n_items:
-        raise InputError(f"{name} has {len(found)} entries for {n_items} items; expected one for each: correct it")
+    if n_items is not None:
+        check_length(found, n_items, name, "labels")
     sizes = Counter(found)
     order = {cluster: k for k, cluster in enumerate(dict.fromkeys(c for c in found if sizes[c] > 1))}
     return [order.get(cluster, -1) for cluster in found]
 
 
-def _colour(number: int) -> str:
+def _color(number: int) -> str:
     return SINGLE if number < 0 else shade(number)
 
 
@@ -121,6 +120,6 @@ def _draw_arcs(ax: "Axes", links: NDArray[np.int64], numbers: list[int], truth: 
     for (i, j), length in zip(links.tolist(), lengths.tolist(), strict=True):
         across = truth is not None and (truth[i] != truth[j] or truth[i] < 0)
         width = 0.95 * ROOM_FOR_ARCS * max(0.12, (length / longest) ** 0.6)
-        colour, style = (WRONG, "--") if across else (_colour(numbers[i]), "-")
+        color, style = (WRONG, "--") if across else (_color(numbers[i]), "-")
         x, y = -width * np.sin(turn), (i + j) / 2 + (j - i) / 2 * np.cos(turn)
-        ax.plot(x, y, linewidth=1.3, linestyle=style, color=colour, zorder=2)
+        ax.plot(x, y, linewidth=1.3, linestyle=style, color=color, zorder=2)

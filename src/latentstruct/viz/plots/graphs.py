@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.lazy import csgraph, sparse
-from latentstruct.core.validation import array_of, check_lists, numbers_of
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import array_of, check_length, check_lists, finite_of
+from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import new_axes
-from latentstruct.viz.plots.colours import SINGLE, WRONG, shade
+from latentstruct.viz.plots.colors import SINGLE, WRONG, shade
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:
@@ -45,10 +45,7 @@ def lay_out_graph(n_nodes: int, edges: Any) -> NDArray[np.float64]:
     """
     pairs = check_graph(n_nodes, edges)
     if n_nodes > MOST_NODES:
-        raise InputError(
-            f"the graph has {n_nodes} nodes; expected at most {MOST_NODES}, as more cannot be told apart: give a part "
-            "of it, or places of your own"
-        )
+        raise InputError("n_nodes", n_nodes, f"at most {MOST_NODES}", "Draw a part of the graph, or set `places`.")
     if n_nodes < 3:
         return np.column_stack([np.arange(n_nodes, dtype=np.float64), np.zeros(n_nodes)])
     ones = np.ones(len(pairs))
@@ -78,8 +75,8 @@ def _turned(places: NDArray[np.float64], pairs: NDArray[np.int64]) -> NDArray[np
 def _scaled(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the places of classical scaling in the plane."""
     squares = distances**2
-    centred = -0.5 * (squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean())
-    values, vectors = np.linalg.eigh(centred)
+    centerd = -0.5 * (squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean())
+    values, vectors = np.linalg.eigh(centerd)
     places: NDArray[np.float64] = vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 0.0))
     return places
 
@@ -104,13 +101,11 @@ def check_graph(n_nodes: int, edges: Any, what: str = "node") -> NDArray[np.int6
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(
-            f"edges has shape {pairs.shape} and type {pairs.dtype}; expected an integer array (E, 2): give each edge "
-            f"as the numbers of its two {what}s"
-        )
+        got, expected = f"{pairs.dtype} of shape {pairs.shape}", f"integers of shape (E, 2), two {what}s per edge"
+        raise InputError("edges", Description(got), expected)
     if pairs.min() < 0 or pairs.max() >= n_nodes:
         wrong = int(pairs.min() if pairs.min() < 0 else pairs.max())
-        raise InputError(f"edges has the {what} {wrong}; expected {what}s from 0 to {n_nodes - 1}: correct it")
+        raise InputError("edges", wrong, f"{what}s from 0 to {n_nodes - 1}")
     return pairs.astype(np.int64)
 
 
@@ -150,17 +145,12 @@ def plot_graph(
     check_lists(labels=labels)
     n_nodes = len(labels)
     if not n_nodes:
-        raise InputError("labels is empty; expected at least one node: give the label of each")
+        raise InputError("labels", labels, "at least one label")
     pairs = check_graph(n_nodes, edges)
     for name, given in (("truth", truth), ("hidden", hidden)):
-        if given is not None and len(given) != n_nodes:
-            raise InputError(f"{name} has {len(given)} entries for {n_nodes} nodes; expected one for each: correct it")
-    points = lay_out_graph(n_nodes, pairs) if places is None else numbers_of(places, "places")
-    if points.shape != (n_nodes, 2) or not np.isfinite(points).all():
-        raise InputError(
-            f"places has the shape {points.shape}; expected finite numbers ({n_nodes}, 2), x and y of each node: "
-            "correct it"
-        )
+        if given is not None:
+            check_length(given, n_nodes, name, "nodes")
+    points = lay_out_graph(n_nodes, pairs) if places is None else finite_of(places, "places", (n_nodes, 2), "x and y")
     square = np.zeros(n_nodes, dtype=bool) if hidden is None else np.asarray(hidden, dtype=bool)
     ax = new_axes(5.0) if ax is None else ax
     _draw_edges(ax, points, pairs)
@@ -185,7 +175,7 @@ def _size(n_nodes: int) -> float:
 
 
 def _draw_nodes(ax: "Axes", points: NDArray[np.float64], labels: list[Any], square: NDArray[np.bool_]) -> None:
-    """Draw the nodes of each label in its colour, with its name or number in them."""
+    """Draw the nodes of each label in its color, with its name or number in them."""
     named = sorted(dict.fromkeys(label for label, hid in zip(labels, square, strict=True) if not hid), key=str)
     states = sorted(dict.fromkeys(label for label, hid in zip(labels, square, strict=True) if hid), key=str)
     fit = all(len(str(label)) <= SHORT for label in named)
@@ -200,11 +190,11 @@ def _draw_nodes(ax: "Axes", points: NDArray[np.float64], labels: list[Any], squa
         _draw_legend(ax, legend)
 
 
-def _draw_alike(ax: "Axes", points: NDArray[np.float64], colour: str, marker: str, text: str, n_nodes: int) -> None:
-    """Draw nodes of the same colour with the same text in them, unless the graph has too many nodes for texts."""
+def _draw_alike(ax: "Axes", points: NDArray[np.float64], color: str, marker: str, text: str, n_nodes: int) -> None:
+    """Draw nodes of the same color with the same text in them, unless the graph has too many nodes for texts."""
     from matplotlib.colors import to_rgba
 
-    look: dict[str, Any] = {"facecolors": [to_rgba(colour, 0.25)], "edgecolors": colour, "linewidths": 1.4}
+    look: dict[str, Any] = {"facecolors": [to_rgba(color, 0.25)], "edgecolors": color, "linewidths": 1.4}
     ax.scatter(points[:, 0], points[:, 1], s=_size(n_nodes), marker=marker, zorder=2, clip_on=False, **look)
     if n_nodes <= NODES_WITH_TEXT:
         small = "x-small" if n_nodes > 40 else "small"
@@ -216,7 +206,7 @@ def _draw_legend(ax: "Axes", entries: list[tuple[str, str]]) -> None:
     from matplotlib.lines import Line2D
 
     shown = entries[:LABELS_IN_LEGEND]
-    handles = [Line2D([], [], marker="o", linestyle="", color=colour, label=text) for colour, text in shown]
+    handles = [Line2D([], [], marker="o", linestyle="", color=color, label=text) for color, text in shown]
     columns = 1 if len(handles) < 3 else 3
     ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=columns, frameon=False)
 
@@ -228,9 +218,9 @@ def _ring(
     known = np.array([one is not None for one in truth])
     wrong = known & ~square & np.array([a != b for a, b in zip(labels, truth, strict=True)])
     size = 2.1 * _size(len(labels))
-    for chosen, colour, width, style in ((wrong, WRONG, 2.2, "-"), (~known & ~square, SINGLE, 1.0, ":")):
+    for chosen, color, width, style in ((wrong, WRONG, 2.2, "-"), (~known & ~square, SINGLE, 1.0, ":")):
         if chosen.any():
-            look: dict[str, Any] = {"edgecolors": colour, "linewidths": width, "linestyles": style}
+            look: dict[str, Any] = {"edgecolors": color, "linewidths": width, "linestyles": style}
             ax.scatter(
                 points[chosen, 0], points[chosen, 1], s=size, facecolors="none", zorder=2.5, clip_on=False, **look
             )

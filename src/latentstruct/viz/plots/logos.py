@@ -11,7 +11,7 @@ from latentstruct.viz.plots.axes import hide_frame, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = {"A": "#2a9d3f", "C": "#2464c4", "G": "#e8a317", "T": "#cc2b2b"}
+COLORS = {"A": "#2a9d3f", "C": "#2464c4", "G": "#e8a317", "T": "#cc2b2b"}
 THINNEST = 1e-3
 """Height in bits below which a letter could not be seen."""
 
@@ -41,7 +41,7 @@ def plot_logo(matrix: Any, background: Any = None, ax: "Axes | None" = None) -> 
     if background is not None:
         letters = check_probabilities(np.asarray(background)[None], "background", 1)[0]
         if (letters == 0).any():
-            raise InputError(f"background is {letters.tolist()}; expected values above 0: add pseudo-counts")
+            raise InputError("background", letters.tolist(), "probabilities above 0", "Add pseudocounts.")
     ax = new_axes() if ax is None else ax
     logarithms = np.log2(np.maximum(rows, 1e-300) / letters)
     bits = (rows * logarithms).sum(axis=1)
@@ -73,4 +73,4 @@ def _draw_letter(ax: "Axes", letter: str, position: float, bottom: float, height
     box = outline.get_extents()
     place = Affine2D().translate(-box.x0, -box.y0).scale(0.92 / box.width, height / box.height)
     place = place.translate(position - 0.46, bottom)
-    ax.add_patch(PathPatch(place.transform_path(outline), facecolor=COLOURS[letter], linewidth=0))
+    ax.add_patch(PathPatch(place.transform_path(outline), facecolor=COLORS[letter], linewidth=0))

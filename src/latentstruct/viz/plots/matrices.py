@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.protocols import TransitionWeights
-from latentstruct.core.validation import check_lists, numbers_of
+from latentstruct.core.validation import check_lists, finite_of, integer
 from latentstruct.exceptions import InputError
 from latentstruct.viz.plots.axes import new_axes
 from latentstruct.viz.plots.features import drawn_text
@@ -68,12 +67,9 @@ def plot_matrix(
 
 def _check_matrix(matrix: Any, shape: tuple[int, int], meaning: str) -> NDArray[np.float64]:
     """Return finite numbers of the given shape, at least one, or raise."""
-    values = numbers_of(matrix, "matrix")
-    if 0 in shape or values.shape != shape or not np.isfinite(values).all():
-        raise InputError(
-            f"matrix has the shape {values.shape}; expected finite numbers {shape}, {meaning}: give a number for each"
-        )
-    return values
+    if 0 in shape:
+        raise InputError("matrix", matrix, f"at least one number, {meaning}")
+    return finite_of(matrix, "matrix", shape, meaning)
 
 
 def plot_transitions(model: Any, ax: "Axes | None" = None, most: int = MOST_LABELS) -> "Axes":
@@ -95,11 +91,8 @@ def plot_transitions(model: Any, ax: "Axes | None" = None, most: int = MOST_LABE
     """
     task = getattr(model, "task_", None)
     if not isinstance(task, TransitionWeights):
-        raise InputError(
-            f"model is {show(model)}; expected an estimator fitted on a Chain: train one, such as CRF(Chain())"
-        )
-    if most < 1:
-        raise InputError(f"most is {show(most)}; expected at least one label: choose a whole number above 0")
+        raise InputError("model", model, "an estimator fitted on a Chain")
+    integer(1).check(most, "most")
     weights, labels = transition_weights(model)
     shown = strongest_labels(weights, most)
     names = [str(labels[k]) for k in shown]

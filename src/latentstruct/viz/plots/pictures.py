@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.validation import check_lists, numbers_of
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, check_lists, finite_of, numbers_of
+from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import new_axes
-from latentstruct.viz.plots.colours import AGAINST, FOR, SINGLE
+from latentstruct.viz.plots.colors import AGAINST, FOR, SINGLE
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ PICTURE = (4.0, 3.0)
 """Proportions of the picture that places are shown in."""
 FAINTEST = 0.02
 WIDTH_OF_SWATCH = 1.75
-"""Inches for a colour and its name."""
+"""Inches for a color and its name."""
 LONGEST_NAME = 22
 
 
@@ -49,17 +49,15 @@ def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
     """
     cells = numbers_of(weights, "weights")
     if cells.ndim != 3 or 0 in cells.shape or not np.isfinite(cells).all():
-        raise InputError(
-            f"weights has the shape {cells.shape}; expected finite numbers (rows, columns, directions): reshape the "
-            "weights of the gradients, such as to (6, 6, 9)"
-        )
+        expected = "finite numbers of shape (rows, columns, directions)"
+        raise InputError("weights", Description(f"shape {cells.shape}"), expected)
     ax = new_axes(3.2) if ax is None else ax
     n_rows, n_columns, _ = cells.shape
     largest = float(np.abs(cells).max()) or 1.0
-    for sign, left, colour, title in ((1.0, 0.0, FOR, "for"), (-1.0, n_columns + GAP, AGAINST, "against")):
-        _draw_strokes(ax, np.maximum(sign * cells, 0.0) / largest, left, colour)
+    for sign, left, color, title in ((1.0, 0.0, FOR, "for"), (-1.0, n_columns + GAP, AGAINST, "against")):
+        _draw_strokes(ax, np.maximum(sign * cells, 0.0) / largest, left, color)
         ax.text(left + n_columns / 2, -0.25, title, ha="center", va="bottom")
-        frame = {"fill": False, "linewidth": 0.8, "edgecolor": colour}
+        frame = {"fill": False, "linewidth": 0.8, "edgecolor": color}
         ax.add_patch(_rectangle(left, 0.0, n_columns, n_rows, **frame))
     ax.set_xlim(-0.1, 2 * n_columns + GAP + 0.1)
     ax.set_ylim(n_rows + 0.1, -1.0)
@@ -68,7 +66,7 @@ def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def _draw_strokes(ax: "Axes", cells: NDArray[np.float64], left: float, colour: str) -> None:
+def _draw_strokes(ax: "Axes", cells: NDArray[np.float64], left: float, color: str) -> None:
     """Draw a stroke for each direction of each cell whose value, from 0 to 1, can be seen."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
@@ -79,9 +77,9 @@ def _draw_strokes(ax: "Axes", cells: NDArray[np.float64], left: float, colour: s
     middle = np.column_stack([left + columns + 0.5, rows + 0.5])
     half = 0.46 * np.column_stack([np.cos(angles), np.sin(angles)])
     values = cells[rows, columns, parts]
-    colours = [to_rgba(colour, float(0.25 + 0.75 * value)) for value in values]
+    colors = [to_rgba(color, float(0.25 + 0.75 * value)) for value in values]
     strokes = np.stack([middle - half, middle + half], axis=1)
-    ax.add_collection(LineCollection(list(strokes), colors=colours, linewidths=0.4 + 2.6 * values))
+    ax.add_collection(LineCollection(list(strokes), colors=colors, linewidths=0.4 + 2.6 * values))
 
 
 def _rectangle(x: float, y: float, width: float, height: float, **look: Any) -> Any:
@@ -90,14 +88,14 @@ def _rectangle(x: float, y: float, width: float, height: float, **look: Any) -> 
     return Rectangle((x, y), width, height, **look)
 
 
-def plot_swatches(names: Sequence[str], colours: Sequence[tuple[int, int, int]], ax: "Axes | None" = None) -> "Axes":
-    """Draw names beside their colours, in as many columns as the figure is wide for.
+def plot_swatches(names: Sequence[str], colors: Sequence[tuple[int, int, int]], ax: "Axes | None" = None) -> "Axes":
+    """Draw names beside their colors, in as many columns as the figure is wide for.
 
     Parameters
     ----------
     names : sequence of n str
         The names.
-    colours : sequence of n triples of int
+    colors : sequence of n triples of int
         Red, green and blue of each, from 0 to 255.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
@@ -107,17 +105,15 @@ def plot_swatches(names: Sequence[str], colours: Sequence[tuple[int, int, int]],
     matplotlib Axes
         The axes drawn on.
     """
-    check_lists(names=names, colours=colours)
-    if not len(names) or len(names) != len(colours):
-        raise InputError(
-            f"there are {len(colours)} colours for {len(names)} names; expected one for each, and at least one: give "
-            "as many of both"
-        )
+    check_lists(names=names, colors=colors)
+    if not len(names):
+        raise InputError("names", names, "at least one name")
+    check_length(colors, len(names), "colors", "colors")
     ax = new_axes(height_of_swatches(len(names))) if ax is None else ax
     n_columns = max(1, int(ax.figure.bbox.width / ax.figure.dpi / WIDTH_OF_SWATCH))
-    for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
+    for k, (name, color) in enumerate(zip(names, colors, strict=True)):
         row, column = divmod(k, n_columns)
-        shade = [value / 255 for value in colour]
+        shade = [value / 255 for value in color]
         ax.add_patch(_rectangle(column, row + 0.2, 0.12, 0.6, facecolor=shade, linewidth=0))
         ax.text(column + 0.16, row + 0.5, drawn_text(name, LONGEST_NAME), ha="left", va="center", fontsize="small")
     ax.set_xlim(0.0, n_columns)
@@ -134,7 +130,7 @@ def height_of_swatches(n_names: int) -> float:
 def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
     """Draw what place and size of a box count: for a small, a middling and a large box, its score at each place.
 
-    The three pictures have the same colours; a pixel shows the score of the box, outlined in the middle, when it is
+    The three pictures have the same colors; a pixel shows the score of the box, outlined in the middle, when it is
     moved so that its middle lies there. Where the box would leave the picture nothing is shown. Below each picture
     stands the box's share of its area.
 
@@ -152,12 +148,7 @@ def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
     """
     from latentstruct.features.boxes import N_GEOMETRY, box_geometry
 
-    values = numbers_of(weights, "weights")
-    if values.shape != (N_GEOMETRY,) or not np.isfinite(values).all():
-        raise InputError(
-            f"weights has the shape {values.shape}; expected {N_GEOMETRY} finite numbers: give the weights of place "
-            "and size, which follow those of the gradients"
-        )
+    values = finite_of(weights, "weights", (N_GEOMETRY,), "the weights of place and size, which follow the gradients")
     ax = new_axes(2.2) if ax is None else ax
     width, height = PICTURE
     maps = [_scores_of_places(values, np.sqrt(share), box_geometry) for share in SHARES]

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.core.validation import numbers_of
+from latentstruct.core.validation import check_shape, finite_of, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
-from latentstruct.viz.plots.colours import SINGLE, shade
+from latentstruct.viz.plots.colors import SINGLE, shade
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,12 +35,11 @@ def plot_ranking(scores: Any, grades: Any, k: int | None = None, ax: "Axes | Non
     matplotlib Axes
         The axes drawn on.
     """
-    values, relevance = numbers_of(scores, "scores"), numbers_of(grades, "grades")
-    if values.ndim != 1 or not len(values) or relevance.shape != values.shape or not np.isfinite(values).all():
-        raise InputError(
-            f"scores has the shape {values.shape} and grades {relevance.shape}; expected a finite score and a grade "
-            "for each document, and at least one: give as many of both"
-        )
+    values = finite_of(scores, "scores", (np.size(scores),))
+    relevance = numbers_of(grades, "grades")
+    check_shape(relevance, values.shape, "grades", "one grade per document")
+    if not len(values):
+        raise InputError("scores", scores, "at least one score")
     ax = new_axes(2.4) if ax is None else ax
     order = np.argsort(-values, kind="stable")[:MOST_DOCUMENTS]
     places = np.arange(1, len(order) + 1)
@@ -85,11 +84,7 @@ def plot_benefits(shares: Any, benefits: Any, names: Sequence[str] | None = None
     """
     thresholds, values = np.atleast_1d(numbers_of(shares, "shares")), np.atleast_2d(numbers_of(benefits, "benefits"))
     called = [str(b) for b in range(len(values))] if names is None else list(names)
-    if thresholds.ndim != 1 or values.shape != (len(called), len(thresholds)) or not np.isfinite(values).all():
-        raise InputError(
-            f"benefits has the shape {values.shape} for {len(called)} names and {len(thresholds)} shares; expected "
-            "finite numbers, a row for each name and a column for each share: correct it"
-        )
+    finite_of(values, "benefits", (len(called), len(thresholds)), "one row per name, one column per share")
     ax = new_axes(2.6) if ax is None else ax
     edges = np.append(100.0 * thresholds, 100.0)
     for b, (name, row) in enumerate(zip(called, values, strict=True)):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentstruct.core.formatting import show
-from latentstruct.core.validation import array_of, check_lists
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import array_of, check_length, check_lists
+from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
-from latentstruct.viz.plots.colours import AGAINST, FOR, SINGLE
+from latentstruct.viz.plots.colors import AGAINST, FOR, SINGLE
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:
@@ -51,17 +51,13 @@ def plot_sites(
         The axes drawn on.
     """
     check_lists(sites=sites, lengths=lengths)
-    if not len(sites) or len(sites) != len(lengths):
-        raise InputError(
-            f"found {len(sites)} sites and {len(lengths)} lengths; expected one of each for each sequence, and at "
-            "least one: give as many of both"
-        )
+    if not len(sites):
+        raise InputError("sites", sites, "at least one site")
+    check_length(lengths, len(sites), "lengths", "lengths")
     for site, length in zip(sites, lengths, strict=True):
         if not 0 <= site.start < site.end <= length:
-            raise InputError(
-                f"the site of {show(site.sequence)} is from {site.start} to {site.end}, but its sequence has {length} "
-                "letters; expected a site within it: give the lengths of these sequences"
-            )
+            got = Description(f"{site.start} to {site.end} in {show(site.sequence)}")
+            raise InputError("sites", got, f"within their sequences, here of {length} letters")
     from matplotlib.patches import Rectangle
 
     ax = new_axes(0.9 + 0.2 * len(sites)) if ax is None else ax
@@ -103,17 +99,15 @@ def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
     """
     places, sides = array_of(starts, "starts"), array_of(strands, "strands")
     if places.ndim != 1 or not len(places) or sides.shape != places.shape or places.dtype.kind not in "iu":
-        raise InputError(
-            f"starts has the shape {places.shape} and strands {sides.shape}; expected a whole number and a strand for "
-            "each site, and at least one: give as many of both"
-        )
+        got, expected = f"shape {places.shape} with {sides.shape} strands", "at least one integer, one per strand"
+        raise InputError("starts", Description(got), expected)
     ax = new_axes() if ax is None else ax
     n_bins = int(min(MOST_BINS, np.ptp(places) + 1))
     edges = np.linspace(places.min() - 0.5, places.max() + 0.5, n_bins + 1).tolist()
     parts = [(places[sides > 0], "given strand", AGAINST), (places[sides <= 0], "other strand", FOR)]
     parts = [part for part in parts if len(part[0])]
-    values, names, colours = zip(*parts, strict=True)
-    ax.hist(values, edges, stacked=True, color=colours, label=names)
+    values, names, colors = zip(*parts, strict=True)
+    ax.hist(values, edges, stacked=True, color=colors, label=names)
     ax.set_xlabel("first letter of the site")
     ax.set_ylabel("sequences")
     ax.locator_params(axis="both", integer=True, nbins=6)

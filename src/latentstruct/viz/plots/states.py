@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.core.formatting import show
+from latentstruct.core.validation import check_length
 from latentstruct.exceptions import InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
 
@@ -31,14 +31,10 @@ def plot_states(model: Any, names: Any = None, ax: "Axes | None" = None) -> "Axe
     """
     norms = getattr(model, "states_", None)
     if norms is None:
-        raise InputError(
-            "model must be fitted with a task whose states have weights of their own, such as "
-            f"LatentMulticlass(weights='state'), found {show(model)}: train such a model"
-        )
+        raise InputError("model", model, "fitted with LatentMulticlass(weights='state')")
     n_labels, n_states = norms.shape
     shown = list(range(n_states)) if names is None else list(names)
-    if len(shown) != n_states:
-        raise InputError(f"names has {len(shown)} entries; expected {n_states}, one for each state: give as many")
+    check_length(shown, n_states, "names", "names")
     ax = new_axes(3.2) if ax is None else ax
     width, places = 0.8 / n_labels, np.arange(n_states)
     for y, label in enumerate(model.classes_):
@@ -66,9 +62,7 @@ def plot_path(path: Any, ax: "Axes | None" = None) -> "Axes":
         The axes that the norms are drawn on.
     """
     if not all(hasattr(path, name) for name in ("strengths", "norms", "n_states", "model")):
-        raise InputError(
-            f"path must be a GroupNormPath, as groupnorm_path returns it, found {show(path)}: give what it returns"
-        )
+        raise InputError("path", path, "a GroupNormPath")
     ax = new_axes(3.6) if ax is None else ax
     norms, classes = path.norms, path.model(0).classes_
     for y, label in enumerate(classes):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.validation import options
 from latentstruct.exceptions import InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
 
@@ -47,8 +47,7 @@ def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "round") ->
     matplotlib Axes
         The axes drawn on.
     """
-    if by not in AXES:
-        raise InputError(f"by is {show(by)}; expected one of {', '.join(map(repr, AXES))}: choose one of these")
+    options(*AXES).check(by, "by")
     starts, kept = _rounds_of_starts(model)
     ax = new_axes(3.2) if ax is None else ax
     for start, rounds in starts.items():
@@ -102,15 +101,11 @@ def plot_gap(model: Any, ax: "Axes | None" = None, by: str = "round") -> "Axes":
     matplotlib Axes
         The axes drawn on.
     """
-    if by not in AXES:
-        raise InputError(f"by is {show(by)}; expected one of {', '.join(map(repr, AXES))}: choose one of these")
+    options(*AXES).check(by, "by")
     starts, kept = _rounds_of_starts(model)
     gaps = _relative_gaps(starts[kept])
     if not np.isfinite(gaps).any():
-        raise InputError(
-            f"no round of the training of {type(model).__name__} has a lower bound; expected a solver with bounds: "
-            "draw plot_convergence instead"
-        )
+        raise InputError("model", model, "trained by a solver with lower bounds", "Use plot_convergence.")
     ax = new_axes(2.6) if ax is None else ax
     _draw_line(ax, _places(starts, kept, by), np.maximum(gaps, VANISHING), starts[kept], "C0", "relative gap")
     tol = getattr(model, "tol", None)
@@ -148,9 +143,7 @@ def plot_restarts(model: Any, ax: "Axes | None" = None) -> "Axes":
     """
     reached = np.asarray(getattr(model, "restart_objectives_", ()), dtype=np.float64)
     if not len(reached):
-        raise InputError(
-            f"the {type(model).__name__} has no restart_objectives_; expected a fitted one: call fit first"
-        )
+        raise InputError("model", model, "a fitted estimator")
     kept = _kept_start(model)
     ax = new_axes(2.6) if ax is None else ax
     numbers = np.arange(1, len(reached) + 1)
@@ -174,10 +167,7 @@ def _rounds_of_starts(model: Any) -> "tuple[dict[int, list[Round]], int]":
     """Return the rounds of each start, and which start was kept."""
     history = getattr(model, "history_", None)
     if not history:
-        state = "is not fitted" if history is None else "has an empty history"
-        raise InputError(
-            f"the {type(model).__name__} {state}; expected one with the rounds of its training: call fit first"
-        )
+        raise InputError("model", model, "a fitted estimator with a history")
     starts: dict[int, list[Round]] = {}
     for line in history:
         starts.setdefault(line.start, []).append(line)

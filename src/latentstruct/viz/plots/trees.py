@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from latentstruct.core.validation import check_length
 from latentstruct.data.trees import Constituent, Tree, check_tree, is_preterminal, words
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import new_axes
-from latentstruct.viz.plots.colours import SINGLE, WRONG
+from latentstruct.viz.plots.colors import SINGLE, WRONG
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:
@@ -68,14 +69,11 @@ def plot_tree(
     """
     check_tree(tree)
     if len(words(tree)) > MOST_WORDS:
-        raise InputError(
-            f"the tree has {len(words(tree))} words; expected {MOST_WORDS} at most, as more cannot be read: draw a "
-            "part of it"
-        )
+        raise InputError("tree", Description(f"{len(words(tree))} words"), f"a tree of at most {MOST_WORDS} words")
     nodes, left = _laid_out(tree), Counter(marked)
     inner = [node for node in nodes if node.inner]
-    if names is not None and len(names) != len(inner):
-        raise InputError(f"names has {len(names)} entries for {len(inner)} nodes; expected one for each: give as many")
+    if names is not None:
+        check_length(names, len(inner), "names", "names")
     texts = iter([node.label for node in inner] if names is None else names)
     ax = new_axes(tree_height(tree)) if ax is None else ax
     box = ax.get_window_extent()

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import missing_package
 
 __all__ = ["require_pages", "write_report"]
 
@@ -12,7 +12,7 @@ __all__ = ["require_pages", "write_report"]
 def require_pages() -> None:
     """Raise unless pages can be written."""
     if find_spec("jinja2") is None:
-        raise InputError('a report needs jinja2, which is not installed: pip install "latentstruct[plot]"')
+        raise missing_package("jinja2", "write reports", "plot")
 
 
 def write_report(model: Any, path: str | Path, X: Any = None, Y: Any = None) -> None:

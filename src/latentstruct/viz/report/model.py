@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.protocols import TransitionWeights
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import show_number, stop_text
@@ -76,9 +75,9 @@ def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
     from latentstruct import __version__
 
     if not (hasattr(model, "coef_") and hasattr(model, "task_")):
-        raise InputError(f"model is {show(model)}; expected a fitted estimator: call fit first")
+        raise InputError("model", model, "a fitted estimator")
     if X is None and Y is not None:
-        raise InputError("Y is given without X; expected both, or X alone: give the inputs too")
+        raise InputError("X", None, "given together with `Y`")
     subject = _Subject(model, type(model).__name__, type(model.task_).__name__, __version__)
     if isinstance(model.task_, Motif):
         return _page(subject, *estimator_motif(model, X, Y))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length
 from latentstruct.progress.display import show_number
 from latentstruct.tasks.motif.sites import Site, consensus, find_sites, reverse_complement, site_matrix, weight_matrix
 from latentstruct.tasks.motif.task import Motif
@@ -127,10 +127,7 @@ def estimator_motif(estimator: Any, X: Any, Y: Any) -> tuple[list[Block], Exampl
     sites = find_sites(estimator, sequences, names)
     scores = np.array([site.score for site in sites])
     positive = scores > 0 if Y is None else np.asarray(Y) == task.classes_[1]
-    if len(positive) != len(sites):
-        raise InputError(
-            f"Y has {len(positive)} labels for {len(sites)} sequences; expected one for each: give as many labels"
-        )
+    check_length(positive, len(sites), "Y", "labels")
     chosen = [site for site, one in zip(sites, positive, strict=True) if one]
     blocks, motif = [weights_block(estimator)], ""
     if chosen:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.persistence.atomic_files import output_errors, write_output
 from latentstruct.progress.display import plain, show_number
 from latentstruct.viz.report import require_pages
@@ -74,7 +74,7 @@ def write_page(page: Page, path: str | Path) -> None:
     """Write a page to a file, which appears whole or not at all; its folder is made if needed."""
     target = Path(path)
     if target.is_dir():
-        raise InputError(f"{target} is a folder, but a page is a file: choose another name")
+        raise InputError("path", Description(f"the folder {target}"), "a file")
     raw = page.html().encode("utf-8", "replace")
     with output_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)

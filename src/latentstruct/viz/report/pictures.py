@@ -1,4 +1,4 @@
-"""Plots as SVG that follows the colours of the page, and photographs as data."""
+"""Plots as SVG that follows the colors of the page, and photographs as data."""
 
 import base64
 import io
@@ -19,9 +19,9 @@ LONGEST_SIDE = 900
 SMALLEST_SIDE = 160
 """Pixels of the longer side below which a photograph is enlarged, each pixel to a square."""
 JPEG_QUALITY = 85
-FEW_COLOURS = 256
+FEW_COLORS = 256
 
-# Plots are drawn with these colours, which the page replaces by its own, light or dark.
+# Plots are drawn with these colors, which the page replaces by its own, light or dark.
 INK, MUTED, RULE = "#1d2127", "#58616c", "#d8dbd9"
 SERIES = ("#1f5e8d", "#b4531f", "#2f7a4d", "#7a4b9d", "#9a7310", "#a03a63", "#3f7f86", "#6b6f2a")
 VARIABLES = {
@@ -31,9 +31,9 @@ VARIABLES = {
     "#808080": "--muted",
     RULE: "--rule",
     "#d3d3d3": "--rule",
-    **{colour: f"--series-{k}" for k, colour in enumerate(SERIES, 1)},
+    **{color: f"--series-{k}" for k, color in enumerate(SERIES, 1)},
 }
-COLOUR = re.compile("|".join(VARIABLES))
+COLOR = re.compile("|".join(VARIABLES))
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 STYLE = re.compile(r"<style[^>]*>.*?</style>", re.DOTALL)
@@ -53,7 +53,7 @@ class Picture(NamedTuple):
 
 
 def draw_svg(drawing: Drawing, prefix: str) -> Picture:
-    """Draw a plot in the colours of the page.
+    """Draw a plot in the colors of the page.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def _take_texts_literally(figure: Any) -> None:
 
 
 def _settings(prefix: str) -> Any:
-    """Return the settings of matplotlib that give a plot the colours of the page."""
+    """Return the settings of matplotlib that give a plot the colors of the page."""
     from cycler import cycler
 
     inked = ("text.color", "axes.labelcolor", "axes.titlecolor", "lines.color", "boxplot.flierprops.color")
@@ -141,7 +141,7 @@ def _fit_for_page(text: str, prefix: str) -> str:
     for unwanted in (COMMENT, METADATA, STYLE):
         text = unwanted.sub("", text)
     text = NAME.sub(lambda match: match[0] + prefix, text)
-    text = COLOUR.sub(lambda match: f"var({VARIABLES[match[0]]})", text)
+    text = COLOR.sub(lambda match: f"var({VARIABLES[match[0]]})", text)
     size = SIZE.search(text)
     assert size is not None, "matplotlib writes a view box"
     # Points are 4/3 of the page's pixels.
@@ -162,7 +162,7 @@ def encode_photo(pixels: "Pixels") -> str:
         times = -(-SMALLEST_SIDE // longest)
         image = image.resize((image.width * times, image.height * times), Image.Resampling.NEAREST)
     stream = io.BytesIO()
-    if image.getcolors(FEW_COLOURS) is not None:
+    if image.getcolors(FEW_COLORS) is not None:
         kind = "png"
         image.save(stream, "PNG", optimize=True)
     else:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_shape
 from latentstruct.progress.display import show_number
 from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, Group, TableBlock, Text
 
@@ -28,8 +28,7 @@ def prediction_blocks(examples: Examples) -> list[Block]:
         blocks.append(Text("The truth is not known, so nothing can be said of errors."))
         return [*blocks, *_drawn(examples, "Some predictions", range(min(n, UNJUDGED_DRAWN)))]
     losses = np.asarray(examples.losses, dtype=np.float64)
-    if losses.shape != (n,):
-        raise InputError(f"losses has the shape {losses.shape}; expected ({n},), one for each example: give as many")
+    check_shape(losses, (n,), "losses", "one loss per example")
     judged = np.flatnonzero(np.isfinite(losses))
     severity = np.zeros(n) if examples.severity is None else examples.severity
     order = judged[np.lexsort((-severity[judged], -losses[judged]))]
@@ -51,7 +50,7 @@ def _judged_blocks(examples: Examples, losses: NDArray, order: NDArray) -> list[
     middle = middle[~np.isin(middle, wrong[:WORST_DRAWN])]
     blocks += _drawn(examples, "The largest losses", wrong[:WORST_DRAWN], losses)
     blocks += _drawn(examples, "Losses in the middle", middle, losses)
-    # Spread over the data, as neighbours may be alike.
+    # Spread over the data, as neighbors may be alike.
     chosen = np.sort(right)[np.linspace(0, len(right) - 1, min(RIGHT_DRAWN, len(right))).astype(int)]
     return blocks + _drawn(examples, "No loss", chosen, losses)
 

@@ -135,6 +135,14 @@ class DetectKind(KindSpec):
     judged_on = frozenset({"data", "labels", "pictures", "skip_bad", "allow_unknown"})
     evaluation_hint = "Pass images as `data`, and labels as `labels` or as labels.csv in `data`."
     predict_flags = frozenset({"skip_bad"})
+    score_facts = (
+        ("images", "{n_examples}, {n_with_boxes} with true boxes"),
+        ("label accuracy", "{accuracy:%} ({commonest:%} for the most frequent label)"),
+        ("CorLoc", "{corloc:%} (boxes that overlap a true one by at least half)"),
+        ("mean overlap", "{mean_overlap:%}"),
+        ("0/1 loss", "{zero_one:.4f} (label wrong, or another candidate better)"),
+        ("overlap loss", "{overlap:.4f} (1 if the label is wrong)"),
+    )
     main = ("accuracy",)
     tables = ()
 
@@ -225,21 +233,9 @@ class DetectKind(KindSpec):
         written = f"{n_images} image{'' if n_images == 1 else 's'}"
         say(f"wrote the boxes of {written} to {folder}, with pictures of them in {folder / PICTURES}")
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        commonest = f"({show_percent(scores['commonest'])} for the most frequent label)"
-        facts = [
-            ("images", f"{scores['n_examples']}, {scores['n_with_boxes']} with true boxes"),
-            ("label accuracy", f"{show_percent(scores['accuracy'])} {commonest}"),
-        ]
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
         if scores["n_with_boxes"]:
-            facts += [
-                ("CorLoc", f"{show_percent(scores['corloc'])} (boxes that overlap a true one by at least half)"),
-                ("mean overlap", show_percent(scores["mean_overlap"])),
-                ("central box", describe_middle(scores)),
-                ("0/1 loss", f"{scores['zero_one']:.4f} (label wrong, or another candidate better)"),
-                ("overlap loss", f"{scores['overlap']:.4f} (1 if the label is wrong)"),
-            ]
-        print_facts(facts)
+            print_facts([("central box", describe_middle(scores))])
         rows = []
         for one in scores["classes"]:
             shares = [show_share(one[key]) for key in ("accuracy", "corloc", "mean_overlap")]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from latentstruct.cli.description import largest
+from latentstruct.cli.description import strongest
 from latentstruct.cli.kind import Trained
 
 
@@ -16,29 +16,27 @@ def strongest_node_weights(model: Trained, top: int) -> list[dict[str, Any]]:
     """Return the strongest weights of nodes' features."""
     import numpy as np
 
-    estimator, names = model.estimator, model.features.nodes_.labels()
-    layout = estimator.task_.layout_
-    found = []
-    for place in largest(estimator.coef_[: layout.node_at[-1]], top):
+    layout, names = model.estimator.task_.layout_, model.features.nodes_.labels()
+
+    def describe(place: int) -> dict[str, Any]:
         block = int(np.searchsorted(layout.node_at, place, side="right")) - 1
         feature, state = divmod(place - int(layout.node_at[block]), int(layout.node_cards[block]))
         kind = block if layout.fixed is None else int(layout.fixed.kinds[block])
         shown = layout.node_types[kind] if layout.fixed is None else f"node {block}"
-        weight = float(estimator.coef_[place])
-        label = states_of(layout, kind)[state]
-        found.append({"type": shown, "feature": names[feature], "label": label, "weight": weight})
-    return found
+        return {"type": shown, "feature": names[feature], "label": states_of(layout, kind)[state]}
+
+    return strongest(model.estimator.coef_[: layout.node_at[-1]], top, describe)
 
 
 def strongest_edge_weights(model: Trained, top: int) -> list[dict[str, Any]]:
     """Return the strongest weights of pairs of labels."""
     import numpy as np
 
-    estimator, edges = model.estimator, model.features.edges_
-    layout, names = estimator.task_.layout_, ["bias"] if edges is None else edges.labels()
-    found = []
-    for number in largest(estimator.coef_[layout.node_at[-1] :], top):
-        place = number + int(layout.node_at[-1])
+    layout, edges = model.estimator.task_.layout_, model.features.edges_
+    names, first_edge = ["bias"] if edges is None else edges.labels(), int(layout.node_at[-1])
+
+    def describe(number: int) -> dict[str, Any]:
+        place = number + first_edge
         block = int(np.searchsorted(layout.edge_at, place, side="right")) - 1
         rest, second = divmod(place - int(layout.edge_at[block]), int(layout.edge_cards[block, 1]))
         feature, first = divmod(rest, int(layout.edge_cards[block, 0]))
@@ -49,6 +47,6 @@ def strongest_edge_weights(model: Trained, top: int) -> list[dict[str, Any]]:
             p, q = layout.fixed.kinds[layout.fixed.edges[block]].tolist()
             shown = " – ".join(f"node {v}" for v in layout.fixed.edges[block].tolist())
         ends = {"from": states_of(layout, p)[first], "to": states_of(layout, q)[second]}
-        weight = float(estimator.coef_[place])
-        found.append({"type": shown, "feature": names[feature], **ends, "weight": weight})
-    return found
+        return {"type": shown, "feature": names[feature], **ends}
+
+    return strongest(model.estimator.coef_[first_edge:], top, describe)

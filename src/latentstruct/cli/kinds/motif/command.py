@@ -24,7 +24,7 @@ from latentstruct.cli.kinds.motif.files import (
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.cli.prepared import PrepareOptions
 from latentstruct.exceptions import InputError
-from latentstruct.progress.display import Progress, caught_warnings, print_facts, print_table, show_percent
+from latentstruct.progress.display import Progress, caught_warnings, print_table, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.io import Sequences
@@ -144,6 +144,11 @@ class MotifKind(KindSpec):
     judged_on = frozenset({"data", "positive", "negative", "sites"})
     judged_on_always = frozenset()
     evaluation_hint = "Pass FASTA with label=1 or label=-1 in its headers as `data`, or `positive` and `negative`."
+    score_facts = (
+        ("sequences", "{n_examples}, {error:%} wrong"),
+        ("AUC", "{auc:.4f}"),
+        ("sites hit", "{sites_hit:%} of {n_known_sites} sequences"),
+    )
     headline = (("error", "error"),)
     main = ("auc",)
 
@@ -229,14 +234,7 @@ class MotifKind(KindSpec):
             lines.append("\t".join(map(str, cells)) + "\n")
         write_text(output, "".join(lines))
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        facts = [
-            ("sequences", f"{scores['n_examples']}, {show_percent(scores['error'])} wrong"),
-            ("AUC", f"{scores['auc']:.4f}"),
-        ]
-        if "sites_hit" in scores:
-            facts.append(("sites hit", f"{show_percent(scores['sites_hit'])} of {scores['n_known_sites']} sequences"))
-        print_facts(facts)
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
         rows = [
             ("positive", str(scores["true_positives"]), str(scores["false_negatives"])),
             ("negative", str(scores["false_positives"]), str(scores["true_negatives"])),

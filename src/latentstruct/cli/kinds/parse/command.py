@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct.cli.common import say_warnings
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
-from latentstruct.cli.description import largest
+from latentstruct.cli.description import strongest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
@@ -165,9 +165,8 @@ class ParseKind(KindSpec):
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         task, weights = model.estimator.task_, model.estimator.coef_
-        strongest = [{"rule": name_weight(task, k), "weight": float(weights[k])} for k in largest(weights, top)]
         kept = {name: getattr(model.record, name) for name in ("tagged", "plain_labels", "n_words")}
-        return {**kept, "weights": strongest}
+        return {**kept, "weights": strongest(weights, top, lambda k: {"rule": name_weight(task, k)})}
 
     def facts(self, result: dict[str, Any]) -> Facts:
         if "tagged" not in result:

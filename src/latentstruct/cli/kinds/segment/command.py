@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct.cli.common import STANDARD_STREAM, check_folder
 from latentstruct.cli.declaring import argument, option
-from latentstruct.cli.description import largest
+from latentstruct.cli.description import strongest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, ImageOptions
 from latentstruct.exceptions import InputError
@@ -193,7 +193,7 @@ class SegmentKind(KindSpec):
         from PIL import Image
 
         from latentstruct.cli.kinds.segment.files import open_images, predict_pixels
-        from latentstruct.data.images import draw_overlay, label_colours, label_name, require_vision, write_label_image
+        from latentstruct.data.images import draw_overlay, label_colors, label_name, require_vision, write_label_image
         from latentstruct.io.text import write_text
 
         if output == STANDARD_STREAM:
@@ -201,10 +201,10 @@ class SegmentKind(KindSpec):
         require_vision()
         folder, record = Path(output), model.record
         check_folder(folder, LEGEND_FILE)
-        files, colors = open_images(data), label_colours(record.labels)
+        files, colors = open_images(data), label_colors(record.labels)
         (folder / OVERLAYS).mkdir(parents=True, exist_ok=True)
         counts = dict.fromkeys(record.labels, 0)
-        legend = "label\tname\tcolour\tpixels\n"
+        legend = "label\tname\tcolor\tpixels\n"
         write_text(folder / LEGEND_FILE, legend)
         for name, image, labels in predict_pixels(model, files):
             places = np.searchsorted(record.labels, labels)
@@ -236,10 +236,9 @@ class SegmentKind(KindSpec):
             "n_words": len(features.codebook_),
             "n_patches": record.n_patches,
             "names": record.names,
-            "weights": [
-                {"feature": features.feature_name(k // n), "label": shown[k % n], "weight": float(values[k])}
-                for k in largest(values, top)
-            ],
+            "weights": strongest(
+                values, top, lambda k: {"feature": features.feature_name(k // n), "label": shown[k % n]}
+            ),
         }
 
     def facts(self, result: dict[str, Any]) -> Facts:

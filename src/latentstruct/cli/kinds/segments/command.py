@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct.cli.common import unknown_label
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.description import largest, strongest_transitions, strongest_weights
+from latentstruct.cli.description import strongest, strongest_transitions, strongest_weights
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.kinds.chain.files import FeatureOptions
 from latentstruct.cli.options import HeldOut, LabelOptions
@@ -164,17 +164,14 @@ class SegmentsKind(KindSpec):
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         names, estimator = list(model.features.vocabulary_), model.estimator
-        lengths, labels = length_weights(estimator), estimator.task_.labels_.labels
-        strongest = [
-            {"label": labels[k % len(labels)], "tokens": k // len(labels) + 1, "weight": float(lengths.ravel()[k])}
-            for k in largest(lengths.ravel(), top)
-        ]
+        lengths, labels = length_weights(estimator).ravel(), estimator.task_.labels_.labels
+        n = len(labels)
         return {
             "longest": estimator.task_.longest_,
             "n_spans": model.record.n_spans,
             "transitions": strongest_transitions(estimator, top),
             "weights": strongest_weights(estimator, names.__getitem__, top),
-            "lengths": strongest,
+            "lengths": strongest(lengths, top, lambda k: {"label": labels[k % n], "tokens": k // n + 1}),
         }
 
     def facts(self, result: dict[str, Any]) -> Facts:

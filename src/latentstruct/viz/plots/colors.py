@@ -1,4 +1,4 @@
-"""Colours that plots share, to be seen on light and on dark ground and told apart by everyone."""
+"""Colors that plots share, to be seen on light and on dark ground and told apart by everyone."""
 
 FOR, AGAINST = "#d1573b", "#3b7fd1"
 """Of weights that speak for something and against it."""
@@ -7,5 +7,5 @@ SINGLE, WRONG = "0.5", "#d64a3f"
 
 
 def shade(number: int) -> str:
-    """Return a colour of the page or figure in turn, the first again after the last."""
+    """Return a color of the page or figure in turn, the first again after the last."""
     return f"C{number}"
