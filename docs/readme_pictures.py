@@ -27,7 +27,7 @@ example detect -o photos.zip
 train detect photos.zip -o detector -q
 report detector --data photos.zip -o detector.html
 """
-PARTS = (("motif", "What the weights say"), ("tagger", "The largest losses"), ("detector", "Losses in the middle"))
+PARTS = (("motif", "Weights"), ("tagger", "Largest losses"), ("detector", "Median losses"))
 
 
 def run(command: str, folder: Path) -> None:

@@ -69,13 +69,9 @@ def picture() -> Callable[[Any, Theme], None]:
 
     def draw(figure: Any, theme: Theme) -> None:
         known = np.ma.masked_equal(half[0].reshape(height, width), -1)
-        panels = (
-            ("input", seen[0][..., 0], "cividis"),
-            ("known labels", known, "cividis"),
-            ("predicted", found, "cividis"),
-        )
-        for ax, (title, values, colormap) in zip(figure.subplots(1, 3), panels, strict=True):
-            ax.imshow(values, cmap=colormap, interpolation="nearest")
+        panels = (("input", seen[0][..., 0]), ("known labels", known), ("predicted", found))
+        for ax, (title, values) in zip(figure.subplots(1, 3), panels, strict=True):
+            ax.imshow(values, cmap="cividis", interpolation="nearest")
             ax.set_title(title, fontsize="medium")
             ax.set_axis_off()
 

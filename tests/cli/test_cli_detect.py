@@ -467,7 +467,7 @@ def test_labels_that_may_be_misspelt_are_told_of(wrong, data, tmp_path):
 def test_labels_in_the_place_of_images(data, tmp_path, untrained):
     message = fail(*train((data[1], data[0]), tmp_path))
     assert "labels.csv: expected a folder or zip archive of images" in message
-    assert "labels come after the images" in message
+    assert "Labels come after" in message
 
 
 def test_one_class_only(data, tmp_path, untrained):
@@ -597,7 +597,7 @@ def test_colors_and_captions():
 
 def test_pictures_of_what_cannot_be_drawn():
     image = np.zeros((10, 10, 3), np.uint8)
-    with pytest.raises(InputError, match="got float64 of shape"):
+    with pytest.raises(InputError, match="`image` must be uint8"):
         draw_boxes(image.astype(float), [[0, 0, 5, 5]])
     with pytest.raises(InputError, match="captions"):
         draw_boxes(image, [[0, 0, 5, 5]], ["a", "b"])

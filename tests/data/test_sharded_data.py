@@ -256,10 +256,10 @@ def test_what_does_not_go_together_is_refused(stored, tmp_path):
     free = ShardedData.write(tmp_path / "free", model.task_, [(X, None)])
     assert_array_equal(model.predict(free), model.predict(X))
     for call, told in (
-        (lambda: CRF(Multiclass()).fit(stored, y), "`Y` must be None for stored examples"),
+        (lambda: CRF(Multiclass()).fit(stored, y), "`y` must be None for stored examples"),
         (lambda: CRF(Multiclass()).fit(free), "`X` must be prepared with outputs"),
         (lambda: model.score(free), "`X` must be prepared with outputs"),
-        (lambda: model.score(stored, y), "`Y` must be None for stored examples"),
+        (lambda: model.score(stored, y), "`y` must be None for stored examples"),
         (lambda: CRF(Chain()).fit(stored), "`task` must be Multiclass, .*task=data.task"),
         (lambda: CRF(Multiclass(labels=["b", "a"])).fit(stored), "`labels` must be None"),
         (lambda: other.predict(stored), "model.task_"),
@@ -487,7 +487,7 @@ def test_states_of_stored_data(tmp_path):
         warnings.simplefilter("ignore")
         model.fit(data)
     assert model.complete(data) == model.complete(X, y)
-    with raises("Y", expected="None for stored examples"):
+    with raises("y", expected="None for stored examples"):
         model.complete(data, y)
     pruned = model.prune(n_states=2, zeros="drop")
     with pytest.raises(InputError, match=r"task=model\.task_"):

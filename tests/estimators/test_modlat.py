@@ -754,7 +754,7 @@ def test_questions_that_need_outputs_or_latents_say_so():
     X, y, h = planted(n=10)
     model = ModLat(comparing(), C=1.0).fit(X, y)
     batch = model.task_.prepare(X, y)
-    with raises("Y", got=None):
+    with raises("y", got=None):
         model.latent_distribution(X, None)
     with raises("mode", hint="Prepare the batch with `Y`"):
         model.task_.latent_sites(model.task_.prepare(X))
@@ -764,7 +764,7 @@ def test_questions_that_need_outputs_or_latents_say_so():
         model.task_.latent_losses(batch, h, y[:9], h)
     pairs = Pairs()
     pairs.learn(X := [np.ones((6, 2))] * 2, [0, 1])
-    with pytest.raises(InputError, match="H_pred has 1 items; expected 2: give one per example"):
+    with pytest.raises(InputError, match="`H_pred` must be a sequence of 2 items, got 1 items"):
         pairs.latent_losses(pairs.prepare(X, [0, 1]), ["state 0"] * 2, [0, 1], ["state 0"])
     with raises("split"):
         dissimilarity_solver.Dissimilarity(latent_solver="subgradient").minimize(

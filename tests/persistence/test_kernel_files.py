@@ -128,11 +128,11 @@ def test_a_callback_must_be_a_function(cuts):
 
 def test_bad_inputs_are_refused():
     model = KernelStructuralSVM(Multiclass()).fit(X, Y)
-    with pytest.raises(InputError, match="`X` must be rows with 2 features, as in training"):
+    with pytest.raises(InputError, match="2 features, as in training, got 3"):
         model.predict(np.ones((4, 3)))
-    with pytest.raises(InputError, match="not finite at row 1, column 0"):
+    with pytest.raises(InputError, match=r"finite.* at row 1, column 0"):
         model.predict([[0.0, 1.0], [np.nan, 1.0]])
-    with raises("Y", got=None):
+    with raises("y", got=None):
         model.fit(X, None)
     with raises("H", expected="which has no latent variables"):
         model.fit(X, Y, H=Y)
@@ -145,16 +145,16 @@ def test_bad_inputs_are_refused():
     with raises("KernelStructuralSVM", expected="states can be pruned"):
         model.prune()
     computed = KernelStructuralSVM(Multiclass(), "precomputed").fit(rbf_kernel(X), Y)
-    with pytest.raises(InputError, match="X has 2 features but the model has 60"):
+    with pytest.raises(InputError, match="60 features, as in training, got 2"):
         computed.predict(X)
     with raises("kernel", got="precomputed", expected="a function"):
         KernelStructuralSVM(LatentMulticlass(), "precomputed").fit(VIEWS, Y)
     latent = KernelStructuralSVM(LatentMulticlass()).fit(VIEWS, Y)
-    with raises("Y", hint="predict_latent"):
+    with raises("y", hint="predict_latent"):
         latent.complete(VIEWS, None)
     broken = VIEWS.copy()
     broken[3, 1, 0] = np.inf
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(InputError, match=r"`X\[3\]` must be finite, got inf at row 1, column 0"):
         latent.predict(broken)
 
 
@@ -166,7 +166,7 @@ def test_bad_inputs_are_refused():
         (np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]), "positive semidefinite"),
         (np.diag([1.0, -1.0, 1.0]), "positive semidefinite"),
         (np.triu(np.ones((3, 3))), r"symmetric kernel matrix, got 1 at \[0, 1\] and 0 at \[1, 0\]"),
-        (np.eye(3) + np.diag([np.nan, 0, 0]), "`X` must be finite, got nan at row 0, column 0"),
+        (np.eye(3) + np.diag([np.nan, 0, 0]), "finite.* at row 0, column 0"),
     ],
 )
 def test_matrices_that_are_no_kernel_are_refused(gram, message, cuts):

@@ -360,7 +360,7 @@ def test_latents_of_the_user_are_the_first_start():
     task.learn(X, Y)
     with pytest.raises(InputError, match=r"`latents\[0\]` must be a latent of the candidates with the output"):
         LatentSSVM(States()).fit(X, Y, H=[9] * len(X))
-    with pytest.raises(InputError, match="3 latents are given; expected 40, one for each example"):
+    with pytest.raises(InputError, match="`latents` must be a sequence of 40 latents, got 3 latents"):
         LatentSSVM(States()).fit(X, Y, H=[0] * 3)
     with raises("H", expected="Multiclass, which has no latent variables"):
         LatentSSVM(Multiclass()).fit(np.eye(2), [0, 1], H=[0, 0])
@@ -393,7 +393,7 @@ def test_predictions_and_completions_are_the_enumeration():
         assert completed[i] == states[max(fitting, key=lambda c: scores[c])]
     expected = [States(0.5).output_loss(y, y_hat, h) for y, y_hat, h in zip(Y, model.predict(X), latents, strict=True)]
     np.testing.assert_allclose(model.loss(X, Y), expected)
-    with raises("Y", hint="predict_latent"):
+    with raises("y", hint="predict_latent"):
         model.complete(X, None)
 
 
@@ -595,7 +595,7 @@ def test_first_latents_are_for_cccp():
         LatentSSVM(States()).fit(X, Y, H=3)
     with raises("callback", got=3):
         LatentSSVM(States()).fit(X, Y, callback=3)
-    with raises("Y", got=None):
+    with raises("y", got=None):
         LatentSSVM(States()).fit(X, Y).score(X, None)
 
 

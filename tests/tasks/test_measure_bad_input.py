@@ -58,15 +58,15 @@ def test_data_that_are_refused():
     broken = X.copy()
     broken[3, 1] = np.nan
     cases = [
-        (X, np.zeros(30), r"`Y` must be labels of two classes, got \[0\.0\]"),
-        (X, np.arange(30) % 3, "`Y` must be labels of two classes"),
-        (broken, y, "not finite at row 3, column 1"),
-        (X, y[:20], "X has 30 examples but Y has 20 outputs"),
-        (X, np.stack([y, y], axis=1), r"Y must have one dimension.* found shape \(30, 2\)"),
-        (X, np.where(y == 1, np.nan, 0.0), "labels contain NaN"),
-        (X[:0], y[:0], "X is empty"),
-        (X[:, :0], y, "X has no features; expected at least one"),
-        (X[:, 0], y, "X must have two dimensions"),
+        (X, np.zeros(30), "`y` must be labels of two classes, got one class"),
+        (X, np.arange(30) % 3, "`y` must be labels of two classes, got 3 classes"),
+        (broken, y, "finite.* at row 3, column 1"),
+        (X, y[:20], "`Y` must be a sequence of 30 outputs, got 20 outputs"),
+        (X, np.stack([y, y], axis=1), "`Y` must be one-dimensional, one class per example"),
+        (X, np.where(y == 1, np.nan, 0.0), "neither NaN nor infinite"),
+        (X[:0], y[:0], "`X` must be at least one example, got none"),
+        (X[:, :0], y, "at least one feature, got no features"),
+        (X[:, 0], y, "two-dimensional"),
         (
             sparse.csr_array((30, 100_000_001)),
             y,
@@ -81,7 +81,7 @@ def test_data_that_are_refused():
     model = fit(Measure("f1"))
     with pytest.raises(InputError, match="sample_weight is given, but Measure judges the whole set"):
         model.score(X, y, sample_weight=np.ones(30))
-    with pytest.raises(InputError, match="X has 2 features but the model has 3"):
+    with pytest.raises(InputError, match="3 features, as in training, got 2 features"):
         model.predict(X[:, :2])
     with pytest.raises(InputError, match="unknown label 7"):
         model.score(X, np.full(30, 7))

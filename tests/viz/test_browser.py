@@ -109,7 +109,7 @@ def test_sections_can_be_reached_without_a_mouse(browser, report):
         assert page.evaluate("() => document.activeElement.className") == "skip"
         page.keyboard.press("Tab")
         outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
-        assert (page.evaluate("() => document.activeElement.textContent"), outline) == ("What was trained", "solid")
+        assert (page.evaluate("() => document.activeElement.textContent"), outline) == ("Summary", "solid")
         page.keyboard.press("Enter")
         assert page.evaluate("() => document.querySelector(':target').tagName") == "SECTION"
 

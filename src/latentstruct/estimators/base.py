@@ -23,6 +23,7 @@ from latentstruct.core.protocols import (
     Regularizer,
     Result,
     Starts,
+    WeightedInputs,
 )
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import (
@@ -46,6 +47,7 @@ from latentstruct.estimators.metadata import MetadataRequests
 from latentstruct.estimators.notebook import FittedRepr
 from latentstruct.estimators.predicting import Predicting, check_weights, require_outputs
 from latentstruct.estimators.reports import RoundPrinter, begin_callback, warn_about_training
+from latentstruct.estimators.rows import are_rows, as_classes, as_rows, check_feature_names
 from latentstruct.estimators.states import StateSelection
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.shards import Shards
@@ -101,6 +103,15 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         The task with what it learned from the data.
     coef_ : ndarray of shape (d,)
         w.
+    feature_weights_ : ndarray of shape (V, n_features_in_)
+        The weights of the features, one row per class, or per class and state, without those of a constant feature;
+        where examples are the rows of a matrix. The importances of `sklearn.feature_selection.RFE`.
+    classes_ : ndarray of shape (S,)
+        The labels, where an output is one label per example.
+    n_features_in_ : int
+        Number of features, where X has rows of features.
+    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+        Names of the features, if X was a data frame with string names. Other names are refused in prediction.
     objective_, lower_bound_ : float
         The objective at w, and a value no weights can go below (−inf if the solver has none). With latent variables
         there is no such value: the bound is that of the last convex problem, which lies above the objective, and the
@@ -181,8 +192,11 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         return {**state, "executor": None} if connected and hasattr(self, "coef_") else state
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn whether this classifies, so that folds are stratified."""
+        """Return the tags of scikit-learn: classifiers get stratified folds, and X is a matrix only for some tasks."""
         tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        rows = isinstance(self.task, BaseTask) and self.task.tags.row_examples
+        tags.input_tags.two_d_array = tags.input_tags.sparse = rows
         if isinstance(self.task, BaseTask) and self.task.tags.classifier:
             tags.estimator_type = "classifier"
             tags.classifier_tags = sklearn.utils.ClassifierTags(multi_class=not self.task.tags.binary)
@@ -190,10 +204,19 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     @property
     def classes_(self) -> NDArray:
-        """The labels of a task with one label an example."""
+        """The labels of a task with one label per example."""
         if not (hasattr(self, "task_") and self.task_.tags.classifier):
             raise AttributeError(f"{type(self).__name__} has no classes_: it is not fitted, or gives no labels")
         return cast(Classifier, self.task_).classes_
+
+    @property
+    def feature_weights_(self) -> NDArray[np.float64]:
+        """The weights of the features, (V, n_features_in_), one row per weight vector of the task."""
+        if not (hasattr(self, "task_") and self.task_.tags.row_examples):
+            raise AttributeError(f"{type(self).__name__} has no feature_weights_: it is not fitted, or X is no matrix")
+        task = cast(WeightedInputs, self.task_)
+        width = len(self.coef_) // (task.n_inputs_ + task.biased_)
+        return self.coef_[: task.n_inputs_ * width].reshape(task.n_inputs_, width).T
 
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         loss = self.margin, self.rescaling
@@ -231,13 +254,13 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         check_shape(weights, (n_examples,), "sample_weight", "one weight per example")
         if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
             found = next((value for value in weights.tolist() if not 0 <= value < math.inf), 0.0)
-            raise InputError("sample_weight", found, "finite and ≥ 0, with at least one value above 0")
+            raise InputError("sample_weight", found, "finite and ≥ 0, with at least one weight that is not zero")
         return float(self.C) * weights
 
     def fit(
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         sample_weight: Any = None,
         callback: Callback | None = None,
         H: Any = None,
@@ -245,12 +268,15 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         checkpoint: Any = None,
         early_stopping: EarlyStopping | None = None,
     ) -> Self:
-        """Train on examples X with outputs Y.
+        """Train on examples X with outputs y.
 
         Parameters
         ----------
-        X, Y : collections of length n
-            As the task describes them. In their place X may be `ShardedData`, which have their outputs with them.
+        X : collection of length n
+            The examples, as the task describes them. Where they are the rows of a matrix, X may be an array, a sparse
+            matrix or a data frame. `ShardedData` include their outputs.
+        y : collection of length n
+            The outputs, as the task describes them: one label, or one structure such as a list of labels, per example.
         sample_weight : array of shape (n,), optional
             Factors of C for the examples.
         callback : callable, optional
@@ -272,8 +298,20 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         self
             Also after Ctrl-C, with the best weights so far.
         """
-        given = FitInputs(X, Y, sample_weight, callback, H, coef_init, checkpoint, early_stopping)
-        return self._fit(given, self._objective)
+        given = FitInputs(X, y, sample_weight, callback, H, coef_init, checkpoint, early_stopping)
+        return self._fit(self._read(given), self._objective)
+
+    def _read(self, given: FitInputs) -> FitInputs:
+        """Return what `fit` was given with X as an array or a sparse matrix, where examples are the rows of a matrix.
+
+        Sets `feature_names_in_` if X is a data frame with names.
+        """
+        check_parameters(self)
+        if not are_rows(self.task, given.X):
+            return given
+        require_outputs(given.Y)
+        check_feature_names(self, given.X, reset=True)
+        return given._replace(X=as_rows(given.X, type(self).__name__), Y=as_classes(self.task, given.Y))
 
     def _fit(self, given: FitInputs, compose: Compose) -> Self:
         """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
@@ -300,7 +338,6 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     def _check_fit(self, given: FitInputs) -> tuple[int, BaseTask]:
         """Check what `fit` is given; return the number of threads and the task to train."""
-        check_parameters(self)
         stored, task = isinstance(given.X, ShardedData), copied(self.task)
         if not stored:
             require_outputs(given.Y)
@@ -342,8 +379,6 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         reached = replace(result, reason=chosen.reason)
         self._store_result(reached)
         self._state = (run.fingerprint, result.state) if self.warm_start else None
-        if task.n_inputs_:
-            self.n_features_in_ = task.n_inputs_
         self._warn(reached, run.solver)
         if validation is not None:
             self._store_result(chosen)

@@ -223,7 +223,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that folds of a precomputed kernel are cut both ways."""
+        """Return the tags of scikit-learn: folds of a precomputed kernel are cut both ways."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         return tags
@@ -232,6 +232,18 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     def dual_coef_(self) -> NDArray[np.float64]:
         """Coefficients of the support rows, (B, V)."""
         return self.coef_[: len(self.support_) * n_vectors(self.task_)].reshape(len(self.support_), -1)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features of each row of X, or of training rows if the kernel is precomputed."""
+        if not hasattr(self, "_n_features"):
+            raise AttributeError(f"this {type(self).__name__} has no n_features_in_: it is not fitted")
+        return self._n_features
+
+    @property
+    def feature_weights_(self) -> NDArray[np.float64]:
+        """Not defined: features have no weights of their own."""
+        raise AttributeError("a kernel model has no feature_weights_: use StructuralSVM")
 
     @property
     def n_basis_(self) -> int:
@@ -250,17 +262,17 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     def fit(  # type: ignore[override]
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         sample_weight: Any = None,
         callback: Callback | None = None,
         H: Any = None,
         checkpoint: Any = None,
     ) -> Self:
-        """Train on examples X with outputs Y.
+        """Train on examples X with outputs y.
 
         Parameters
         ----------
-        X, Y : collections of length n
+        X, y : collections of length n
             As the task describes them, or X the kernel matrix (n, n) if it is precomputed.
         sample_weight, callback, H, checkpoint
             As in the other estimators; no sample_weight for `Measure`, and no checkpoint for sampled cuts.
@@ -271,12 +283,12 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             Also after Ctrl-C, with the best weights so far.
         """
         refuse_stored(self, X)
-        given = FitInputs(X, Y, sample_weight, callback, H, checkpoint=checkpoint)
+        given = self._read(FitInputs(X, y, sample_weight, callback, H, checkpoint=checkpoint))
         n_jobs, task = self._check_fit(given)
         if isinstance(self.kernel, str) and self.kernel == "precomputed" and task.latent:
             raise InputError("kernel", self.kernel, "a function of two matrices of rows for LatentMulticlass")
-        task.learn(X, Y)
-        layout = self._layout(cast(KernelTask, task), X)
+        task.learn(given.X, given.Y)
+        layout = self._layout(cast(KernelTask, task), given.X)
         rows = self._kernel_rows(layout.matrix)
         limited = self.max_basis is not None
         exact = self.cuts == "all" or (self.cuts == "auto" and (limited or rows.n_rows <= EXACT_ROWS))
@@ -288,7 +300,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         else:
             self._fit_sampled(layout, rows, given, n_jobs)
         self.gamma_ = rows.kernel.gamma if isinstance(rows, FeatureRows) else 1.0
-        self.n_features_in_ = layout.matrix.shape[1]
+        self._n_features = layout.matrix.shape[1]
         return self
 
     @staticmethod
@@ -395,11 +407,11 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         self.task_ = with_inputs(self.task_, len(kept))
         self.coef_ = np.concatenate([coefficients[kept].ravel(), constants])
 
-    def _read(self, X: Any, Y: Any = None) -> tuple[BaseTask, Batch, Vector]:
+    def _scoring(self, X: Any, Y: Any = None) -> tuple[BaseTask, Batch, Vector]:
         """Return a task that reads scores, a batch with those of X and the weights that pass them on."""
         check_weights(self)
         refuse_stored(self, X)
-        layout = self._layout(with_inputs(self.task_, self.n_features_in_), X)
+        layout = self._layout(with_inputs(self.task_, self.n_features_in_), self._read_rows(X))
         coefficients = self.dual_coef_
         if self.support_vectors_ is None:
             scores = layout.matrix[:, self.support_] @ coefficients
@@ -414,20 +426,19 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         refuse_stored(self, data)
 
     def _decoded(self, X: Any) -> Any:
-        reader, batch, weights = self._read(X)
+        reader, batch, weights = self._scoring(X)
         return reader.decode(batch, weights, Temperature())
 
-    def decision_function(self, X: Any) -> Any:
-        """Return the scores by which the task decides: (n, S) of all classes, or (n,) of the second of two."""
-        reader, batch, weights = self._read(X)
+    def _scores_of(self, X: Any) -> Any:
+        reader, batch, weights = self._scoring(X)
         return reader.scores(batch, weights)
 
     @available_if(is_latent)
-    def complete(self, X: Any, Y: Any = None) -> list[Any]:
+    def complete(self, X: Any, y: Any = None) -> list[Any]:
         """Return the best latent state of each example given its known class."""
         refuse_stored(self, X)
-        require_outputs(Y, USE_PREDICT_LATENT)
-        reader, batch, weights = self._read(X, Y)
+        require_outputs(y, USE_PREDICT_LATENT)
+        reader, batch, weights = self._scoring(X, y)
         return list(reader.complete(batch, weights))
 
     def marginals(self, X: Any) -> Any:
@@ -449,7 +460,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         """Take over what `saved_parts` returned; raise InputError unless it fits the weights."""
         check_parameters(self)
         self.gamma_, self.kernel_error_ = float(values["gamma_"]), float(values["kernel_error_"])
-        self.sampled_, self.n_features_in_ = bool(values["sampled_"]), int(values["n_features_in_"])
+        self.sampled_, self._n_features = bool(values["sampled_"]), int(values["n_features_in_"])
         self.support_ = np.asarray(arrays["support"])
         real(0.0, closed="left").check(self.gamma_, "gamma_")
         n_support, shape = self.task_.n_inputs_, (self.task_.n_inputs_, self.n_features_in_)

@@ -7,7 +7,7 @@ from typing import Any, Self
 from latentstruct.core.lazy import metadata_routing, sklearn
 from latentstruct.core.parameters import Parametrized
 
-DATA = ("self", "X", "Y")
+DATA = ("self", "X", "y")
 """Arguments of methods that are not metadata."""
 
 

@@ -17,6 +17,7 @@ from latentstruct.core.regularizers import STATE_GROUPS, GroupNorm
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import function, integer, numbers_of, options, real
 from latentstruct.estimators.latent import LatentSSVM
+from latentstruct.estimators.rows import are_rows, as_classes, as_rows
 from latentstruct.exceptions import ConvergenceWarning, Description, InputError
 from latentstruct.solvers.base import ENDINGS, SOLVER
 from latentstruct.solvers.selection import SOLVERS
@@ -295,6 +296,8 @@ def largest_strength(
     """
     _check_problem(C, groups)
     task = clone(task)
+    if are_rows(task, X):
+        X, Y = as_rows(X, type(task).__name__), as_classes(task, Y)
     task.learn(X, Y)
     batch, norm = task.prepare(X, Y), GroupNorm(groups, 1.0 if regularizer_weights is None else regularizer_weights)
     index, factors = norm.bind(task).index_, norm.bind(task).weights_

@@ -1,4 +1,4 @@
-"""What trained estimators answer: predictions, latents, probabilities, losses and scores."""
+"""What trained estimators predict: outputs, latents, probabilities, losses and scores."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -12,6 +12,7 @@ from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Predi
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import check_shape
 from latentstruct.data.sharded import ShardedData
+from latentstruct.estimators.rows import class_probabilities
 from latentstruct.estimators.stored import StoredExamples, StoredPart, by_parts, joined, require_stored_outputs
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.threads import effective_jobs, one_blas_thread, thread_map
@@ -37,10 +38,22 @@ def check_weights(estimator: Any) -> None:
     check_shape(np.asarray(estimator.coef_), (estimator.task_.n_features,), "coef_", "one number per weight")
 
 
-def require_outputs(Y: Any, hint: str | None = None) -> None:
+def _has_class_scores(estimator: "Predicting") -> bool:
+    """Return whether a classifier has one score per class; a binary task has only that of its second class."""
+    tags = getattr(estimator, "task_", estimator.task).tags
+    return tags.classifier and tags.scores and not tags.binary
+
+
+def _has_probabilities(estimator: "Predicting") -> bool:
+    """Return whether a classifier sums over its classes, so that scores are logarithms of probabilities."""
+    tags = getattr(estimator, "task_", estimator.task).tags
+    return tags.classifier and tags.scores and estimator._temperature().output > 0
+
+
+def require_outputs(y: Any, hint: str = "Training requires y to be passed, but the target y is None.") -> None:
     """Raise if the true outputs are not given."""
-    if Y is None:
-        raise InputError("Y", None, "the true outputs, one per example", hint)
+    if y is None:
+        raise InputError("y", None, "the true outputs, one per example", hint)
 
 
 class Predicting(StoredExamples):
@@ -71,7 +84,7 @@ class Predicting(StoredExamples):
                 found = list(each(decoded, len(X), "examples decoded", DECODED_TOGETHER))
         except InputError:
             # With all examples in one batch, the error names the example by its place in X.
-            self.task_.prepare(X)
+            self._prepared(X)
             raise
         return [prediction for block in found for prediction in block]
 
@@ -98,23 +111,47 @@ class Predicting(StoredExamples):
         return [prediction.h for prediction in self._decoded(X)]
 
     @available_if(is_latent)
-    def complete(self, X: Any, Y: Any = None) -> list[Any]:
-        """Return the best latent h of each example given its known output y, which `ShardedData` have with them."""
+    def complete(self, X: Any, y: Any = None) -> list[Any]:
+        """Return the best latent h of each example given its known output; `ShardedData` include their outputs."""
         check_weights(self)
         if isinstance(X, ShardedData):
-            require_stored_outputs(X, Y)
+            require_stored_outputs(X, y)
             return joined([list(self.task_.complete(batch, self.coef_)) for batch in self._stored_batches(X)])
-        require_outputs(Y, USE_PREDICT_LATENT)
-        return list(self.task_.complete(self.task_.prepare(X, Y), self.coef_))
+        require_outputs(y, USE_PREDICT_LATENT)
+        return list(self.task_.complete(self._prepared(X, y), self.coef_))
 
     @_has("scores")
     @by_parts
     def decision_function(self, X: Any) -> Any:
-        """Return the scores by which the task decides, in its own shape: (n, S) where it lists S outputs.
+        """Return the scores by which the task decides, in its own shape.
 
-        Latents are maximized or summed out as in `predict`.
+        Classifiers have shape (n, S) for S classes, in the order of `classes_`, and (n,) for two classes: the score of
+        the second minus that of the first. Latents are maximized or summed out as in `predict`.
         """
         check_weights(self)
+        scores = self._scores_of(X)
+        two_classes = self.task_.tags.classifier and scores.shape[1:] == (2,)
+        return scores[:, 1] - scores[:, 0] if two_classes else scores
+
+    @available_if(_has_class_scores)
+    @by_parts
+    def class_scores(self, X: Any) -> Any:
+        """Return the scores of all classes, shape (n, S), also if there are two; see `decision_function`."""
+        check_weights(self)
+        return self._scores_of(X)
+
+    @available_if(_has_probabilities)
+    @by_parts
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each class, shape (n, S), in the order of `classes_`.
+
+        It is P(y | x) at the model's temperatures, with latents summed out. Models that maximize over outputs, such as
+        `StructuralSVM`, do not have this method.
+        """
+        check_weights(self)
+        return class_probabilities(self._scores_of(X), self._temperature().output)
+
+    def _scores_of(self, X: Any) -> Any:
         return self._scores(self._prepared(X))
 
     def _scores(self, batch: Batch) -> Any:
@@ -136,7 +173,7 @@ class Predicting(StoredExamples):
     @_has("pair_marginals")
     @by_parts
     def pair_marginals(self, X: Any) -> Any:
-        """Return the probabilities of the labels of neighbours, by the same P(y, h | x) as `marginals`."""
+        """Return the probabilities of the labels of neighbors, by the same P(y, h | x) as `marginals`."""
         check_weights(self)
         return self.task_.pair_marginals(self._prepared(X), self.coef_, self._soft_temperature())
 
@@ -161,31 +198,31 @@ class Predicting(StoredExamples):
             f"{type(self).__name__} maximizes over outputs. Use CRF, MarginalSSVM or StructuredEstimator.",
         )
 
-    def loss(self, X: Any, Y: Any = None) -> Vector:
-        """Return the loss Δ(y_i, ŷ_i[, ĥ_i]) of each example's prediction; `ShardedData` have outputs of their own."""
+    def loss(self, X: Any, y: Any = None) -> Vector:
+        """Return the loss Δ(y_i, ŷ_i[, ĥ_i]) of each example's prediction; `ShardedData` include their outputs."""
         check_weights(self)
-        Y = self._truth(X, Y)
+        truth = self._truth(X, y)
         if not self.task_.latent:
-            return self.task_.loss(Y, self._judged(X))
+            return self.task_.loss(truth, self._judged(X))
         decoded = self._decoded(X)
         task = cast(LatentTask, self.task_)
-        return task.loss(Y, [found.y for found in decoded], [found.h for found in decoded])
+        return task.loss(truth, [found.y for found in decoded], [found.h for found in decoded])
 
-    def score(self, X: Any, Y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the task's quality measure of the predictions (accuracy for labels).
 
-        `ShardedData` have outputs of their own, so that Y is left out.
+        `ShardedData` include their outputs, and `y` must be None.
         """
         check_weights(self)
-        return self.task_.score(self._truth(X, Y), self._judged(X), sample_weight)
+        return self.task_.score(self._truth(X, y), self._judged(X), sample_weight)
 
-    def _truth(self, X: Any, Y: Any) -> Any:
+    def _truth(self, X: Any, y: Any) -> Any:
         """Return the outputs that predictions are compared with."""
         if isinstance(X, ShardedData):
-            return self._stored_outputs(X, Y)
-        require_outputs(Y)
-        check_examples(X, Y, rows=True)
-        return Y
+            return self._stored_outputs(X, y)
+        require_outputs(y)
+        check_examples(X, y, rows=True)
+        return y
 
     def _judged(self, X: Any) -> Any:
         """Return what losses and scores are taken from: the predictions, or the scores of a task that ranks."""

@@ -202,7 +202,8 @@ def regularization_path(
     True
     """
     wanted = _check(estimator, Cs, C_min, C_max, tol, max_seconds)
-    unit, given = copied(estimator).set_params(C=1.0), FitInputs(X, Y, sample_weight)
+    unit = copied(estimator).set_params(C=1.0)
+    given = unit._read(FitInputs(X, Y, sample_weight))
     with unit._composed(given, unit._objective) as (task, data, objective):
         limit = math.inf if max_seconds is None else max_seconds
         low, high = float(wanted[0]), float(wanted[-1])

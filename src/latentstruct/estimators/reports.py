@@ -92,7 +92,7 @@ def warn_about_training(estimator: "BaseStructuredEstimator", result: Result, so
     unfinished = result.reason == "stalled" and wide
     if unfinished or result.reason in ("max_rounds", "max_seconds", "interrupted"):
         gap = f"relative gap {estimator.relative_gap_:.2g}" if math.isfinite(result.gap) else "no bound"
-        cure = "" if result.reason == "interrupted" else " Raise the limit, scale the features or lower C."
+        cure = "" if result.reason == "interrupted" else " Raise the limit, scale the features or lower `C`."
         warnings.warn(
             f"training stopped early ({result.reason}) after {result.n_rounds} rounds with {gap}; the best weights "
             f"so far are kept.{cure}",

@@ -11,6 +11,7 @@ from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Batch, StateWeights
 from latentstruct.core.validation import copied
 from latentstruct.data.sharded import ShardedData
+from latentstruct.estimators.rows import are_rows, as_rows, check_feature_names
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.shards import LocalShards
 from latentstruct.parallel.threads import effective_jobs, one_blas_thread, thread_map
@@ -33,9 +34,23 @@ class StoredExamples:
     task_: BaseTask
     n_jobs: int | None
 
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features of each row of X, where X has rows of features."""
+        if not (hasattr(self, "task_") and self.task_.n_inputs_):
+            raise AttributeError(f"{type(self).__name__} has no n_features_in_: it is not fitted, or X has no features")
+        return self.task_.n_inputs_
+
     def _prepared(self, X: Any, Y: Any = None) -> Batch:
         """Return examples as a batch of the trained task."""
-        return X.batch if isinstance(X, StoredPart) else self.task_.prepare(X, Y)
+        return X.batch if isinstance(X, StoredPart) else self.task_.prepare(self._read_rows(X), Y)
+
+    def _read_rows(self, X: Any) -> Any:
+        """Return X as an array or a sparse matrix with the features seen in training, where examples are its rows."""
+        if not are_rows(self.task_, X):
+            return X
+        check_feature_names(self, X, reset=False)
+        return as_rows(X, type(self).__name__, self.n_features_in_)
 
     def _stored_batches(self, data: ShardedData) -> Sequence[Batch]:
         """Return the batches of a data set for the trained task, each opened when it is read."""
@@ -70,7 +85,7 @@ class StoredExamples:
 def require_stored_outputs(data: ShardedData, Y: Any) -> None:
     """Raise unless the outputs are those that are stored with the examples."""
     if Y is not None:
-        raise InputError("Y", Y, "None for stored examples, which include their outputs")
+        raise InputError("y", Y, "None for stored examples, which include their outputs")
     if not data.labelled:
         raise InputError("X", data, "prepared with outputs", "Prepare the data with `Y`.")
 
@@ -117,7 +132,7 @@ def adopt(task: BaseTask, data: ShardedData) -> None:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Tell whether two values of a parameter mean the same, whether lists or tuples, plain numbers or numpy's."""
+    """Return whether two values of a parameter mean the same, whether lists or tuples, plain numbers or numpy's."""
     if digest(one) == digest(other):
         return True
     from latentstruct.persistence.models import encode

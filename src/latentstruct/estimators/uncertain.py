@@ -127,7 +127,7 @@ class ModLat(_Uncertain):
     def fit(  # type: ignore[override]
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         sample_weight: Any = None,
         callback: Callback | None = None,
         H: Any = None,
@@ -135,11 +135,11 @@ class ModLat(_Uncertain):
         latent_features: Any = None,
         checkpoint: Any = None,
     ) -> Self:
-        """Train on examples X with outputs Y.
+        """Train on examples X with outputs y.
 
         Parameters
         ----------
-        X, Y, sample_weight, callback, H, coef_init, checkpoint
+        X, y, sample_weight, callback, H, coef_init, checkpoint
             As in the other estimators; `coef_init` is w.
         latent_features : sequence of n matrices (H_i, k), optional
             Φ(x_i, y_i, h) of each latent of the known output, in the task's order; by default φ(x_i, y_i, h).
@@ -149,7 +149,9 @@ class ModLat(_Uncertain):
         self
             Also after Ctrl-C, with the best weights so far.
         """
-        given = FitInputs(X, Y, sample_weight, callback, H, coef_init, checkpoint, latent_features=latent_features)
+        given = self._read(
+            FitInputs(X, y, sample_weight, callback, H, coef_init, checkpoint, latent_features=latent_features)
+        )
         return self._fit(given, partial(self._dissimilarity, given))
 
     def _dissimilarity(self, given: FitInputs, task: BaseTask, batch: Batch, weights: Vector) -> DissimilarityObjective:
@@ -193,22 +195,22 @@ class ModLat(_Uncertain):
         super()._store_result(result)
         self.theta_: Vector = result.theta  # type: ignore[attr-defined]
 
-    def latent_distribution(self, X: Any, Y: Any, latent_features: Any = None) -> list[Vector]:
+    def latent_distribution(self, X: Any, y: Any, latent_features: Any = None) -> list[Vector]:
         """Return P_θ(h | x_i, y_i) of each example, shape (H_i,).
 
         Where an example has several latents that are independent given y_i, their distributions follow each other.
 
         Parameters
         ----------
-        X, Y : collections of length n
+        X, y : collections of length n
             As the task describes them.
         latent_features : sequence of n matrices (H_i, k), optional
             Φ, if the model was trained with features of your own.
         """
         check_is_fitted(self, "theta_")
         refuse_stored(self, X)
-        require_outputs(Y)
-        batch = self.task_.prepare(X, Y)
+        require_outputs(y)
+        batch = self._prepared(X, y)
         model = self._model(self.task_, batch, latent_features)
         if model.n_weights != len(self.theta_):
             got, expected = f"{model.n_weights} features", f"those of training, with {len(self.theta_)} features"

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from latentstruct.exceptions import Description, InputError
+from latentstruct.exceptions import Description, FormatError
 
 PREFIX, SUFFIX = ".latentstruct-", ".part"
 """Start of the names of temporary files and locks, and end of those of temporary files."""
@@ -62,7 +62,7 @@ def write_output(path: str | os.PathLike[str], data: bytes) -> None:
 
     Raises
     ------
-    InputError
+    FormatError
         If the file cannot be written. An existing file is then unchanged.
     """
     target = Path(os.path.realpath(path))
@@ -78,17 +78,17 @@ def write_output(path: str | os.PathLike[str], data: bytes) -> None:
 
 @contextmanager
 def output_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Convert errors of the file system to an InputError that names the output."""
+    """Convert errors of the file system to a FormatError of the output."""
     try:
         yield
     except OSError as error:
         raise output_error(path, error) from error
 
 
-def output_error(path: str | os.PathLike[str], error: OSError, consequence: str = "") -> InputError:
+def output_error(path: str | os.PathLike[str], error: OSError, consequence: str = "") -> FormatError:
     """Return the error of an output that cannot be written."""
     got = Description(f"{error.strerror or error}{consequence}")
-    return InputError(os.fspath(path), got, "a writable path on a disk with free space")
+    return FormatError(path, got, "a writable path on a disk with free space")
 
 
 def probe_folder(folder: Path) -> None:

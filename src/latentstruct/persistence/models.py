@@ -360,7 +360,7 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
         raise InputError("path", path, MODEL_FOLDER)
     folder = Path(path)
     if not folder.exists():
-        raise InputError("path", Description(f"{folder}, which does not exist"), MODEL_FOLDER)
+        raise FormatError(folder, Description("a path that does not exist"), MODEL_FOLDER)
     if folder.is_file():
         raise FormatError(folder, Description("a file"), MODEL_FOLDER)
     with ExitStack() as stack:
@@ -368,6 +368,8 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
             _check_regular(folder / SETTINGS)
             opened = stack.enter_context(open(folder / SETTINGS, "rb"))
             file = msgspec.json.decode(opened.read(), type=ModelFile)
+        except FileNotFoundError as error:
+            raise FormatError(folder, Description(f"a folder without {SETTINGS}"), MODEL_FOLDER) from error
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise FormatError(folder, Description(show(error, 160)), MODEL_FOLDER) from error
         if file.format != FORMAT or file.version not in READ_VERSIONS:

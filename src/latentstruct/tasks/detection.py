@@ -1,7 +1,7 @@
 """Objects in images whose class is known and whose box is not."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -145,6 +145,8 @@ class Detection(LatentMulticlass):
 
     constraints: ClassVar = {"latent_loss": options("overlap", "zero_one") | None}
     n_states = None
+    # An example is a pair of boxes and their features.
+    tags = replace(LatentMulticlass.tags, row_examples=False)
     weights: Literal["class", "state"] = "class"
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Boxes drawn over images, to look at."""
+"""Images with boxes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,10 @@ __all__ = ["draw_boxes", "draw_chances"]
 LIGHT: Color = (255, 255, 255)
 DARK: Color = (25, 25, 25)
 PIXELS_A_LINE, PIXELS_A_LETTER = 150, 18
-"""The shorter side of an image over the width of lines and over the height of letters."""
+"""Ratio of the shorter side of an image to the width of lines and to the height of letters."""
 SMALLEST_LETTERS, LARGEST_LETTERS = 10, 60
 DIMMED = 0.25
-"""Brightness of what is in no box."""
+"""Brightness outside of all boxes."""
 
 
 def draw_boxes(
@@ -39,16 +39,16 @@ def draw_boxes(
     boxes : array of shape (k, 4)
         x0, y0, x1, y1 in pixels, right and bottom exclusive.
     captions : sequence of k str, optional
-        What to write at each box; nothing is written where the text is empty.
+        Text of each box; an empty text is not drawn.
     colors : sequence of k colors, optional
-        Red, green and blue of each box; by default those of a fixed palette in turn.
+        Red, green and blue of each box; by default those of a fixed palette.
     true_boxes : array of shape (m, 4), optional
-        Boxes to compare with.
+        True boxes for comparison.
 
     Returns
     -------
     uint8 array of shape (height, width, 3)
-        The picture. Lines and letters grow with the image.
+        The image with boxes. Lines and letters scale with the image.
     """
     require_vision()
     from PIL import Image, ImageDraw
@@ -78,7 +78,7 @@ def draw_boxes(
 
 
 def _frame(pixels: Pixels, box: Any, color: Color, width: int) -> None:
-    """Draw the border of a box inside it, between thin dark lines that show on any ground."""
+    """Draw the border of a box inside it, between thin dark lines that are visible on any background."""
     x0, y0, x1, y1 = np.clip(np.round(box), 0, np.tile(pixels.shape[1::-1], 2)).astype(int)
     for inset, shade in enumerate([DARK, *[color] * width, DARK]):
         left, top, right, bottom = x0 + inset, y0 + inset, x1 - inset, y1 - inset
@@ -88,7 +88,7 @@ def _frame(pixels: Pixels, box: Any, color: Color, width: int) -> None:
 
 
 def _caption(pen: "ImageDraw", box: Any, text: str, color: Color, size: tuple[int, int]) -> None:
-    """Write on a ground of the box's color: above the box, or inside where there is no room; never off the image."""
+    """Write on a background of the box's color: above the box, or inside if it does not fit, within the image."""
     from PIL import ImageFont
 
     letters = int(np.clip(min(size) / PIXELS_A_LETTER, SMALLEST_LETTERS, LARGEST_LETTERS))
@@ -104,7 +104,7 @@ def _caption(pen: "ImageDraw", box: Any, text: str, color: Color, size: tuple[in
 
 
 def draw_chances(image: Any, boxes: Any, chances: Any) -> Pixels:
-    """Light up an image where an uncertain box may be: a pixel is as bright as it is likely to lie in the box.
+    """Scale the brightness of each pixel by the probability that it lies in an uncertain box.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def draw_chances(image: Any, boxes: Any, chances: Any) -> Pixels:
     Returns
     -------
     uint8 array of shape (height, width, 3)
-        The picture: pixels that lie in no likely box keep a quarter of their brightness, the likeliest all of it.
+        The image: pixels in no probable box keep a quarter of their brightness, the most probable all of it.
     """
     pixels, found = np.asarray(image), np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
     weights = finite_of(chances, "chances", (len(found),), "one number per box")

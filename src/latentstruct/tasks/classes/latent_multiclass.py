@@ -97,6 +97,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         soft=True,
         two_temperatures=True,
         classifier=True,
+        row_examples=True,
         state_weights=True,
         refit_parameters=("costs", "bias", "latent_loss"),
     )

@@ -182,8 +182,8 @@ class ClassTask(BaseTask[ClassBatch]):
         return self.costs_[self.labels_.encode(label_list(Y_true)), self.labels_.encode(label_list(Y_pred))]
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
-        """Return the accuracy."""
-        right = self.labels_.encode(label_list(Y_true)) == self.labels_.encode(label_list(Y_pred))
+        """Return the accuracy; true classes that are not in the training data count as errors."""
+        right = [true == predicted for true, predicted in zip(label_list(Y_true), label_list(Y_pred), strict=True)]
         return float(np.average(right, weights=sample_weight))
 
 
@@ -213,7 +213,9 @@ class Multiclass(ClassTask[MulticlassBatch]):
     (150,)
     """
 
-    tags = TaskTags(soft=True, two_temperatures=True, classifier=True, refit_parameters=("costs", "bias"))
+    tags = TaskTags(
+        soft=True, two_temperatures=True, classifier=True, row_examples=True, refit_parameters=("costs", "bias")
+    )
 
     def __init__(self, labels: Sequence[Hashable] | None = None, costs: Any = None, bias: float = 0.0) -> None:
         self.labels = labels

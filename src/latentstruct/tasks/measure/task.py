@@ -188,7 +188,7 @@ class Measure(ChosenLossTask):
     """
 
     state_type = MeasureState
-    tags = TaskTags(classifier=True, binary=True, single_example=True)
+    tags = TaskTags(classifier=True, binary=True, row_examples=True, single_example=True)
     constraints: ClassVar = {"bias": BIAS, "threshold": real() | None}
 
     def __init__(

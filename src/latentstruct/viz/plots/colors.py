@@ -1,11 +1,11 @@
-"""Colors that plots share, to be seen on light and on dark ground and told apart by everyone."""
+"""Colors of plots, visible on light and dark backgrounds and safe for color-blind readers."""
 
 FOR, AGAINST = "#d1573b", "#3b7fd1"
-"""Of weights that speak for something and against it."""
+"""Positive and negative weights."""
 SINGLE, WRONG = "0.5", "#d64a3f"
-"""Of what belongs to nothing, and of what contradicts the truth."""
+"""Items without a cluster, and errors."""
 
 
 def shade(number: int) -> str:
-    """Return a color of the page or figure in turn, the first again after the last."""
+    """Return the k-th color of the cycle."""
     return f"C{number}"

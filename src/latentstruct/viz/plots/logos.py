@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 COLORS = {"A": "#2a9d3f", "C": "#2464c4", "G": "#e8a317", "T": "#cc2b2b"}
 THINNEST = 1e-3
-"""Height in bits below which a letter could not be seen."""
+"""Minimum visible height of a letter in bits."""
 
 
 def plot_logo(matrix: Any, background: Any = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the sequence logo of letter probabilities.
 
-    The stack at position j has the height Σ_a p_ja log₂(p_ja / b_a) bits, of which letter a takes the share p_ja, the
-    likeliest on top.
+    The stack at position j has the height Σ_a p_ja log₂(p_ja / b_a) bits. Letter a has the fraction p_ja of it, the
+    most probable on top.
 
     Parameters
     ----------
     matrix : array of shape (width, 4)
         Probabilities p of A, C, G and T at each position.
     background : array of shape (4,), optional
-        Frequencies b of the letters elsewhere, uniform by default.
+        Background frequencies b of the letters, uniform by default.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------

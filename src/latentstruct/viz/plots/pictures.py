@@ -1,4 +1,4 @@
-"""What models of images look for: templates of gradients, and places and sizes of boxes."""
+"""Weights of image models: templates of gradients, and positions and sizes of boxes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 GAP = 1.0
 """Cells between the two parts of a template."""
 SHARES = (1 / 16, 1 / 4, 9 / 16)
-"""Areas, as shares of the picture's, of the boxes whose places are shown."""
+"""Areas of the drawn boxes, relative to that of the image."""
 PICTURE = (4.0, 3.0)
-"""Proportions of the picture that places are shown in."""
+"""Aspect ratio of the image in which positions are shown."""
 FAINTEST = 0.02
 WIDTH_OF_SWATCH = 1.75
-"""Inches for a color and its name."""
+"""Width of a color and its name in inches."""
 LONGEST_NAME = 22
 
 
 def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw weights of histograms of oriented gradients: strokes along the edges that speak for and against a class.
+    """Draw weights of histograms of oriented gradients: strokes along edges with positive and negative weight.
 
-    Each cell has a stroke for each direction, thicker and less transparent the larger the weight. Positive weights
-    stand on the left and negative ones on the right, both on the same scale. A gradient from left to right is an
-    upright edge, so that strokes are at right angles to the gradients.
+    Each cell has one stroke per direction, thicker and less transparent for larger weights. Positive weights
+    are on the left and negative ones on the right, both on the same scale. A gradient from left to right is an
+    vertical edge, so that strokes are perpendicular to the gradients.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
         Direction o covers the angles from o to o + 1 parts of 180 degrees, from the x axis towards the y axis, which
         points down. Weights of a `BoxFeatures` of `n` × `n` cells are its first 9n² ones, reshaped to (n, n, 9).
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
 
 
 def _draw_strokes(ax: "Axes", cells: NDArray[np.float64], left: float, color: str) -> None:
-    """Draw a stroke for each direction of each cell whose value, from 0 to 1, can be seen."""
+    """Draw one stroke per direction and cell whose value, from 0 to 1, is visible."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
@@ -89,7 +89,7 @@ def _rectangle(x: float, y: float, width: float, height: float, **look: Any) -> 
 
 
 def plot_swatches(names: Sequence[str], colors: Sequence[tuple[int, int, int]], ax: "Axes | None" = None) -> "Axes":
-    """Draw names beside their colors, in as many columns as the figure is wide for.
+    """Draw names beside their colors, in as many columns as fit into the figure.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def plot_swatches(names: Sequence[str], colors: Sequence[tuple[int, int, int]], 
     colors : sequence of n triples of int
         Red, green and blue of each, from 0 to 255.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -128,18 +128,18 @@ def height_of_swatches(n_names: int) -> float:
 
 
 def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw what place and size of a box count: for a small, a middling and a large box, its score at each place.
+    """Draw the score of a small, a medium and a large box by its position.
 
-    The three pictures have the same colors; a pixel shows the score of the box, outlined in the middle, when it is
-    moved so that its middle lies there. Where the box would leave the picture nothing is shown. Below each picture
-    stands the box's share of its area.
+    The three images share a color scale. A pixel shows the score of the box, outlined in the center, if its
+    center is moved there. Positions where the box would leave the image are empty. Below each image is
+    the area of the box in percent of the image.
 
     Parameters
     ----------
     weights : array of shape (14,)
         The weights of `latentstruct.features.boxes.box_geometry`.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
     """
     from latentstruct.features.boxes import N_GEOMETRY, box_geometry
 
-    values = finite_of(weights, "weights", (N_GEOMETRY,), "the weights of place and size, which follow the gradients")
+    values = finite_of(weights, "weights", (N_GEOMETRY,), "the weights of position and size, after the gradients")
     ax = new_axes(2.2) if ax is None else ax
     width, height = PICTURE
     maps = [_scores_of_places(values, np.sqrt(share), box_geometry) for share in SHARES]
@@ -171,7 +171,7 @@ def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
 
 
 def _scores_of_places(weights: NDArray[np.float64], side: float, geometry: Any) -> NDArray[np.float64]:
-    """Return the score of a box, of the sides `side` times the picture's, by the place of its middle; NaN outside."""
+    """Return the score of a box with sides `side` times the image's by the position of its center; NaN outside."""
     width, height = PICTURE
     x, y = (np.arange(n) + 0.5 for n in (40, 30))
     middles = np.stack(np.meshgrid(x * width / 40, y * height / 30), axis=-1).reshape(-1, 2)

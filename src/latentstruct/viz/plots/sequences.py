@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_SEQUENCES = 40
 MOST_BINS = 40
 FAINT = 0.45
-"""How strongly sites of sequences that are called negative are drawn."""
+"""Opacity of sites of sequences that are predicted negative."""
 
 
 def plot_sites(
@@ -31,17 +31,17 @@ def plot_sites(
 ) -> "Axes":
     """Draw sequences as lines with their sites on them.
 
-    A site on the given strand lies above the line, one on the other strand below it. Sites of sequences that are called
+    A site on the given strand lies above the line, one on the other strand below it. Sites of sequences predicted
     negative are pale.
 
     Parameters
     ----------
     sites : sequence of n Site
-        One for each sequence, as `latentstruct.tasks.motif.sites.find_sites` returns them.
+        One per sequence, as `latentstruct.tasks.motif.sites.find_sites` returns them.
     lengths : sequence of n int
-        How many letters the sequences have.
+        Lengths of the sequences.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
     known : dict of str to list of (int, int), optional
         Start and end of known sites by the names of sequences, drawn as frames.
 
@@ -81,7 +81,7 @@ def plot_sites(
 
 
 def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw where sites begin in their sequences, those on the other strand on top of those on the given one.
+    """Draw a histogram of the starts of sites, those on the other strand stacked on those of the given one.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
     strands : array of n int
         +1 for the given strand, −1 for the other one.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
     parts = [part for part in parts if len(part[0])]
     values, names, colors = zip(*parts, strict=True)
     ax.hist(values, edges, stacked=True, color=colors, label=names)
-    ax.set_xlabel("first letter of the site")
+    ax.set_xlabel("start of the site (position in the sequence)")
     ax.set_ylabel("sequences")
     ax.locator_params(axis="both", integer=True, nbins=6)
     if len(parts) > 1:

@@ -50,7 +50,7 @@ def examples(model: Trained, data: tuple[Any, list[Any]], source: str) -> Exampl
 def _draw(model: Trained, X: Any, i: int, truth: Any, guess: Any) -> list[Block]:
     """Return the scores of the classes, and the contributions to the best against the true or second one."""
     estimator, labels = model.estimator, list(model.estimator.task_.labels_.labels)
-    scores = estimator.decision_function(X[[i]])[0]
+    scores = estimator.class_scores(X[[i]])[0]
     shown: list[Block] = [_scores_of_classes(estimator, X[[i]], labels, scores, truth)]
     if len(labels) == 1:
         return shown
