@@ -82,7 +82,7 @@ def test_words_and_names(tmp_path):
     assert (second.query, second.titles, second.subtopics) == (7, [[], ["a", "b"]], [[1, "a"], []])
     write_choices(tmp_path / "out.jsonl", [first, second], [np.array([1, 0]), [0]])
     assert (tmp_path / "out.jsonl").read_text() == '{"query":2,"chosen":["b",0]}\n{"query":7,"chosen":[0]}\n'
-    with pytest.raises(InputError, match="1 choices are given; expected 2, one for each query"):
+    with pytest.raises(InputError, match="`choices` must be 2 choices, one per query, got 1 choices"):
         write_choices(tmp_path / "out.jsonl", [first, second], [[0]])
 
 

@@ -291,7 +291,7 @@ def test_bad_predictions():
         task.prepare(X, Y[:-1])
     with pytest.raises(InputError, match=r"`latents\[0\]` must be a state from 0 to 4, got 99"):
         task.completion_planes(batch, [99] * 6)
-    with pytest.raises(InputError, match="1 latents are given; expected 6, one for each image"):
+    with pytest.raises(InputError, match="`latents` must be a sequence of 6 latents, got 1 latents"):
         chosen_boxes(X, [0])
     with pytest.raises(InputError, match="`latents` must be a sequence such as a list, got None"):
         chosen_boxes(X, None)

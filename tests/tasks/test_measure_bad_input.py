@@ -70,7 +70,7 @@ def test_data_that_are_refused():
         (
             sparse.csr_array((30, 100_000_001)),
             y,
-            "X has 100000001 features, each with a weight",
+            "`X` must be rows with 1 to 100000000 features",
         ),
     ]
     for inputs, outputs, message in cases:

@@ -586,7 +586,7 @@ def test_wrong_arguments_of_methods_are_named_before_training(kind, name, method
     ("kind", "methods", "message"),
     [
         (Examples, {"argmax": lambda self, x, w: (0, None)}, r"returned the pair \(0, None\) for example"),
-        (Parts, {"pool": lambda self, x, scores, temperature: 1.0}, r"was refused: `Slip\.pool of example 0`"),
+        (Parts, {"pool": lambda self, x, scores, temperature: 1.0}, r"was rejected: `Slip\.pool of example 0`"),
     ],
 )
 def test_slips_that_training_may_not_see_are_found_by_check_task(kind, methods, message):

@@ -341,7 +341,7 @@ def test_pruned_inputs_in_the_wrong_form():
     broken = X.copy()
     broken[7, needed[-1], 1] = np.inf
     for given_X, place in ((broken, needed[-1]), (broken[:, needed], len(needed) - 1)):
-        message = f"example 7 of X has a value that is not finite at row {place}, column 1"
+        message = rf"`X\[7\]` must be finite, got inf at row {place}, column 1"
         with pytest.raises(InputError, match=message):
             pruned.predict(given_X)
         with pytest.raises(InputError, match=message):
