@@ -539,7 +539,7 @@ def test_labels_that_are_needed_or_wrong():
     task = Chain()
     task.learn(TOKENS, HALF)
     for wrong in ("c", ["d"]):
-        with pytest.raises(InputError, match=r"`Y\[0\]\[1\]` must be hashable, such as numbers, strings or tuples"):
+        with pytest.raises(InputError, match=r"`Y\[0\]\[1\]` must be one of the known labels 'a', 'b'"):
             task.prepare(TOKENS, [[UNKNOWN, wrong, "a"], ["a"]])
     for truth, predicted in (([[UNKNOWN]], [["a"]]), ([[]], [[]])):
         with pytest.raises(InputError, match="Y_true has no known label"):
