@@ -210,7 +210,7 @@ def test_mistakes_in_tables_are_those_of_training(classes):
     for text, more, told in (
         ("a,b\n", (), ", line 1: expected a header row and at least"),
         ("a,b\n1,x\n,y\n", (), ", line 3: expected a finite number in column"),
-        ("a,b\n1,x\n2\n", (), "bad.csv:3: found 1 cells; expected 2"),
+        ("a,b\n1,x\n2\n", (), "bad.csv, line 3: expected 2 cells"),
         ("a,b\n1,x\n", ("--label", "c"), "no column 'c'"),
         ("a,b\n1,x\n", ("--zero-based",), "zero"),
         ("1,2\n3,4\n", (), "put a header row first"),
@@ -245,7 +245,9 @@ def test_sequences_for_a_model(tmp_path):
     assert told == fail("predict", model, bare)
     assert "expected at least 9, the width" in told
     assert "--background" in fail(*like, "--background", path, "-o", tmp_path / "no")
-    assert ", line 1: expected label=1 or label=-1 once" in fail("prepare", "motif", bare, "--like", model, "-o", tmp_path / "no")
+    assert ", line 1: expected label=1 or label=-1 once" in fail(
+        "prepare", "motif", bare, "--like", model, "-o", tmp_path / "no"
+    )
     assert not (tmp_path / "no").exists()
 
 
