@@ -162,11 +162,11 @@ def test_rarer_labels_are_told_of(tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("(S (N a)\n", [], "{data}:1: the bracket (S is never closed"),
-        ("(S (N a))\n(S (N a)))\n", [], "{data}:2: found ')' without '('"),
-        ("(S (N a a))\n", [], "{data}:1: found 'a' after 'a' in (N; expected one word in a bracket"),
-        ("a dog\n", [], "{data}:1: found 'a' outside all brackets"),
-        ("", [], "{data}:1: found no tree"),
+        ("(S (N a)\n", [], "{data}, line 1: expected balanced brackets"),
+        ("(S (N a))\n(S (N a)))\n", [], "{data}, line 2: expected balanced brackets"),
+        ("(S (N a a))\n", [], "{data}, line 1: expected one word in a bracket"),
+        ("a dog\n", [], "{data}, line 1: expected '('"),
+        ("", [], "{data}, line 1: expected brackets such as (S (NP (NN"),
         ("(S (N a) (N b))", ["--max-length", 1], "--max-length must be at least 2, the shortest sentence of {data}"),
         ("(S (N a) (N b))", ["--splits", 2], "--splits must be left out for --model"),
         ("(S (N a) (N b))", ["--restarts", 2, "--model", "crf"], "--restarts must be left out for --model"),
@@ -189,7 +189,7 @@ def test_lemmas_and_latin_1(tmp_path):
     run("train", "parse", data, "--lemmas", "--encoding", "latin-1", "-o", out, "--quiet")
     assert json.loads(run("evaluate", out, data, "--json").stdout)["f1"] == 1.0
     assert run("predict", out, data).stdout.splitlines()[0] == "(S (N él) (V ve))"
-    assert "is not UTF-8" in fail("train", "parse", data, "--lemmas", "-o", tmp_path / "other")
+    assert ", line 1: expected UTF-8 text" in fail("train", "parse", data, "--lemmas", "-o", tmp_path / "other")
     unasked = fail("train", "parse", data, "--encoding", "latin-1", "-o", tmp_path / "other")
     assert "lemmas" in unasked
 

@@ -211,7 +211,7 @@ def test_mistakes_in_tables_are_those_of_training(classes):
         ("a,b\n", (), ", line 1: expected a header row and at least"),
         ("a,b\n1,x\n,y\n", (), ", line 3: expected a finite number in column"),
         ("a,b\n1,x\n2\n", (), "bad.csv, line 3: expected 2 cells"),
-        ("a,b\n1,x\n", ("--label", "c"), "no column 'c'"),
+        ("a,b\n1,x\n", ("--label", "c"), "--label must be a column of"),
         ("a,b\n1,x\n", ("--zero-based",), "zero"),
         ("1,2\n3,4\n", (), "put a header row first"),
     ):
