@@ -507,9 +507,9 @@ def test_data_home_is_named_as_an_option(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["C", "window", "data_home", "n_features"])
 def test_files_are_not_taken_for_options(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert fail("train", "chain", name).startswith(f"error: {name} does not exist")
+    assert fail("train", "chain", name).startswith(f"error: {name}: expected a readable file")
     (tmp_path / name).mkdir()
-    assert fail("train", "chain", name).startswith(f"error: {name} is a directory")
+    assert fail("train", "chain", name).startswith(f"error: {name}: expected a readable file")
 
 
 def test_output_must_not_be_an_input(chain_model, chains, class_model, table):

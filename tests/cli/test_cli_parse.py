@@ -247,7 +247,7 @@ def test_data_that_do_not_fit_the_model(folder, train, test, tmp_path):
     run("train", "parse", train, "--tags", "-o", out, "--quiet", "--max-rounds", 3)
     plain = tmp_path / "plain.txt"
     plain.write_text("the dog\n")
-    assert f"{plain}:1: found 'the'; expected a word and its tag" in fail("predict", out, plain)
+    assert f"{plain}, line 1: expected a word and its tag" in fail("predict", out, plain)
     assert "--positive must be left out for a" in fail("evaluate", out, test, "--positive", test)
     assert "DATA must be given" in fail("evaluate", out)
     mixed = "the/D dog/N\n(S (N a))\n"
