@@ -313,7 +313,7 @@ def test_tables_are_read_by_name(class_model, tmp_path):
     data.write_text("height,width,depth\n0,2,1\n")
     assert "expected the 2 features of the" in fail("predict", class_model, data)
     data.write_text("height,width\n0,2\n2,wide\n")
-    assert f"{data}:3: the value of 'width' is 'wide'" in fail("predict", class_model, data)
+    assert f"{data}, line 3: expected a finite number in column 'width'" in fail("predict", class_model, data)
     data.write_text("height,width\nhigh,2\n2,0\n")
     assert f"{data}, column 'height': expected numbers" in fail("predict", class_model, data)
     assert "'colour'" in fail("evaluate", class_model, data)

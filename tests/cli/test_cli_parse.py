@@ -251,7 +251,7 @@ def test_data_that_do_not_fit_the_model(folder, train, test, tmp_path):
     assert "--positive must be left out for a" in fail("evaluate", out, test, "--positive", test)
     assert "DATA must be given" in fail("evaluate", out)
     mixed = "the/D dog/N\n(S (N a))\n"
-    assert "<stdin>:2: found the tree '(S (N a))'; expected a sentence" in fail("predict", out, "-", stdin=mixed)
+    assert "<stdin>, line 2: expected a sentence" in fail("predict", out, "-", stdin=mixed)
     # Standard input has no name, so its first line tells trees from sentences.
     forms = ("(S (D the) (N dog))\n", "the/D dog/N\n")
     assert len({run("predict", out, "-", stdin=text).stdout for text in forms}) == 1
