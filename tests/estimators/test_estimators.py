@@ -21,7 +21,6 @@ from latentstruct import (
     ConvergenceWarning,
     ExampleTask,
     FrankWolfe,
-    InputError,
     KernelStructuralSVM,
     Multiclass,
     StructuralSVM,
